@@ -1,0 +1,56 @@
+"""cpplan: memory plans for neural networks, with proof.
+
+The names below are loaded on first use, so that ``import cpplan`` costs next to nothing and an easy
+plan never loads a solver.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cpplan.anf import Program as Program
+    from cpplan.anf import to_anf as to_anf
+    from cpplan.arena import execute as execute
+    from cpplan.arena import simulate as simulate
+    from cpplan.baselines import compare as compare
+    from cpplan.graph import Graph as Graph
+    from cpplan.graph import Op as Op
+    from cpplan.graph import Tensor as Tensor
+    from cpplan.io import load as load
+    from cpplan.pipeline import solve as solve
+    from cpplan.plan import Plan as Plan
+    from cpplan.problem import Problem as Problem
+    from cpplan.verifier import verify as verify
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Graph": "graph",
+    "Op": "graph",
+    "Plan": "plan",
+    "Problem": "problem",
+    "Program": "anf",
+    "Tensor": "graph",
+    "compare": "baselines",
+    "execute": "arena",
+    "load": "io",
+    "simulate": "arena",
+    "solve": "pipeline",
+    "to_anf": "anf",
+    "verify": "verifier",
+}
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'cpplan' has no attribute {name!r}")
+    value = getattr(import_module(f"cpplan.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,75 @@
+"""Byte counts as people write and read them: ``"256 KiB"`` <-> ``262144``."""
+
+from __future__ import annotations
+
+import re
+
+from cpplan.errors import InputError
+
+_FACTORS = {
+    "": 1,
+    "B": 1,
+    "K": 1 << 10,
+    "KB": 10**3,
+    "KIB": 1 << 10,
+    "M": 1 << 20,
+    "MB": 10**6,
+    "MIB": 1 << 20,
+    "G": 1 << 30,
+    "GB": 10**9,
+    "GIB": 1 << 30,
+    "T": 1 << 40,
+    "TB": 10**12,
+    "TIB": 1 << 40,
+}
+_PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_bytes(text: str | int) -> int:
+    """Bytes written as an integer or with a unit (B, KiB, kB, MiB, MB, GiB, GB, TiB, TB).
+
+    Raises
+    ------
+    InputError
+        If the text is no byte count, is negative, or is not a whole number of bytes.
+
+    Examples
+    --------
+    >>> parse_bytes("256 KiB"), parse_bytes("1.5MiB"), parse_bytes(4096)
+    (262144, 1572864, 4096)
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        if text < 0:
+            raise InputError(f"a byte count cannot be negative: {text}")
+        return text
+    match = _PATTERN.fullmatch(text) if isinstance(text, str) else None
+    if match is None or match[2].upper() not in _FACTORS:
+        raise InputError(f"{text!r} is not a byte count: expected e.g. 262144 or '256 KiB'")
+    whole, _, fraction = match[1].partition(".")
+    # Integer arithmetic: a float would round byte counts above 2**53.
+    value, rest = divmod(int(whole + fraction) * _FACTORS[match[2].upper()], 10 ** len(fraction))
+    if rest:
+        raise InputError(f"{text!r} is not a whole number of bytes")
+    return value
+
+
+def format_bytes(count: int | None) -> str:
+    """A byte count for people: exact below 10 KiB, else three digits with a binary unit.
+
+    Examples
+    --------
+    >>> format_bytes(4096), format_bytes(1572864), format_bytes(None)
+    ('4096 B', '1.50 MiB', 'unknown')
+    """
+    if count is None:
+        return "unknown"
+    if abs(count) < 10 * 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if abs(value) < 1024:
+            break
+    else:
+        value, unit = value / 1024, "TiB"
+    return f"{value:.3g} {unit}" if abs(value) >= 100 else f"{value:.2f} {unit}"

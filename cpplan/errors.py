@@ -1,0 +1,37 @@
+"""What can go wrong, one class per answer the caller has to give.
+
+The command line turns each into an exit code; a library user catches the class.
+"""
+
+from __future__ import annotations
+
+
+class CpplanError(Exception):
+    """Any failure cpplan foresees; its text is one line for the user."""
+
+    exit_code = 2
+
+
+class InputError(CpplanError, ValueError):
+    """The input is unreadable or contradicts itself: names the thing and what was expected."""
+
+
+class MissingExtraError(CpplanError, ImportError):
+    """An optional package is needed: names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str, purpose: str):
+        super().__init__(
+            f"{purpose} needs the package {package!r}: pip install 'cpplan[{extra}]'", name=package
+        )
+
+
+class InfeasibleError(CpplanError):
+    """It does not fit: says by how many bytes, and which tensors at which step."""
+
+    exit_code = 3
+
+
+class VerificationError(CpplanError, AssertionError):
+    """A plan breaks a rule it promised to keep: names the tensors and the step."""
+
+    exit_code = 4

@@ -1,0 +1,360 @@
+"""What a model computes: tensors, ops, and the graph they form.
+
+A :class:`Graph` is immutable and checked when it is made, so that everything behind it can rely on
+it: names are unique, every tensor an op names exists, each tensor has at most one producer, there
+is no cycle, and every view lies within its base.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cpplan.dtypes import tensor_bytes
+from cpplan.errors import InputError
+
+if TYPE_CHECKING:
+    import networkx
+
+KINDS = ("input", "output", "constant", "intermediate", "workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A block of bytes with a name.
+
+    Attributes
+    ----------
+    name
+        Unique within the graph.
+    size
+        Bytes; worked out from ``shape`` and ``dtype`` if left out, and at least that if given.
+    shape, dtype
+        Extents and element type (``"float32"``, ``"int4"``, …), if known.
+    kind
+        ``input``, ``output``, ``constant``, ``intermediate`` or ``workspace``. An ``output`` that
+        no op produces is an input handed back as it came.
+    alignment
+        Its offset must be a multiple of this many bytes.
+    view_of
+        ``(base, byte offset)`` if these bytes are part of another tensor's.
+
+    Examples
+    --------
+    >>> Tensor("x", shape=(8, 4), dtype="float32").size
+    128
+    """
+
+    name: str
+    size: int | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    kind: str = "intermediate"
+    alignment: int = 1
+    view_of: tuple[str, int] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"a tensor's name must be a non-empty string, not {self.name!r}")
+        if self.shape is not None:
+            for extent in self.shape:
+                _check_count(f"tensor {self.name!r}: extent", extent, least=0)
+            object.__setattr__(self, "shape", tuple(self.shape))
+        computed = None
+        if self.shape is not None and self.dtype is not None:
+            computed = tensor_bytes(self.shape, self.dtype)
+        if self.size is None:
+            if computed is None:
+                raise InputError(f"tensor {self.name!r}: give size, or shape and a known dtype")
+            object.__setattr__(self, "size", computed)
+        _check_count(f"tensor {self.name!r}: size", self.size, least=0)
+        if computed is not None and self.nbytes < computed:
+            raise InputError(
+                f"tensor {self.name!r}: size {self.size} is less than its shape and dtype need "
+                f"({computed} B)"
+            )
+        if self.kind not in KINDS:
+            raise InputError(
+                f"tensor {self.name!r}: kind {self.kind!r} is not understood: "
+                f"expected one of {', '.join(KINDS)}"
+            )
+        _check_count(f"tensor {self.name!r}: alignment", self.alignment, least=1)
+        if self.view_of is not None:
+            base, offset = self.view_of
+            _check_count(f"tensor {self.name!r}: offset within {base!r}", offset, least=0)
+
+    @property
+    def nbytes(self) -> int:
+        """The size as an ``int``; it is always known once the tensor exists."""
+        assert self.size is not None
+        return self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator: reads tensors, writes tensors, scratches in workspaces.
+
+    Attributes
+    ----------
+    name
+        Unique within the graph.
+    kind
+        What it computes (``"Conv"``); cpplan gives no meaning to it.
+    inputs, outputs, workspaces
+        Tensor names. All of them are live during the op's step.
+    cost
+        What running it once costs, in any unit, the same for the whole graph.
+    recomputable
+        Whether running it again gives the same values.
+    in_place
+        ``(output, input)`` pairs: the kernel may write this output over that input.
+    bodies
+        Graphs that run inside the op's step, one after another: the body of a call or a loop, the
+        branches of an ``if`` (which exclude each other, so they share their bytes). An input of a
+        body that bears the name of one of the op's tensors is that tensor; any other has storage of
+        its own for as long as the body runs.
+
+    Examples
+    --------
+    >>> Op("relu1", "Relu", inputs=("x",), outputs=("y",)).recomputable
+    True
+    """
+
+    name: str
+    kind: str = "op"
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    workspaces: tuple[str, ...] = ()
+    cost: int | float = 1
+    recomputable: bool = True
+    in_place: tuple[tuple[str, str], ...] = ()
+    bodies: tuple[Graph, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"an op's name must be a non-empty string, not {self.name!r}")
+        for field in ("inputs", "outputs", "workspaces", "bodies"):
+            object.__setattr__(self, field, tuple(getattr(self, field)))
+        object.__setattr__(self, "in_place", tuple((o, i) for o, i in self.in_place))
+        if isinstance(self.cost, bool) or not isinstance(self.cost, (int, float)) or not (
+            0 <= self.cost < math.inf
+        ):
+            raise InputError(f"op {self.name!r}: cost must be a number >= 0, not {self.cost!r}")
+        for output, source in self.in_place:
+            if output not in self.outputs or source not in self.inputs:
+                raise InputError(
+                    f"op {self.name!r}: in_place pair ({output!r}, {source!r}) must name one of its "
+                    "outputs and one of its inputs"
+                )
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Every tensor the op touches, in the order inputs, outputs, workspaces."""
+        return self.inputs + self.outputs + self.workspaces
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Tensors and the ops between them; ``ops`` are listed in the order the source gives.
+
+    Raises
+    ------
+    InputError
+        If names clash, an op names an unknown tensor, a tensor has two producers or none, a view
+        leaves its base, or the ops form a cycle (which is spelled out).
+
+    Examples
+    --------
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     tensors=(Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
+    ...     ops=(Op("relu", inputs=("x",), outputs=("y",)),),
+    ... )
+    >>> graph.producer["y"].name
+    'relu'
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", tuple(self.tensors))
+        object.__setattr__(self, "ops", tuple(self.ops))
+        _check_unique("tensor", (t.name for t in self.tensors))
+        _check_unique("op", (op.name for op in self.ops))
+        self._check_references()
+        self._check_producers()
+        self._check_views()
+        self._check_acyclic()
+
+    @cached_property
+    def tensor(self) -> dict[str, Tensor]:
+        """Tensors by name."""
+        return {t.name: t for t in self.tensors}
+
+    @cached_property
+    def op(self) -> dict[str, Op]:
+        """Ops by name."""
+        return {op.name: op for op in self.ops}
+
+    @cached_property
+    def producer(self) -> dict[str, Op]:
+        """The op that writes each produced tensor."""
+        return {name: op for op in self.ops for name in op.outputs}
+
+    @cached_property
+    def root(self) -> dict[str, tuple[str, int]]:
+        """For every tensor, the tensor whose storage it lies in and the byte offset there."""
+        roots: dict[str, tuple[str, int]] = {}
+        for tensor in self.tensors:
+            chain = [tensor]
+            while chain[-1].view_of is not None and chain[-1].name not in roots:
+                chain.append(self.tensor[chain[-1].view_of[0]])
+            base, offset = roots.get(chain[-1].name, (chain[-1].name, 0))
+            roots[chain[-1].name] = (base, offset)
+            for view in reversed(chain[:-1]):
+                assert view.view_of is not None
+                offset += view.view_of[1]
+                roots[view.name] = (base, offset)
+        return roots
+
+    def source(self, name: str) -> Op | None:
+        """The op after which this tensor's bytes are valid (of a bare view: its base's), if any."""
+        while name not in self.producer:
+            view_of = self.tensor[name].view_of
+            if view_of is None:
+                return None
+            name = view_of[0]
+        return self.producer[name]
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """For every op, the positions of the ops whose results it reads, in argument order."""
+        position = {op.name: k for k, op in enumerate(self.ops)}
+        sources = ((self.source(name) for name in op.inputs) for op in self.ops)
+        return tuple(
+            tuple(dict.fromkeys(position[source.name] for source in before if source is not None))
+            for before in sources
+        )
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """Ops and tensors as the two kinds of nodes of a directed graph (see ``cpplan.io``)."""
+        from cpplan.io.networkx_graph import to_networkx
+
+        return to_networkx(self)
+
+    @classmethod
+    def from_networkx(cls, digraph: networkx.DiGraph, name: str | None = None) -> Graph:
+        """The graph a ``networkx.DiGraph`` describes (see ``cpplan.io``)."""
+        from cpplan.io.networkx_graph import from_networkx
+
+        return from_networkx(digraph, name)
+
+    def _check_references(self) -> None:
+        for op in self.ops:
+            for role in ("inputs", "outputs", "workspaces"):
+                for name in getattr(op, role):
+                    if name not in self.tensor:
+                        raise InputError(
+                            f"op {op.name!r}: unknown tensor {name!r} among its {role}"
+                        )
+            for name in op.inputs:
+                if self.tensor[name].kind == "workspace":
+                    raise InputError(f"op {op.name!r}: workspace {name!r} cannot be an input")
+            for body in op.bodies:
+                for name in set(op.tensors) & set(body.tensor):
+                    inner, outer = body.tensor[name], self.tensor[name]
+                    if inner.kind in ("input", "output") and inner.size != outer.size:
+                        raise InputError(
+                            f"op {op.name!r}: {name!r} has {outer.size} B outside its body and "
+                            f"{inner.size} B inside"
+                        )
+        for tensor in self.tensors:
+            if tensor.view_of is not None and tensor.view_of[0] not in self.tensor:
+                raise InputError(
+                    f"tensor {tensor.name!r}: view of unknown tensor {tensor.view_of[0]!r}"
+                )
+
+    def _check_producers(self) -> None:
+        producer: dict[str, str] = {}
+        for op in self.ops:
+            for name in op.outputs + op.workspaces:
+                kind = self.tensor[name].kind
+                if name in producer:
+                    raise InputError(
+                        f"tensor {name!r} has two producers: {producer[name]!r} and {op.name!r}"
+                    )
+                if kind in ("input", "constant"):
+                    raise InputError(f"{kind} tensor {name!r} is produced by op {op.name!r}")
+                if (kind == "workspace") != (name in op.workspaces):
+                    raise InputError(
+                        f"op {op.name!r}: {name!r} must be a workspace by kind and by use, or neither"
+                    )
+                producer[name] = op.name
+        for tensor in self.tensors:
+            orphan = tensor.kind in ("intermediate", "workspace") and tensor.name not in producer
+            if orphan and tensor.view_of is None:
+                raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
+
+    def _check_views(self) -> None:
+        for tensor in self.tensors:
+            seen, view = [tensor.name], tensor
+            while view.view_of is not None:
+                base = self.tensor[view.view_of[0]]
+                if base.name in seen:
+                    raise InputError(f"views form a cycle: {' -> '.join([*seen, base.name])}")
+                seen.append(base.name)
+                view = base
+            if tensor.view_of is not None:
+                base_name, offset = tensor.view_of
+                room = self.tensor[base_name].nbytes
+                if offset + tensor.nbytes > room:
+                    raise InputError(
+                        f"tensor {tensor.name!r}: bytes {offset}..{offset + tensor.nbytes} lie "
+                        f"beyond its base {base_name!r} of {room} B"
+                    )
+                if self.root[tensor.name][1] % tensor.alignment:
+                    raise InputError(
+                        f"tensor {tensor.name!r}: its offset within {self.root[tensor.name][0]!r} "
+                        f"breaks its alignment {tensor.alignment}"
+                    )
+
+    def _check_acyclic(self) -> None:
+        waiting = [len(p) for p in self.predecessors]
+        successors: list[list[int]] = [[] for _ in self.ops]
+        for k, before in enumerate(self.predecessors):
+            for p in before:
+                successors[p].append(k)
+        ready = [k for k, count in enumerate(waiting) if count == 0]
+        while ready:
+            for successor in successors[ready.pop()]:
+                waiting[successor] -= 1
+                if waiting[successor] == 0:
+                    ready.append(successor)
+        stuck = next((k for k, count in enumerate(waiting) if count > 0), None)
+        if stuck is not None:
+            # Every stuck op has a stuck predecessor: walking back must close a cycle.
+            path: list[int] = []
+            while stuck not in path:
+                path.append(stuck)
+                stuck = next(p for p in self.predecessors[stuck] if waiting[p] > 0)
+            cycle = [stuck, *reversed(path[path.index(stuck) :])]
+            raise InputError(f"ops form a cycle: {' -> '.join(self.ops[k].name for k in cycle)}")
+
+
+def _check_count(what: str, value: object, *, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        wanted = "a non-negative integer" if least == 0 else f"an integer of at least {least}"
+        raise InputError(f"{what} must be {wanted}, not {value!r}")
+
+
+def _check_unique(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"two {what}s are named {name!r}")
+        seen.add(name)

@@ -1,0 +1,38 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+
+from cpplan.errors import InputError
+
+
+def write_text(path: str | PathLike[str], text: str) -> None:
+    """Write ``text`` to ``path`` through a temporary file in the same folder, then rename.
+
+    Raises
+    ------
+    InputError
+        If the folder does not exist or cannot be written to; names the file.
+    """
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600; a plan is no secret
+        os.replace(temporary, target)
+    except OSError as error:
+        os.unlink(temporary)
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,44 @@
+"""Reading a JSON file, with errors that name it."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from cpplan.errors import InputError
+
+
+def read_text(path: str | PathLike[str]) -> str:
+    """The file's text.
+
+    Raises
+    ------
+    InputError
+        If it does not exist, cannot be read, or is not UTF-8; names the file.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8 text") from error
+
+
+def read_json(path: str | PathLike[str]) -> Any:
+    """The file's JSON value.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is not JSON; names the file, line and column.
+    """
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from error
+    except RecursionError as error:
+        raise InputError(f"{path}: not a model: JSON nested too deeply") from error

@@ -1,0 +1,173 @@
+"""From a Program to the packing Problem: which bytes live from which step to which.
+
+One sweep over the bindings. Tensors that are views of one another share one buffer, which lives
+from the first write to the last read of any of them. An op's inputs, outputs and workspaces are all
+live during its step. Bodies run inside their op's steps, one after another, so that the branches of
+an ``if`` may use the same bytes while everything the op touches stays live through all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cpplan.anf import Program, to_anf
+from cpplan.graph import Graph, Op, Tensor
+from cpplan.problem import Problem
+from cpplan.residency import Residency
+
+
+def to_problem(program: Program, residency: Residency | None = None) -> Problem:
+    """The packing problem of a program at its given order. O(ops + tensors).
+
+    Buffers bear the names of the tensors whose storage they are; a recomputed copy is ``name~1``,
+    ``name~2``, …; a buffer inside a body is ``op/body number/name``. Constants, and what
+    ``residency`` puts outside the arena, have no buffer.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
+    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
+    ... )
+    >>> problem = to_problem(to_anf(graph))
+    >>> list(zip(problem.names, problem.lower.tolist(), problem.upper.tolist()))
+    [('x', 0, 1), ('t', 0, 2), ('y', 1, 2)]
+    """
+    residency = residency or Residency()
+    graph, stop = program.graph, max(1, program.starts[-1])
+    table: dict[str, _Life] = {}
+    sweep = _Sweep(graph, table, residency)
+    for tensor in graph.tensors:
+        if tensor.view_of is None and tensor.name not in graph.producer:
+            sweep.life(tensor.name, 0)
+    sweep.run(program, 0)
+    for tensor in graph.tensors:
+        # The caller reads outputs after the last step; a view keeps its whole storage.
+        if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
+            sweep.life(tensor.name, 0).upper = stop
+    outside = {id(sweep.life(name, 0)) for name in outside_storages(graph, residency)}
+    placed = {name: life for name, life in table.items() if id(life) not in outside}
+    for life in placed.values():
+        if life.tensor.kind == "constant":
+            life.lower, life.upper = 0, stop
+    lives = placed.values()
+    return Problem(
+        names=tuple(placed),
+        lower=[life.lower for life in lives],
+        upper=[life.upper for life in lives],
+        size=[life.tensor.nbytes for life in lives],
+        alignment=[life.alignment for life in lives],
+    )
+
+
+def outside_storages(graph: Graph, residency: Residency) -> set[str]:
+    """Names of the graph's storages that are not in the arena.
+
+    A storage is outside if any tensor that lies in it must be: an output that is a view of an
+    intermediate takes the intermediate with it.
+
+    Examples
+    --------
+    >>> graph = Graph("g", (Tensor("w", 4, kind="constant"), Tensor("x", 4, kind="input")), ())
+    >>> outside_storages(graph, Residency())
+    {'w'}
+    """
+    where = {
+        "input": residency.inputs,
+        "output": residency.outputs,
+        "constant": residency.constants,
+    }
+    return {graph.root[t.name][0] for t in graph.tensors if where.get(t.kind) == "outside"}
+
+
+@dataclass(slots=True, eq=False)
+class _Life:
+    """One stay of a storage in memory, still growing during the sweep."""
+
+    tensor: Tensor
+    alignment: int
+    lower: int
+    upper: int
+    written: set[str] = field(default_factory=set)
+
+
+class _Sweep:
+    """Walks the bindings of one graph and keeps the stay that is current for every storage.
+
+    Bodies are swept by sweeps of their own into the same table.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        table: dict[str, _Life],
+        residency: Residency,
+        prefix: str = "",
+        scope: Mapping[str, _Life] | None = None,
+    ):
+        self.graph, self.table, self.residency, self.prefix = graph, table, residency, prefix
+        self.current: dict[str, _Life] = dict(scope or {})
+        self.outer = frozenset(self.current)
+        self.copies: Counter[str] = Counter()
+        self.alignment: dict[str, int] = {}
+        for tensor in graph.tensors:
+            root = graph.root[tensor.name][0]
+            self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
+
+    def life(self, name: str, step: int) -> _Life:
+        """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
+        root = self.graph.root[name][0]
+        if root not in self.current:
+            self._begin(root, step)
+        return self.current[root]
+
+    def run(self, program: Program, start: int) -> None:
+        times: Counter[str] = Counter()
+        for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
+            self._bind(op, start + lower, start + upper, times[op.name])
+            times[op.name] += 1
+
+    def _bind(self, op: Op, lower: int, upper: int, copy: int) -> None:
+        for name in op.inputs:
+            life = self.life(name, lower)
+            life.upper = max(life.upper, upper)
+        for name in op.outputs + op.workspaces:
+            life = self.life(name, lower)
+            root = self.graph.root[name][0]
+            if name in life.written and root not in self.outer:
+                # Written again: a recomputation, with a buffer of its own.
+                life = self._begin(root, lower)
+            life.written.add(name)
+            life.upper = max(life.upper, upper)
+        step = lower
+        for number, body in enumerate(op.bodies):
+            call = f"{op.name}~{copy}" if copy else op.name
+            step = self._run_body(body, op, step, f"{self.prefix}{call}/{number}/")
+
+    def _run_body(self, body: Graph, op: Op, start: int, prefix: str) -> int:
+        program = to_anf(body)
+        stop = start + max(1, program.starts[-1])
+        boundary = [t.name for t in body.tensors if t.kind in ("input", "output")]
+        shared = {name: self.life(name, start) for name in boundary if name in op.tensors}
+        inner = _Sweep(body, self.table, self.residency, prefix, shared)
+        for name in boundary:
+            # What a loop carries from one turn to the next lives through the whole body.
+            life = inner.life(name, start)
+            life.upper = max(life.upper, stop)
+        inner.run(program, start)
+        return stop
+
+    def _begin(self, root: str, step: int) -> _Life:
+        copy, tensor = self.copies[root], self.graph.tensor[root]
+        self.copies[root] += 1
+        life = _Life(tensor, self.alignment[root], step, step + 1)
+        self.current[root] = life
+        read_only = tensor.kind == "constant" and self.residency.constants == "outside"
+        if not (read_only and self.prefix):
+            self.table[f"{self.prefix}{root}" + (f"~{copy}" if copy else "")] = life
+        return life

@@ -1,0 +1,48 @@
+"""Which tensors of the model's boundary the arena holds, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from cpplan.errors import InputError
+
+_CHOICES = {
+    "inputs": ("reuse", "keep", "outside"),
+    "outputs": ("keep", "outside"),
+    "constants": ("outside", "keep"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """Where graph inputs, graph outputs and constants live.
+
+    Attributes
+    ----------
+    inputs
+        ``"reuse"``: in the arena, their bytes free after the last use (what TFLite Micro and
+        ExecuTorch do); ``"keep"``: in the arena to the end, so that the model can run again on
+        them; ``"outside"``: in the caller's memory.
+    outputs
+        ``"keep"``: in the arena from their definition to the end; ``"outside"``: in the caller's
+        memory.
+    constants
+        ``"outside"``: in read-only memory; ``"keep"``: in the arena throughout.
+
+    Examples
+    --------
+    >>> Residency(inputs="outside").inputs
+    'outside'
+    """
+
+    inputs: str = "reuse"
+    outputs: str = "keep"
+    constants: str = "outside"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, known = getattr(self, field.name), _CHOICES[field.name]
+            if value not in known:
+                raise InputError(
+                    f"{field.name}={value!r} is not understood: expected one of {', '.join(known)}"
+                )
