@@ -31,7 +31,8 @@ class Tensor:
     name
         Unique within the graph.
     size
-        Bytes; worked out from ``shape`` and ``dtype`` if left out, and at least that if given.
+        Bytes it occupies; worked out from ``shape`` and ``dtype`` if left out, and at least that if
+        given. Only a view may occupy fewer: one that repeats its base's elements (``expand``).
     shape, dtype
         Extents and element type (``"float32"``, ``"int4"``, …), if known.
     kind
@@ -71,7 +72,7 @@ class Tensor:
                 raise InputError(f"tensor {self.name!r}: give size, or shape and a known dtype")
             object.__setattr__(self, "size", computed)
         _check_count(f"tensor {self.name!r}: size", self.size, least=0)
-        if computed is not None and self.nbytes < computed:
+        if computed is not None and self.view_of is None and self.nbytes < computed:
             raise InputError(
                 f"tensor {self.name!r}: size {self.size} is less than its shape and dtype need "
                 f"({computed} B)"
@@ -139,15 +140,17 @@ class Op:
         for field in ("inputs", "outputs", "workspaces", "bodies"):
             object.__setattr__(self, field, tuple(getattr(self, field)))
         object.__setattr__(self, "in_place", tuple((o, i) for o, i in self.in_place))
-        if isinstance(self.cost, bool) or not isinstance(self.cost, (int, float)) or not (
-            0 <= self.cost < math.inf
+        if (
+            isinstance(self.cost, bool)
+            or not isinstance(self.cost, (int, float))
+            or not (0 <= self.cost < math.inf)
         ):
             raise InputError(f"op {self.name!r}: cost must be a number >= 0, not {self.cost!r}")
         for output, source in self.in_place:
             if output not in self.outputs or source not in self.inputs:
                 raise InputError(
-                    f"op {self.name!r}: in_place pair ({output!r}, {source!r}) must name one of its "
-                    "outputs and one of its inputs"
+                    f"op {self.name!r}: in_place pair ({output!r}, {source!r}) must name one of "
+                    "its outputs and one of its inputs"
                 )
 
     @property
@@ -292,7 +295,8 @@ class Graph:
                     raise InputError(f"{kind} tensor {name!r} is produced by op {op.name!r}")
                 if (kind == "workspace") != (name in op.workspaces):
                     raise InputError(
-                        f"op {op.name!r}: {name!r} must be a workspace by kind and by use, or neither"
+                        f"op {op.name!r}: {name!r} must be a workspace by kind and by use, "
+                        "or neither"
                     )
                 producer[name] = op.name
         for tensor in self.tensors:

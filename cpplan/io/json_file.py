@@ -24,6 +24,8 @@ def read_text(path: str | PathLike[str]) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: expected UTF-8 text") from error
+    except ValueError as error:  # a NUL in the name
+        raise InputError(f"{str(path)!r} cannot be read: {error}") from error
 
 
 def read_json(path: str | PathLike[str]) -> Any:
@@ -40,5 +42,7 @@ def read_json(path: str | PathLike[str]) -> Any:
         raise InputError(
             f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise InputError(f"{path}: not JSON: a number is out of range") from error
     except RecursionError as error:
         raise InputError(f"{path}: not a model: JSON nested too deeply") from error

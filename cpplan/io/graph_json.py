@@ -1,0 +1,318 @@
+"""``cpplan.graph`` JSON, version 1: the neutral form of a graph.
+
+An object with ``format``, ``version``, ``name``, ``tensors`` and ``ops``; the ops are listed in the
+given order. A tensor has ``name``, ``size`` or ``shape`` with ``dtype``, and perhaps ``kind``,
+``alignment`` and ``view_of`` (``"base"`` or ``["base", byte offset]``). An op has ``name``, and
+perhaps ``kind``, ``inputs``, ``outputs``, ``workspaces``, ``cost``, ``recomputable``, ``in_place``
+(pairs ``["output", "input"]``) and ``bodies``: objects of this same form, in which ``format`` and
+``version`` may be left out. Keys that are left out have the defaults of ``Tensor`` and ``Op``.
+
+A view may repeat its base's elements (``expand``): its shape is one to which the base's can be
+broadcast, so that it needs more bytes than the base has. It is read as a view of the base's bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from cpplan.errors import InputError
+from cpplan.graph import Graph, Op, Tensor
+from cpplan.io.atomic import write_text
+from cpplan.io.json_file import read_json
+
+FORMAT, VERSION = "cpplan.graph", 1
+
+
+def graph_from_dict(values: Any) -> Graph:
+    """The graph that an object of this form describes.
+
+    Raises
+    ------
+    InputError
+        If it is of another format or version, a key is missing, unknown or of the wrong type, or
+        the graph contradicts itself; names the tensor or op.
+
+    Examples
+    --------
+    >>> graph = graph_from_dict(
+    ...     {
+    ...         "format": "cpplan.graph",
+    ...         "version": 1,
+    ...         "name": "tiny",
+    ...         "tensors": [
+    ...             {"name": "x", "size": 8, "kind": "input"},
+    ...             {"name": "y", "shape": [2], "dtype": "float32", "kind": "output"},
+    ...         ],
+    ...         "ops": [{"name": "relu", "inputs": ["x"], "outputs": ["y"]}],
+    ...     }
+    ... )
+    >>> graph.tensor["y"].size
+    8
+    """
+    if not isinstance(values, Mapping) or "format" not in values:
+        raise InputError(f'not a graph: expected a JSON object with "format": "{FORMAT}"')
+    try:
+        return _graph(values)
+    except RecursionError as error:
+        raise InputError("not a graph: bodies nested too deeply") from error
+
+
+def graph_to_dict(graph: Graph) -> dict[str, Any]:
+    """The graph as plain values, ready for JSON; what has its default value is left out.
+
+    Examples
+    --------
+    >>> graph = Graph("g", (Tensor("x", 8, kind="input"),), ())
+    >>> graph_to_dict(graph)["tensors"]
+    [{'name': 'x', 'size': 8, 'kind': 'input'}]
+    >>> graph_from_dict(graph_to_dict(graph)) == graph
+    True
+    """
+    return {"format": FORMAT, "version": VERSION, **_graph_values(graph)}
+
+
+def read_graph(path: str | PathLike[str]) -> Graph:
+    """Read a graph from a JSON file.
+
+    Raises
+    ------
+    InputError
+        As :func:`graph_from_dict`, or if the file cannot be read or is not JSON; names the file.
+    """
+    values = read_json(path)
+    try:
+        return graph_from_dict(values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def write_graph(graph: Graph, path: str | PathLike[str]) -> None:
+    """Write a graph as JSON, one tensor or op a line, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written; names it.
+    """
+    values = graph_to_dict(graph)
+    head = ",".join(f"{_compact(key)}:{_compact(values[key])}" for key in _HEAD)
+    lists = ",\n".join(f"{_compact(key)}:{_rows(values[key])}" for key in ("tensors", "ops"))
+    write_text(path, f"{{{head},\n{lists}}}\n")
+
+
+_HEAD = ("format", "version", "name")
+
+
+def _rows(values: list[dict[str, Any]]) -> str:
+    return "[\n" + ",\n".join(map(_compact, values)) + "\n]" if values else "[]"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _graph_values(graph: Graph) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "tensors": [_tensor_values(tensor) for tensor in graph.tensors],
+        "ops": [_op_values(op) for op in graph.ops],
+    }
+
+
+def _tensor_values(tensor: Tensor) -> dict[str, Any]:
+    values: dict[str, Any] = {"name": tensor.name, "size": tensor.nbytes, "kind": tensor.kind}
+    if tensor.shape is not None:
+        values["shape"] = list(tensor.shape)
+    if tensor.dtype is not None:
+        values["dtype"] = tensor.dtype
+    if tensor.alignment != 1:
+        values["alignment"] = tensor.alignment
+    if tensor.view_of is not None:
+        base, offset = tensor.view_of
+        values["view_of"] = [base, offset] if offset else base
+    return values
+
+
+def _op_values(op: Op) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "name": op.name,
+        "kind": op.kind,
+        "inputs": list(op.inputs),
+        "outputs": list(op.outputs),
+    }
+    if op.workspaces:
+        values["workspaces"] = list(op.workspaces)
+    if op.cost != 1:
+        values["cost"] = op.cost
+    if not op.recomputable:
+        values["recomputable"] = False
+    if op.in_place:
+        values["in_place"] = [list(pair) for pair in op.in_place]
+    if op.bodies:
+        values["bodies"] = [_graph_values(body) for body in op.bodies]
+    return values
+
+
+def _graph(values: Any) -> Graph:
+    if isinstance(values, Mapping):
+        # What the object claims to be comes first: its other keys mean nothing until then.
+        name, version = values.get("format", FORMAT), values.get("version", VERSION)
+        if name != FORMAT:
+            raise InputError(f"format {reprlib.repr(name)} is not understood: expected {FORMAT!r}")
+        if version != VERSION or ("format" in values and "version" not in values):
+            found = reprlib.repr(values.get("version"))
+            raise InputError(f"{FORMAT} version {found} is not understood: expected {VERSION}")
+    _check(values, "graph", _GRAPH_FIELDS, ("name", "tensors", "ops"))
+    return Graph(
+        values["name"],
+        _fold_broadcasts([_tensor(row, k) for k, row in enumerate(values["tensors"])]),
+        tuple(_op(row, k) for k, row in enumerate(values["ops"])),
+    )
+
+
+def _tensor(values: Any, position: int) -> Tensor:
+    _check(values, _place("tensor", values, position), _TENSOR_FIELDS, ("name",))
+    fields = dict(values)
+    if "view_of" in fields:
+        view_of = fields["view_of"]
+        fields["view_of"] = (view_of, 0) if isinstance(view_of, str) else tuple(view_of)
+    return Tensor(**fields)
+
+
+def _fold_broadcasts(tensors: list[Tensor]) -> tuple[Tensor, ...]:
+    by_name = {tensor.name: tensor for tensor in tensors}
+    folded = []
+    for tensor in tensors:
+        source, seen = tensor, {tensor.name}
+        while (base := _broadcast_base(source, by_name)) is not None and base.name not in seen:
+            seen.add(base.name)
+            source = base
+        folded.append(tensor if source is tensor else replace(tensor, size=source.nbytes))
+    return tuple(folded)
+
+
+def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | None:
+    """The tensor whose elements ``view`` repeats, if that is what it is."""
+    base = by_name.get(view.view_of[0]) if view.view_of is not None else None
+    if base is None or view.view_of != (base.name, 0) or view.nbytes <= base.nbytes:
+        return None
+    if view.shape is None or base.shape is None or view.dtype is None or view.dtype != base.dtype:
+        return None
+    if len(base.shape) > len(view.shape):
+        return None
+    pairs = zip(reversed(base.shape), reversed(view.shape), strict=False)
+    return base if all(inner in (1, outer) for inner, outer in pairs) else None
+
+
+def _op(values: Any, position: int) -> Op:
+    place = _place("op", values, position)
+    _check(values, place, _OP_FIELDS, ("name",))
+    fields = dict(values)
+    if "bodies" in fields:
+        fields["bodies"] = [
+            _body(body, f"{place}, body {k}") for k, body in enumerate(fields["bodies"])
+        ]
+    return Op(**fields)
+
+
+def _body(values: Any, place: str) -> Graph:
+    try:
+        return _graph(values)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def _place(what: str, values: Any, position: int) -> str:
+    name = values.get("name") if isinstance(values, Mapping) else None
+    return f"{what} {name!r}" if isinstance(name, str) else f"{what}s[{position}]"
+
+
+def _check(
+    values: Any, place: str, fields: Mapping[str, _Field], required: tuple[str, ...]
+) -> None:
+    if not isinstance(values, Mapping):
+        raise InputError(f"{place}: expected an object, not {reprlib.repr(values)}")
+    for key in required:
+        if key not in values:
+            raise InputError(f"{place}: missing key {key!r}")
+    for key, value in values.items():
+        if key not in fields:
+            raise InputError(
+                f"{place}: unknown key {reprlib.repr(key)}: expected one of {', '.join(fields)}"
+            )
+        holds, expected = fields[key]
+        if not holds(value):
+            raise InputError(f"{place}: {key} must be {expected}, not {reprlib.repr(value)}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _is_names(value: Any) -> bool:
+    return _is_list(value) and all(map(_is_text, value))
+
+
+def _is_pairs(value: Any) -> bool:
+    return _is_list(value) and all(_is_names(pair) and len(pair) == 2 for pair in value)
+
+
+def _is_view(value: Any) -> bool:
+    if _is_list(value) and len(value) == 2:
+        return _is_text(value[0]) and _is_count(value[1])
+    return _is_text(value)
+
+
+_Field = tuple[Callable[[Any], bool], str]
+_TEXT: _Field = (_is_text, "a string")
+_LIST: _Field = (_is_list, "a list")
+_NAMES: _Field = (_is_names, "a list of names")
+_COUNT: _Field = (_is_count, "a non-negative integer")
+
+_GRAPH_FIELDS: dict[str, _Field] = {
+    "format": _TEXT,
+    "version": _COUNT,
+    "name": _TEXT,
+    "tensors": _LIST,
+    "ops": _LIST,
+}
+_TENSOR_FIELDS: dict[str, _Field] = {
+    "name": _TEXT,
+    "size": _COUNT,
+    "shape": (
+        lambda value: _is_list(value) and all(map(_is_count, value)),
+        "a list of non-negative integers",
+    ),
+    "dtype": _TEXT,
+    "kind": _TEXT,
+    "alignment": _COUNT,
+    "view_of": (_is_view, 'a name or ["name", byte offset]'),
+}
+_OP_FIELDS: dict[str, _Field] = {
+    "name": _TEXT,
+    "kind": _TEXT,
+    "inputs": _NAMES,
+    "outputs": _NAMES,
+    "workspaces": _NAMES,
+    "cost": (_is_number, "a number"),
+    "recomputable": (lambda value: isinstance(value, bool), "true or false"),
+    "in_place": (_is_pairs, "a list of [output, input] pairs"),
+    "bodies": _LIST,
+}
