@@ -1,9 +1,11 @@
 """From a Program to the packing Problem: which bytes live from which step to which.
 
 One sweep over the bindings. Tensors that are views of one another share one buffer, which lives
-from the first write to the last read of any of them. An op's inputs, outputs and workspaces are all
-live during its step. Bodies run inside their op's steps, one after another, so that the branches of
-an ``if`` may use the same bytes while everything the op touches stays live through all of them.
+from the first write to the last read of any of them; a tensor that is computed again starts a
+buffer of its own, unless it lies within what the op reads. An op's inputs, outputs and workspaces
+are all live during its step. Bodies run inside their op's steps, one after another, so that the
+branches of an ``if`` may use the same bytes while everything the op touches stays live through all
+of them.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cpplan.anf import Program, to_anf
+from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.problem import Problem
 from cpplan.residency import Residency
@@ -50,7 +53,7 @@ def to_problem(program: Program, residency: Residency | None = None) -> Problem:
         # The caller reads outputs after the last step; a view keeps its whole storage.
         if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
             sweep.life(tensor.name, 0).upper = stop
-    outside = {id(sweep.life(name, 0)) for name in outside_storages(graph, residency)}
+    outside = {id(sweep.life(t.name, 0)) for t in graph.tensors if is_outside(t, residency)}
     placed = {name: life for name, life in table.items() if id(life) not in outside}
     for life in placed.values():
         if life.tensor.kind == "constant":
@@ -77,12 +80,23 @@ def outside_storages(graph: Graph, residency: Residency) -> set[str]:
     >>> outside_storages(graph, Residency())
     {'w'}
     """
+    return {graph.root[t.name][0] for t in graph.tensors if is_outside(t, residency)}
+
+
+def is_outside(tensor: Tensor, residency: Residency) -> bool:
+    """Whether a tensor of the model's boundary is not in the arena.
+
+    Examples
+    --------
+    >>> is_outside(Tensor("x", 4, kind="input"), Residency())
+    False
+    """
     where = {
         "input": residency.inputs,
         "output": residency.outputs,
         "constant": residency.constants,
     }
-    return {graph.root[t.name][0] for t in graph.tensors if where.get(t.kind) == "outside"}
+    return where.get(tensor.kind) == "outside"
 
 
 @dataclass(slots=True, eq=False)
@@ -93,11 +107,10 @@ class _Life:
     alignment: int
     lower: int
     upper: int
-    written: set[str] = field(default_factory=set)
 
 
 class _Sweep:
-    """Walks the bindings of one graph and keeps the stay that is current for every storage.
+    """Walks the bindings of one graph and keeps the stay in which every tensor was last written.
 
     Bodies are swept by sweeps of their own into the same table.
     """
@@ -111,20 +124,24 @@ class _Sweep:
         scope: Mapping[str, _Life] | None = None,
     ):
         self.graph, self.table, self.residency, self.prefix = graph, table, residency, prefix
-        self.current: dict[str, _Life] = dict(scope or {})
-        self.outer = frozenset(self.current)
+        self.home: dict[str, _Life] = dict(scope or {})
+        self.newest: dict[str, _Life] = dict(self.home)
+        self.outer = frozenset(self.home)
         self.copies: Counter[str] = Counter()
         self.alignment: dict[str, int] = {}
         for tensor in graph.tensors:
             root = graph.root[tensor.name][0]
             self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
+        for root, life in self.home.items():
+            life.alignment = math.lcm(life.alignment, self.alignment[root])
 
     def life(self, name: str, step: int) -> _Life:
         """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
-        root = self.graph.root[name][0]
-        if root not in self.current:
-            self._begin(root, step)
-        return self.current[root]
+        while name not in self.home and (view_of := self.graph.tensor[name].view_of) is not None:
+            name = view_of[0]
+        if name not in self.home:
+            self.home[name] = self.newest.get(name) or self._begin(name, step)
+        return self.home[name]
 
     def run(self, program: Program, start: int) -> None:
         times: Counter[str] = Counter()
@@ -133,31 +150,43 @@ class _Sweep:
             times[op.name] += 1
 
     def _bind(self, op: Op, lower: int, upper: int, copy: int) -> None:
+        read: dict[str, _Life] = {}
         for name in op.inputs:
-            life = self.life(name, lower)
+            life, root = self.life(name, lower), self.graph.root[name][0]
             life.upper = max(life.upper, upper)
+            read[root] = max(life, read.get(root, life), key=lambda life: life.lower)
         for name in op.outputs + op.workspaces:
-            life = self.life(name, lower)
             root = self.graph.root[name][0]
-            if name in life.written and root not in self.outer:
-                # Written again: a recomputation, with a buffer of its own.
-                life = self._begin(root, lower)
-            life.written.add(name)
+            self.home[name] = life = read.get(root) or self._stay_to_write(name, root, lower)
             life.upper = max(life.upper, upper)
         step = lower
         for number, body in enumerate(op.bodies):
             call = f"{op.name}~{copy}" if copy else op.name
             step = self._run_body(body, op, step, f"{self.prefix}{call}/{number}/")
 
+    def _stay_to_write(self, name: str, root: str, step: int) -> _Life:
+        """The storage's newest stay, or another one if ``name`` was already written in that."""
+        newest = self.newest.get(root)
+        again = newest is not None and self.home.get(name) is newest
+        if newest is None or (again and root not in self.outer):
+            return self._begin(root, step)
+        return newest
+
     def _run_body(self, body: Graph, op: Op, start: int, prefix: str) -> int:
         program = to_anf(body)
         stop = start + max(1, program.starts[-1])
         boundary = [t.name for t in body.tensors if t.kind in ("input", "output")]
-        shared = {name: self.life(name, start) for name in boundary if name in op.tensors}
+        # A boundary tensor that is a view within the body lies where its base does.
+        shared = {
+            name: self.life(name, start)
+            for name in boundary
+            if name in op.tensors and body.tensor[name].view_of is None
+        }
         inner = _Sweep(body, self.table, self.residency, prefix, shared)
         for name in boundary:
             # What a loop carries from one turn to the next lives through the whole body.
-            life = inner.life(name, start)
+            root = body.root[name][0]
+            life = inner.newest.get(root) or inner._begin(root, start)
             life.upper = max(life.upper, stop)
         inner.run(program, start)
         return stop
@@ -166,8 +195,11 @@ class _Sweep:
         copy, tensor = self.copies[root], self.graph.tensor[root]
         self.copies[root] += 1
         life = _Life(tensor, self.alignment[root], step, step + 1)
-        self.current[root] = life
+        self.newest[root] = life
         read_only = tensor.kind == "constant" and self.residency.constants == "outside"
         if not (read_only and self.prefix):
-            self.table[f"{self.prefix}{root}" + (f"~{copy}" if copy else "")] = life
+            name = f"{self.prefix}{root}" + (f"~{copy}" if copy else "")
+            if name in self.table:
+                raise InputError(f"tensor {name!r} bears the name of another buffer: rename it")
+            self.table[name] = life
         return life
