@@ -33,6 +33,9 @@ def write_text(path: str | PathLike[str], text: str) -> None:
     except OSError as error:
         os.unlink(temporary)
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+    except UnicodeEncodeError as error:
+        os.unlink(temporary)
+        raise InputError(f"{target}: cannot be written: a name is not Unicode text") from error
     except BaseException:
         os.unlink(temporary)
         raise
