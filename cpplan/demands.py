@@ -1,0 +1,265 @@
+"""What running a program demands of memory, spelled out touch by touch.
+
+Every op reads its inputs, writes its outputs and workspaces, and needs all of them whole until it
+ends. A tensor lies in a *stay*: one stretch of time that its storage spends in memory. The checkers
+take from here what must be in the arena, from which step to which, and who destroyed what. All of
+it follows from the graph and the order alone: no planner, and no lifespan analysis, is believed.
+
+Which stay a tensor is in:
+
+* a reader finds it where it was last written; a view that no op produces lies in its base;
+* an op that writes bytes of a storage it also reads passes them on, in the stay it read;
+* otherwise it writes into the storage's newest stay, unless that holds the tensor already: then it
+  is computed again, and a new stay begins;
+* a body's inputs and outputs that bear the name of one of the op's tensors are that tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cpplan.anf import Program, to_anf
+from cpplan.errors import VerificationError
+from cpplan.graph import Graph, Op
+from cpplan.residency import Residency
+
+
+@dataclass(slots=True, eq=False)
+class Stay:
+    """A storage's stay in memory; ``placed`` says whether in the arena. ``size`` is in bytes."""
+
+    name: str
+    number: int
+    size: int
+    alignment: int
+    placed: bool = True
+
+
+class Place(NamedTuple):
+    """A tensor's bytes ``[begin, end)`` within a stay."""
+
+    tensor: str
+    stay: Stay
+    begin: int
+    end: int
+
+
+class Touch(NamedTuple):
+    """Bytes that must be right at a step: written there, or still as they were last written.
+
+    ``op`` is ``None`` where the caller touches them, before or after the program.
+    """
+
+    step: int
+    op: str | None
+    place: Place
+    writes: bool
+
+
+def trace(program: Program, residency: Residency) -> list[Touch]:
+    """All touches of bytes in the arena, in the order in which they happen.
+
+    Raises
+    ------
+    VerificationError
+        If an op reads what nobody has written yet, or two buffers would bear one name.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output")),
+    ...     (Op("a", "relu", ("x",), ("y",)),),
+    ... )
+    >>> for touch in trace(to_anf(graph), Residency()):
+    ...     print(touch.step, touch.op, touch.place.tensor, "write" if touch.writes else "check")
+    0 None x write
+    0 a x check
+    0 a y write
+    0 a x check
+    0 a y check
+    0 None y check
+    """
+    graph, last = program.graph, max(1, program.starts[-1]) - 1
+    record = _Record(residency)
+    scope = _Scope(graph, record)
+    for tensor in graph.tensors:
+        if tensor.view_of is None and tensor.name not in graph.producer:
+            scope.begin_unproduced(tensor.name, None, 0)
+    scope.run(program, 0)
+    boundary = {
+        "input": residency.inputs,
+        "output": residency.outputs,
+        "constant": residency.constants,
+    }
+    for tensor in graph.tensors:
+        wanted = boundary.get(tensor.kind)
+        if wanted == "outside":
+            scope.place(tensor.name).stay.placed = False
+        elif wanted == "keep" and tensor.kind != "constant":
+            record.touch(last, None, scope.place(tensor.name), writes=False)
+    before = [Touch(0, None, place, True) for place in record.constants]
+    after = [Touch(last, None, place, False) for place in record.constants]
+    touches = [*before, *record.touches, *after]
+    return [touch for touch in touches if touch.place.stay.placed]
+
+
+def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
+    """Every stay's steps ``[lower, upper)``, from its first touch to its last."""
+    spans: dict[Stay, tuple[int, int]] = {}
+    for touch in touches:
+        stay = touch.place.stay
+        lower, upper = spans.get(stay, (touch.step, 0))
+        spans[stay] = min(lower, touch.step), max(upper, touch.step + 1)
+    return spans
+
+
+class _Record:
+    """What the scopes of one program write down together."""
+
+    def __init__(self, residency: Residency):
+        self.residency = residency
+        self.touches: list[Touch] = []
+        self.constants: list[Place] = []
+        self.names: set[str] = set()
+
+    def touch(self, step: int, op: str | None, place: Place, *, writes: bool) -> None:
+        self.touches.append(Touch(step, op, place, writes))
+
+
+class _Scope:
+    """One run of one graph: in which stay the latest value of every tensor lies."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        record: _Record,
+        prefix: str = "",
+        given: Mapping[str, Stay] | None = None,
+    ):
+        self.graph, self.record, self.prefix = graph, record, prefix
+        self.home: dict[str, Stay] = {}
+        self.newest: dict[str, Stay] = dict(given or {})
+        self.given = frozenset(self.newest)
+        self.bound: Counter[str] = Counter()
+        self.alignment: dict[str, int] = {}
+        for tensor in graph.tensors:
+            root = graph.root[tensor.name][0]
+            self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
+        for root, stay in self.newest.items():
+            stay.alignment = math.lcm(stay.alignment, self.alignment[root])
+
+    def place(self, name: str, reader: str = "the caller") -> Place:
+        """Where the tensor's latest value lies."""
+        holder = name
+        while (stay := self.home.get(holder)) is None:
+            view_of = self.graph.tensor[holder].view_of
+            if view_of is None:
+                raise VerificationError(f"{reader} reads tensor {name!r} before it is written")
+            holder = view_of[0]
+        return self._place_in(stay, name)
+
+    def begin_unproduced(self, root: str, op: str | None, step: int) -> None:
+        """A storage that no op writes: the caller brings it, or ``op`` brings it for its body."""
+        if root not in self.newest:
+            place = self._place_in(self._begin(root), root)
+            if self.graph.tensor[root].kind == "constant":
+                self.record.constants.append(place)
+            else:
+                self.record.touch(step, op, place, writes=True)
+        self.home[root] = self.newest[root]
+
+    def run(self, program: Program, start: int) -> None:
+        for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
+            self._run_op(op, start + lower, start + upper)
+
+    def _run_op(self, op: Op, lower: int, upper: int) -> None:
+        name, record = f"{self.prefix}{op.name}", self.record
+        reads = [self.place(tensor, f"op {name!r}") for tensor in dict.fromkeys(op.inputs)]
+        for place in reads:
+            record.touch(lower, name, place, writes=False)
+        writes = []
+        for tensor in op.outputs + op.workspaces:
+            stay = self.home[tensor] = self._stay_to_write(tensor, reads)
+            place = self._place_in(stay, tensor)
+            passed = [(read.begin, read.end) for read in reads if read.stay is stay]
+            # An empty write still says that the buffer is there from this step on.
+            for begin, end in [*_outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
+                record.touch(lower, name, place._replace(begin=begin, end=end), writes=True)
+            writes.append(place)
+        copy, step = self.bound[op.name], lower
+        self.bound[op.name] += 1
+        for number, body in enumerate(op.bodies):
+            step = self._run_body(body, op, step, f"{name}~{copy}" if copy else name, number)
+        for place in (*reads, *writes):
+            record.touch(upper - 1, name, place, writes=False)
+
+    def _run_body(self, body: Graph, op: Op, start: int, call: str, number: int) -> int:
+        program = to_anf(body)
+        stop = start + max(1, program.starts[-1])
+        boundary = [t for t in body.tensors if t.kind in ("input", "output")]
+        given = {
+            tensor.name: self.place(tensor.name).stay
+            for tensor in boundary
+            if tensor.name in op.tensors and tensor.view_of is None
+        }
+        inner = _Scope(body, self.record, f"{call}/{number}/", given)
+        # The op carries its body's boundary in and out: it is there as long as the body runs.
+        carried = []
+        for root in dict.fromkeys(body.root[tensor.name][0] for tensor in boundary):
+            if root not in body.producer:
+                inner.begin_unproduced(root, call, start)
+            elif root not in given:
+                self.record.touch(
+                    start, call, inner._place_in(inner._begin(root), root), writes=True
+                )
+            carried.append(inner._place_in(inner.newest[root], root))
+        used = {body.root[name][0] for inner_op in body.ops for name in inner_op.tensors}
+        for tensor in body.tensors:
+            if tensor.kind == "constant" and tensor.name in used:
+                inner.begin_unproduced(tensor.name, call, start)
+        inner.run(program, start)
+        for place in carried:
+            self.record.touch(stop - 1, call, place, writes=False)
+        return stop
+
+    def _stay_to_write(self, tensor: str, reads: Sequence[Place]) -> Stay:
+        root = self.graph.root[tensor][0]
+        passed = [p.stay for p in reads if self.graph.root[p.tensor][0] == root]
+        if passed:
+            return max(passed, key=lambda stay: stay.number)
+        newest = self.newest.get(root)
+        if newest is None or (root not in self.given and self.home.get(tensor) is newest):
+            return self._begin(root)
+        return newest
+
+    def _begin(self, root: str) -> Stay:
+        tensor, previous = self.graph.tensor[root], self.newest.get(root)
+        number = 0 if previous is None else previous.number + 1
+        name = f"{self.prefix}{root}" + (f"~{number}" if number else "")
+        placed = tensor.kind != "constant" or self.record.residency.constants == "keep"
+        if placed and name in self.record.names:
+            raise VerificationError(f"two buffers would bear the name {name!r}")
+        self.record.names.add(name)
+        stay = Stay(name, number, tensor.nbytes, self.alignment[root], placed)
+        self.newest[root] = stay
+        return stay
+
+    def _place_in(self, stay: Stay, tensor: str) -> Place:
+        begin = self.graph.root[tensor][1]
+        return Place(tensor, stay, begin, begin + self.graph.tensor[tensor].nbytes)
+
+
+def _outside(begin: int, end: int, cover: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The pieces of ``[begin, end)`` that ``cover`` leaves."""
+    for low, high in sorted(cover):
+        if begin < min(low, end):
+            yield begin, min(low, end)
+        begin = max(begin, high)
+    if begin < end:
+        yield begin, end

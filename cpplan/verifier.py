@@ -1,0 +1,259 @@
+"""``verify``: does a plan keep every rule it promises? Geometry only; no solver, no planner."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cpplan.anf import Program, to_anf
+from cpplan.demands import lifespans, trace
+from cpplan.errors import InputError, VerificationError
+from cpplan.graph import Graph
+from cpplan.plan import Plan
+from cpplan.problem import Ints, Problem
+from cpplan.rectangles import Rectangles, check_apart, check_bound, cut_gaps
+
+# Beyond this an address plus a size would no longer fit into 64 bits.
+_HIGHEST = 2**62
+
+
+def verify(source: Graph | Program | Problem, plan: Plan) -> None:
+    """Check every claim of a plan against the model, from the definitions alone.
+
+    Checked: the order and its cost; that exactly the buffers the model needs are there, with the
+    sizes and lifespans it needs; that every offset is a non-negative multiple of the buffer's
+    alignment, and the one that was fixed; that no two buffers share a byte at a step; peak,
+    capacity, status; that the bound is at most the peak, and at most what "live bytes" or "fixed
+    offset" can prove where it claims to be one of these. A bound proved by search is not proved
+    again. O(n log n + n × buffers live at once / a machine word).
+
+    Parameters
+    ----------
+    source
+        What was planned. Of a program the graph counts; the order is the plan's.
+    plan
+        The plan to check.
+
+    Raises
+    ------
+    VerificationError
+        At the first broken rule; names the buffers and the step, or what was expected.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
+    >>> plan = Plan("p", "feasible", ("a", "b"), offset=np.array([0, 2]), peak=10, **columns)
+    >>> verify(problem, plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
+    """
+    offset = _offsets(plan)
+    if isinstance(source, Problem):
+        needed = source
+        if plan.order or plan.cost is not None or plan.base_cost is not None or plan.views:
+            raise VerificationError("a bare problem has no order, cost or views, but the plan has")
+        if plan.pool != source.pool.name:
+            raise VerificationError(f"plan is for pool {plan.pool!r}, not {source.pool.name!r}")
+    else:
+        program = planned_program(source, plan)
+        needed = _needed_buffers(program, plan)
+        _check_costs(program, plan)
+        _check_views(program.graph, plan)
+    offset = _match_buffers(needed, plan, offset)
+    rectangles = cut_gaps(needed)
+    _check_placement(needed, rectangles, offset)
+    _check_peak(needed, plan, offset)
+    _check_claims(needed, plan, rectangles)
+
+
+def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
+    """Check what an algorithm answered: one offset a row, aligned, as fixed, and no overlap.
+
+    Raises
+    ------
+    VerificationError
+        Names the algorithm, the buffers and the step.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> check_offsets(problem, np.array([8, 0]), "mine")
+    """
+    try:
+        offset = _integers("offset", offsets, len(problem))
+        _check_placement(problem, cut_gaps(problem), offset)
+    except VerificationError as error:
+        raise VerificationError(f"algorithm {algorithm!r}: {error}") from error
+
+
+def planned_program(source: Graph | Program, plan: Plan) -> Program:
+    """The program the plan's order makes of the graph.
+
+    Raises
+    ------
+    VerificationError
+        If the order names an unknown op, leaves one out, or runs one before its inputs exist.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, order=("a",))
+    >>> planned_program(Graph("empty", (), ()), plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: order names unknown op 'a'
+    """
+    graph = source.graph if isinstance(source, Program) else source
+    if not all(isinstance(name, str) for name in plan.order):
+        raise VerificationError("the plan's order must hold names of ops")
+    try:
+        return to_anf(graph, plan.order)
+    except InputError as error:
+        raise VerificationError(str(error)) from error
+
+
+def _needed_buffers(program: Program, plan: Plan) -> Problem:
+    """The buffers the program needs at the plan's order."""
+    spans = lifespans(trace(program, plan.residency))
+    return Problem(
+        names=tuple(stay.name for stay in spans),
+        lower=np.array([lower for lower, _ in spans.values()], np.int64),
+        upper=np.array([upper for _, upper in spans.values()], np.int64),
+        size=np.array([stay.size for stay in spans], np.int64),
+        alignment=np.array([stay.alignment for stay in spans], np.int64),
+    )
+
+
+def _offsets(plan: Plan) -> Ints:
+    if plan.offset is None:
+        raise VerificationError("the plan holds no offsets")
+    for column in ("size", "lower", "upper"):
+        _integers(column, getattr(plan, column), len(plan.buffers))
+    return _integers("offset", plan.offset, len(plan.buffers))
+
+
+def _integers(column: str, values: object, count: int) -> Ints:
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise VerificationError(f"{column} has shape {array.shape}: expected ({count},)")
+    if array.size and array.dtype.kind not in "iu":
+        raise VerificationError(f"{column} must hold integers, not {array.dtype}")
+    return array.astype(np.int64)
+
+
+def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> Ints:
+    """The plan's offsets in the order of the buffers needed; each is there once, as needed."""
+    row = {name: k for k, name in enumerate(plan.buffers)}
+    if len(row) < len(plan.buffers):
+        twice = next(name for k, name in enumerate(plan.buffers) if row[name] != k)
+        raise VerificationError(f"buffer {twice!r} is in the plan twice")
+    absent = next((k for k, name in enumerate(needed.names) if name not in row), None)
+    if absent is not None:
+        raise VerificationError(
+            f"buffer {needed.names[absent]!r}, needed from step {needed.lower[absent]}, "
+            "is not in the plan"
+        )
+    if len(row) > len(needed):
+        known = set(needed.names)
+        extra = next(name for name in row if name not in known)
+        raise VerificationError(f"buffer {extra!r} of the plan is not needed in the arena")
+    rows = np.array([row[name] for name in needed.names], np.int64)
+    for column in ("size", "lower", "upper"):
+        planned, wanted = np.asarray(getattr(plan, column))[rows], getattr(needed, column)
+        if (planned != wanted).any():
+            k = int(np.argmax(planned != wanted))
+            raise VerificationError(
+                f"buffer {needed.names[k]!r} has {column} {planned[k]} in the plan, but needs "
+                f"{wanted[k]}"
+            )
+    return offset[rows]
+
+
+def _check_placement(needed: Problem, rectangles: Rectangles, offset: Ints) -> None:
+    for wrong, rule in (
+        (offset < 0, "must not be negative"),
+        (offset > _HIGHEST, "is beyond 2**62"),
+        (offset % needed.alignment != 0, "is not a multiple of the alignment"),
+    ):
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise VerificationError(
+                f"buffer {needed.names[k]!r}, live from step {needed.lower[k]} and aligned to "
+                f"{needed.alignment[k]} B: offset {offset[k]} {rule}"
+            )
+    for k, wanted in needed.fixed.items():
+        if offset[k] != wanted:
+            raise VerificationError(
+                f"buffer {needed.names[k]!r}: offset {offset[k]}, but it is fixed at {wanted}"
+            )
+    check_apart(rectangles, needed.names, offset)
+
+
+def _check_peak(needed: Problem, plan: Plan, offset: Ints) -> None:
+    peak = int(np.max(offset + needed.size, initial=0))
+    if not _is_integer(plan.peak) or plan.peak != peak:
+        raise VerificationError(f"the plan claims a peak of {plan.peak!r} B, but it is {peak} B")
+    for what, capacity in (
+        ("the plan's", plan.capacity),
+        (f"pool {needed.pool.name!r}'s", needed.pool.capacity),
+    ):
+        if capacity is not None and not (_is_integer(capacity) and peak <= capacity):
+            highest = needed.names[int(np.argmax(offset + needed.size))]
+            raise VerificationError(
+                f"buffer {highest!r} ends at {peak} B, beyond {what} capacity of {capacity!r} B"
+            )
+
+
+def _check_claims(needed: Problem, plan: Plan, rectangles: Rectangles) -> None:
+    bound, peak = plan.lower_bound, plan.peak
+    if bound is not None:
+        if not _is_integer(bound) or bound < 0:
+            raise VerificationError(f"the lower bound must be a byte count, not {bound!r}")
+        assert peak is not None
+        if bound > peak:
+            raise VerificationError(f"lower bound {bound} B is above the peak of {peak} B")
+        if plan.bound_by == "live bytes":
+            check_bound(rectangles, needed.alignment, bound)
+        if plan.bound_by == "fixed offset":
+            ends = [at + int(needed.size[k]) for k, at in needed.fixed.items()]
+            if bound > max(ends, default=0):
+                raise VerificationError(f"no fixed offset proves a lower bound of {bound} B")
+    if plan.status not in ("optimal", "feasible"):
+        raise VerificationError(f"the plan holds offsets, but claims to be {plan.status!r}")
+    if (plan.status == "optimal") != (peak == bound):
+        raise VerificationError(
+            f"status {plan.status!r} contradicts peak {peak} B and lower bound {bound} B"
+        )
+
+
+def _check_costs(program: Program, plan: Plan) -> None:
+    for claim, ops in (("cost", program.ops), ("base_cost", program.graph.ops)):
+        claimed, cost = getattr(plan, claim), sum(op.cost for op in ops)
+        number = isinstance(claimed, (int, float)) and not isinstance(claimed, bool)
+        # Sums of floats depend on the order of the terms.
+        if not number or not (claimed == cost or math.isclose(claimed, cost, rel_tol=1e-9)):
+            raise VerificationError(f"the plan claims a {claim} of {claimed!r}, but it is {cost}")
+
+
+def _check_views(graph: Graph, plan: Plan) -> None:
+    """A view's entry names the buffer of its storage's first stay, where that is in the arena."""
+    placed = set(plan.buffers)
+    needed = {
+        tensor.name: graph.root[tensor.name]
+        for tensor in graph.tensors
+        if tensor.view_of is not None and graph.root[tensor.name][0] in placed
+    }
+    for name in (*needed, *plan.views):
+        claimed = plan.views.get(name)
+        wanted = needed.get(name)
+        if claimed is None or wanted is None or tuple(claimed) != wanted:
+            raise VerificationError(
+                f"the plan's views put tensor {name!r} at {claimed}, but it lies at {wanted}"
+            )
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
