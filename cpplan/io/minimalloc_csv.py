@@ -175,16 +175,15 @@ class _Table:
 
     def _build(self, rows: slice) -> Problem:
         lower, upper, size, alignment = (np.array(a[rows]) for a in self.integers.values())
-        gaps, fixed, hint = (self._of(rows, table) for table in (self.gaps, *self.sparse.values()))
         return Problem(
             self.names[rows],
             lower,
             upper + self.closed,
             size,
             alignment if len(self.integers["alignment"]) else np.ones_like(size),
-            gaps,
-            fixed,
-            hint,
+            gaps=self._of(rows, self.gaps),
+            fixed=self._of(rows, self.sparse["offset"]),
+            hint=self._of(rows, self.sparse["hint"]),
         )
 
     def _of(self, rows: slice, table: dict[int, Any]) -> dict[int, Any]:
