@@ -50,7 +50,9 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
     ...
     cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
     """
-    offset = _offsets(plan)
+    offset = planned_offsets(plan)
+    for column in ("size", "lower", "upper"):
+        _integers(column, getattr(plan, column), len(plan.buffers))
     if isinstance(source, Problem):
         needed = source
         if plan.order or plan.cost is not None or plan.base_cost is not None or plan.views:
@@ -118,6 +120,8 @@ def planned_program(source: Graph | Program, plan: Plan) -> Program:
 def _needed_buffers(program: Program, plan: Plan) -> Problem:
     """The buffers the program needs at the plan's order."""
     spans = lifespans(trace(program, plan.residency))
+    if sum(stay.size for stay in spans) >= _HIGHEST:
+        raise VerificationError("the sizes of the buffers needed add up to more than 2**62 bytes")
     return Problem(
         names=tuple(stay.name for stay in spans),
         lower=np.array([lower for lower, _ in spans.values()], np.int64),
@@ -127,11 +131,24 @@ def _needed_buffers(program: Program, plan: Plan) -> Problem:
     )
 
 
-def _offsets(plan: Plan) -> Ints:
+def planned_offsets(plan: Plan) -> Ints:
+    """The plan's offsets in bytes, shape ``(n,)``.
+
+    Raises
+    ------
+    VerificationError
+        If there are none, not one a buffer, or they are not integers.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> planned_offsets(Plan("p", "unknown", (), none, none, none, None))
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: the plan holds no offsets
+    """
     if plan.offset is None:
         raise VerificationError("the plan holds no offsets")
-    for column in ("size", "lower", "upper"):
-        _integers(column, getattr(plan, column), len(plan.buffers))
     return _integers("offset", plan.offset, len(plan.buffers))
 
 

@@ -1,0 +1,156 @@
+"""The writes and checks of a simulation, as arrays: what is put where, and must be found there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.demands import Stay, Touch
+from cpplan.problem import Ints, Problem
+from cpplan.rectangles import cut_gaps
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Writes and checks in the order in which they happen.
+
+    Attributes
+    ----------
+    names, size, alignment, first_step
+        Of the buffers: name, bytes, alignment in bytes, and the step of the first access.
+    writes
+        Whether it is a write, shape ``(n,)`` like all that follow; else a check.
+    serial
+        The number of the write, from 1; of a check, the write whose bytes must be found.
+    buffer, begin, end
+        Row of the buffer, and the bytes relative to its offset.
+    step
+        When.
+    tensors, op_names
+        What is accessed, and by whom; empty for a bare problem and for the caller.
+    """
+
+    names: Sequence[str]
+    size: Sequence[int]
+    alignment: Sequence[int]
+    first_step: Sequence[int]
+    writes: NDArray[np.bool_]
+    serial: Ints
+    buffer: Ints
+    begin: Ints
+    end: Ints
+    step: Ints
+    tensors: Sequence[str | None]
+    op_names: Sequence[str | None]
+
+    def subject(self, row: int) -> str:
+        """Whose bytes an access is about: the buffer, or the tensor in it and the op that wrote."""
+        name, tensor, op = self.names[self.buffer[row]], self.tensors[row], self.op_names[row]
+        if tensor is None:
+            return f"buffer {name!r}"
+        where = f"tensor {tensor!r}" + (f" in buffer {name!r}" if name != tensor else "")
+        return f"{where} (op {op!r})" if op is not None and self.writes[row] else where
+
+
+def from_touches(touches: Iterable[Touch]) -> Script:
+    """The script of a program.
+
+    A check asks for what was last written to each of its bytes in a memory where every stay has
+    bytes of its own; bytes that nobody wrote are not asked for.
+    """
+    rows: dict[Stay, int] = {}
+    first_step: list[int] = []
+    content: dict[Stay, list[tuple[int, int, int]]] = {}
+    accesses: list[tuple[bool, int, int, int, int, int]] = []
+    tensors: list[str | None] = []
+    op_names: list[str | None] = []
+    serial = 0
+    for step, op, (tensor, stay, begin, end), writes in touches:
+        if stay not in rows:
+            rows[stay] = len(rows)
+            first_step.append(step)
+            content[stay] = []
+        if writes and begin < end:
+            serial += 1
+            content[stay] = [*_clip(content[stay], 0, begin), *_clip(content[stay], end, stay.size)]
+            content[stay].append((begin, end, serial))
+        for low, high, written in _clip(content[stay], begin, end):
+            accesses.append((writes, written, rows[stay], low, high, step))
+            tensors.append(tensor)
+            op_names.append(op)
+    is_write, serials, buffer, begins, ends, steps = np.array(accesses, np.int64).reshape(-1, 6).T
+    return Script(
+        [stay.name for stay in rows],
+        [stay.size for stay in rows],
+        [stay.alignment for stay in rows],
+        first_step,
+        is_write.astype(bool),
+        serials,
+        buffer,
+        begins,
+        ends,
+        steps,
+        tensors,
+        op_names,
+    )
+
+
+def from_problem(problem: Problem) -> Script:
+    """The script of a bare problem: a write and a check for each rectangle of steps × bytes.
+
+    Bytes once destroyed stay so: checking at the last step of each rectangle sees what checks at
+    all of its steps would. A window directly after a full rectangle keeps what that wrote.
+
+    Examples
+    --------
+    >>> problem = Problem(("a",), lower=[0], upper=[2], size=[4])
+    >>> script = from_problem(problem)
+    >>> script.writes.tolist(), script.step.tolist()
+    ([True, False], [0, 1])
+    """
+    shapes = cut_gaps(problem)
+    by_buffer = np.lexsort((shapes.lower, shapes.buffer))
+    buffer, lower, upper, begin, end = (column[by_buffer] for column in shapes)
+    height = end - begin
+    kept = np.zeros(len(buffer), bool)
+    kept[1:] = (
+        (buffer[1:] == buffer[:-1])
+        & (lower[1:] == upper[:-1])
+        & (height[:-1] == problem.size[buffer[:-1]])
+        & (height[1:] < problem.size[buffer[1:]])
+    )
+    count, written = len(buffer), np.flatnonzero(~kept)
+    # Serial numbers by step; a kept window bears the number of the rectangle before it.
+    serial = np.zeros(count, np.int64)
+    serial[written[np.argsort(lower[written], kind="stable")]] = np.arange(1, len(written) + 1)
+    serial = serial[np.maximum.accumulate(np.where(kept, 0, np.arange(count)))]
+    step = np.concatenate([lower[written], upper - 1])
+    writes = np.arange(len(step)) < len(written)
+    shape = np.concatenate([written, np.arange(count)])
+    order = np.lexsort((serial[shape], ~writes, step))
+    shape, none = shape[order], [None] * len(order)
+    return Script(
+        problem.names,
+        problem.size.tolist(),
+        problem.alignment.tolist(),
+        problem.lower.tolist(),
+        writes[order],
+        serial[shape],
+        buffer[shape],
+        begin[shape],
+        end[shape],
+        step[order],
+        none,
+        none,
+    )
+
+
+def _clip(
+    pieces: Iterable[tuple[int, int, int]], begin: int, end: int
+) -> Iterable[tuple[int, int, int]]:
+    for low, high, serial in pieces:
+        if max(low, begin) < min(high, end):
+            yield max(low, begin), min(high, end), serial
