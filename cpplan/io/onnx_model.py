@@ -1,0 +1,170 @@
+"""ONNX models as graphs.
+
+Initializers, and what is computed from constants alone, are constants; so is what only asks for the
+shape of a tensor. Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference, Cast to the
+same type and Transpose that moves only axes of extent one are views of their inputs: ops that move
+no bytes. The branches of an If and the bodies of Loop and Scan are bodies of their op. Local
+functions are inlined. Weights in other files are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpplan.errors import InputError, MissingExtraError
+from cpplan.graph import Graph
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.io.onnx_graph import Translation
+
+_DATA = ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data")
+
+
+def read_onnx(
+    source: str | PathLike[str] | onnx.ModelProto,
+    dims: Mapping[str, int] | None = None,
+    *,
+    name: str | None = None,
+) -> Graph:
+    """The graph of an ONNX model; its ops are listed in the order of the file.
+
+    Parameters
+    ----------
+    source
+        A file, or a model that is already loaded (it is not changed).
+    dims
+        Extents of the symbolic dimensions of the model's inputs.
+    name
+        The graph's name; the file's without its suffix, or the model's own, if left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no ONNX model, a dimension is unbound or unknown, a tensor
+        has no known shape or is no dense tensor of numbers; names the file and the thing.
+    MissingExtraError
+        If the package ``onnx`` is missing.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (float[N, 4] x) => (float[N, 4] y) { t = Relu(x) y = Identity(t) }''')
+    >>> graph = read_onnx(model, dims={"N": 8})
+    >>> graph.tensor["t"].nbytes, graph.tensor["y"].view_of
+    (128, ('t', 0))
+    """
+    return translate_model(source, dims, name=name)[1].graph
+
+
+def translate_model(
+    source: str | PathLike[str] | onnx.ModelProto,
+    dims: Mapping[str, int] | None = None,
+    *,
+    name: str | None = None,
+    with_weights: bool = False,
+) -> tuple[onnx.ModelProto, Translation]:
+    """The model as it was translated, and its translation; see :func:`read_onnx`.
+
+    Parameters
+    ----------
+    with_weights
+        Whether the model returned holds the values of its weights, those in other files included.
+    """
+    if find_spec("onnx") is None:
+        raise MissingExtraError("onnx", "onnx", "reading ONNX models")
+    import onnx
+
+    if isinstance(source, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+        where = f"ONNX model {model.graph.name!r}"
+        name = name or model.graph.name or "main"
+    else:
+        where = fspath(source)
+        name = name or Path(source).stem
+    try:
+        if not isinstance(source, onnx.ModelProto):
+            model = _parse(Path(source))
+            if with_weights:
+                _load_external_data(model, Path(source).parent)
+        return _translate(model, dims or {}, name, with_weights)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not a valid ONNX model: a name is not UTF-8 text") from error
+
+
+def opset_versions(model: onnx.ModelProto) -> dict[str, int]:
+    """Versions of the operator sets that a model uses, by domain."""
+    return {entry.domain: entry.version for entry in model.opset_import}
+
+
+def _translate(
+    model: onnx.ModelProto, dims: Mapping[str, int], name: str, with_weights: bool
+) -> tuple[onnx.ModelProto, Translation]:
+    import onnx.inliner
+
+    from cpplan.io.onnx_graph import translate
+    from cpplan.io.onnx_shapes import bind_dims, infer_shapes
+
+    if not model.HasField("graph") or not model.opset_import or not model.ir_version:
+        raise InputError("not an ONNX model: expected a graph, an opset and an IR version")
+    if not with_weights:
+        _drop_weights(model.graph)
+    bind_dims(model, dims)
+    if model.functions:
+        try:
+            model = onnx.inliner.inline_local_functions(model)
+        except (RuntimeError, ValueError) as error:
+            text = " ".join(str(error).split())
+            raise InputError(f"its functions cannot be inlined: {text}") from error
+    model = infer_shapes(model)
+    versions = opset_versions(model)
+    opset = versions.get("", versions.get("ai.onnx", 1))
+    return model, translate(model.graph, opset, name)
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from error
+    except DecodeError as error:
+        raise InputError("not an ONNX model, or cut short: it cannot be decoded") from error
+    return model
+
+
+def _load_external_data(model: onnx.ModelProto, folder: Path) -> None:
+    from onnx.checker import ValidationError
+    from onnx.external_data_helper import load_external_data_for_model
+
+    try:
+        load_external_data_for_model(model, str(folder))
+    except (OSError, ValueError, ValidationError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(f"its weights cannot be read: {text}") from error
+
+
+def _drop_weights(graph: onnx.GraphProto) -> None:
+    """Forget the values of large initializers: inference copies the model and needs none."""
+    from cpplan.io.onnx_shapes import SMALL
+
+    for tensor in graph.initializer:
+        count = 1
+        for extent in tensor.dims:
+            count *= extent
+        if count > SMALL:
+            for field in _DATA:
+                tensor.ClearField(field)

@@ -1,0 +1,228 @@
+"""Shapes of every tensor of an ONNX model: bound dimensions, inference, folded shape arithmetic.
+
+ONNX's own inference does most of it. Where it stops, two facts carry it on: shape arithmetic has
+small constant operands and can be computed, and a loop whose body returns what it carries in the
+shape it got it keeps that shape through every turn.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.errors import InputError
+from cpplan.io.onnx_kernels import Array, make_kernel, to_numpy
+from cpplan.io.onnx_types import bodies_of, static_shape, types_of
+from cpplan.io.onnx_views import RANDOM, is_standard
+
+if TYPE_CHECKING:
+    import onnx
+
+    Types = MutableMapping[str, onnx.TypeProto]
+    Values = MutableMapping[str, Array]
+
+SMALL = 4096  # elements: what shape arithmetic works on is far below, weights are far above
+
+
+def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
+    """Give the symbolic dimensions of the model's inputs their values, in place.
+
+    Inference loses symbols on its way, so that they must be bound before. Shapes recorded for other
+    tensors are bound too where that leaves no symbol, else forgotten: inference finds them again.
+
+    Raises
+    ------
+    InputError
+        If a symbol stays unbound, ``dims`` names one that the model does not have or gives it no
+        extent, or an input has an unknown extent without a name.
+    """
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    symbols = {
+        dim.dim_param: None
+        for value in inputs
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    }
+    for symbol, extent in dims.items():
+        if symbol not in symbols:
+            known = f"it has {', '.join(symbols)}" if symbols else "it has none"
+            raise InputError(f"the model has no symbolic dimension {symbol!r}: {known}")
+        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
+            raise InputError(f"dimension {symbol!r} must be a non-negative integer, not {extent!r}")
+    for value in inputs:
+        _bind(value, dims)
+        _check_bound(value)
+    for value in [*graph.value_info, *graph.output]:
+        _bind(value, dims)
+        tensor_type = value.type.tensor_type
+        if value.type.HasField("tensor_type") and static_shape(value.type) is None:
+            tensor_type.ClearField("shape")
+
+
+def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types of its tensors filled in, as far as they can be known.
+
+    Raises
+    ------
+    InputError
+        If ONNX's inference rejects the model, or a loop carries a tensor whose shape changes.
+    """
+    import onnx
+
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    while True:
+        try:
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
+        if _all_known(model.graph):
+            return model
+        if not _complete(model.graph, ChainMap(), ChainMap(), opsets):
+            return model
+
+
+def _bind(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
+    for dim in value.type.tensor_type.shape.dim:
+        if dim.dim_param in dims:
+            dim.dim_value = dims[dim.dim_param]
+
+
+def _check_bound(value: onnx.ValueInfoProto) -> None:
+    if not value.type.HasField("tensor_type"):
+        return
+    if not value.type.tensor_type.HasField("shape"):
+        raise InputError(f"input {value.name!r} has no shape: expected one in the model")
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        if dim.dim_param:
+            raise InputError(
+                f"input {value.name!r}: dimension {dim.dim_param!r} is unbound: give it an extent, "
+                f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=..."
+            )
+        if not dim.HasField("dim_value") or dim.dim_value < 0:
+            raise InputError(
+                f"input {value.name!r}: the extent of axis {axis} is unknown and has no name: "
+                "expected a number or a symbol in the model"
+            )
+
+
+def _all_known(graph: onnx.GraphProto) -> bool:
+    types = types_of(graph)
+    return all(
+        all(static_shape(types.get(name)) is not None for name in node.output if name)
+        and all(_all_known(body) for body in bodies_of(node))
+        for node in graph.node
+    )
+
+
+def _complete(
+    graph: onnx.GraphProto,
+    values: ChainMap[str, Array],
+    types: ChainMap[str, onnx.TypeProto],
+    opsets: Mapping[str, int],
+) -> bool:
+    """One pass over the nodes; whether it found anything that inference did not know."""
+    import onnx
+
+    types.update(types_of(graph))
+    for tensor in graph.initializer:
+        if np.prod(tensor.dims, dtype=float) <= SMALL and not tensor.external_data:
+            values[tensor.name] = to_numpy(tensor)
+    progress, nodes = False, []
+    for node in graph.node:
+        for body in bodies_of(node):
+            progress |= _complete(body, values.new_child(), types.new_child(), opsets)
+        if is_standard(node) and node.op_type == "Loop":
+            progress |= _settle_loop(graph, node, values, types)
+        results = _small_results(node, values, types, opsets)
+        values.update(results)
+        if results and node.op_type != "Constant":
+            progress = True
+            for name, value in results.items():
+                tensor = onnx.numpy_helper.from_array(value, name)
+                nodes.append(onnx.helper.make_node("Constant", [], [name], node.name, value=tensor))
+        else:
+            nodes.append(node)
+    if progress:
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return progress
+
+
+def _small_results(
+    node: onnx.NodeProto, values: Values, types: Types, opsets: Mapping[str, int]
+) -> dict[str, Array]:
+    """What the node computes, if that is known now and small; else nothing."""
+    if not is_standard(node) or node.op_type in RANDOM or bodies_of(node):
+        return {}
+    inputs = [name for name in node.input if name]
+    known: dict[str, Any] = {}
+    for name in inputs:
+        shape = static_shape(types.get(name))
+        if node.op_type in ("Shape", "Size") and shape is not None:
+            known[name] = np.broadcast_to(np.uint8(0), shape)
+        elif name in values:
+            known[name] = values[name]
+        else:
+            return {}
+    for name in node.output:
+        shape = static_shape(types.get(name))
+        if shape is not None and np.prod(shape, dtype=float) > SMALL:
+            return {}
+    try:
+        results = make_kernel(node, {}, opsets)(known)
+    except InputError:
+        return {}  # no kernel, no value: whether one was needed is seen by the shapes left unknown
+    numbers = all(a.dtype.kind != "O" and a.size <= SMALL for a in results.values())
+    return results if numbers else {}
+
+
+def _settle_loop(
+    graph: onnx.GraphProto, node: onnx.NodeProto, values: Values, types: Types
+) -> bool:
+    """Carry shapes into a loop's body and out of it; whether any was new."""
+    (body,) = bodies_of(node)
+    carried = len(body.input) - 2
+    progress = False
+    for k, name in enumerate(node.input[2:]):
+        outside, inside = static_shape(types.get(name)), body.input[2 + k]
+        if outside is not None and not inside.type.tensor_type.HasField("shape"):
+            progress |= _set_shape(inside, types[name].tensor_type.elem_type, outside)
+    inner = types_of(body)
+    trips = values.get(node.input[0]) if node.input[0] else None
+    for k, (name, result) in enumerate(zip(node.output, body.output[1:], strict=False)):
+        shape = static_shape(inner.get(result.name))
+        if not name or shape is None or static_shape(types.get(name)) is not None:
+            continue
+        if k < carried:
+            before = static_shape(body.input[2 + k].type)
+            if before is not None and before != shape:
+                raise InputError(
+                    f"tensor {name!r}: the loop {node.name or node.op_type!r} carries it as "
+                    f"{before} into a turn and as {shape} out of it: expected one shape"
+                )
+        elif trips is None:
+            continue
+        else:
+            # The trip count bounds the rows; a condition may end the loop earlier.
+            shape = (max(0, int(trips.reshape(-1)[0])), *shape)
+        declared = next((v for v in [*graph.value_info, *graph.output] if v.name == name), None)
+        if declared is None:
+            declared = graph.value_info.add()
+            declared.name = name
+        progress |= _set_shape(declared, inner[result.name].tensor_type.elem_type, shape)
+        types[name] = declared.type
+    return progress
+
+
+def _set_shape(value: onnx.ValueInfoProto, elem_type: int, shape: tuple[int, ...]) -> bool:
+    import onnx
+
+    value.type.CopyFrom(onnx.helper.make_tensor_type_proto(elem_type, shape))
+    return True
