@@ -64,7 +64,8 @@ class Program:
             for before in self.graph.predecessors[k]:
                 if before not in done:
                     raise InputError(
-                        f"op {ops[k].name!r} runs before {ops[before].name!r}, whose result it reads"
+                        f"op {ops[k].name!r} runs before {ops[before].name!r}, "
+                        "whose result it reads"
                     )
             done.add(k)
         if len(done) < len(ops):
@@ -83,7 +84,7 @@ class Program:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """First step of every binding, and the end; an op with bodies spans the steps of them all."""
+        """First step of every binding, and the end; an op with bodies spans all their steps."""
         return tuple(accumulate((op_steps(op) for op in self.ops), initial=0))
 
     @property

@@ -47,7 +47,8 @@ def parse_bytes(text: str | int) -> int:
         raise InputError(f"{text!r} is not a byte count: expected e.g. 262144 or '256 KiB'")
     whole, _, fraction = match[1].partition(".")
     # Integer arithmetic: a float would round byte counts above 2**53.
-    value, rest = divmod(int(whole + fraction) * _FACTORS[match[2].upper()], 10 ** len(fraction))
+    digits: int = int(whole + fraction)
+    value, rest = divmod(digits * _FACTORS[match[2].upper()], 10 ** len(fraction))
     if rest:
         raise InputError(f"{text!r} is not a whole number of bytes")
     return value
@@ -65,11 +66,9 @@ def format_bytes(count: int | None) -> str:
         return "unknown"
     if abs(count) < 10 * 1024:
         return f"{count} B"
-    value = float(count)
-    for unit in ("KiB", "MiB", "GiB"):
-        value /= 1024
-        if abs(value) < 1024:
-            break
-    else:
-        value, unit = value / 1024, "TiB"
+    units = ("KiB", "MiB", "GiB", "TiB")
+    power = min(abs(count).bit_length() // 10, len(units)) or 1
+    if abs(count) < 1 << (10 * power):
+        power -= 1
+    value, unit = count / (1 << (10 * power)), units[power - 1]
     return f"{value:.3g} {unit}" if abs(value) >= 100 else f"{value:.2f} {unit}"

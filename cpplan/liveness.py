@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from cpplan.anf import Program, to_anf
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
@@ -61,10 +63,11 @@ def to_problem(program: Program, residency: Residency | None = None) -> Problem:
     lives = placed.values()
     return Problem(
         names=tuple(placed),
-        lower=[life.lower for life in lives],
-        upper=[life.upper for life in lives],
-        size=[life.tensor.nbytes for life in lives],
-        alignment=[life.alignment for life in lives],
+        lower=np.array([life.lower for life in lives], np.int64),
+        upper=np.array([life.upper for life in lives], np.int64),
+        size=np.array([life.tensor.nbytes for life in lives], np.int64),
+        alignment=np.array([life.alignment for life in lives], np.int64),
+        name=graph.name,
     )
 
 

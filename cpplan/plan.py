@@ -195,7 +195,7 @@ class Plan:
             If the values are not a plan of this version; names what is wrong.
         """
         if not isinstance(values, Mapping) or values.get("format") != FORMAT:
-            raise InputError(f"not a plan: expected a JSON object with \"format\": {FORMAT!r}")
+            raise InputError(f'not a plan: expected a JSON object with "format": {FORMAT!r}')
         if values.get("version") != VERSION:
             raise InputError(
                 f"plan version {values.get('version')!r} is not understood: expected {VERSION}"
@@ -271,7 +271,7 @@ class Plan:
         """One row a buffer: name, size, lower, upper, offset, pool."""
         import pandas
 
-        return pandas.DataFrame(
+        frame: pandas.DataFrame = pandas.DataFrame(
             {
                 "name": list(self.buffers),
                 "size": self.size,
@@ -281,6 +281,7 @@ class Plan:
                 "pool": self.pool,
             }
         )
+        return frame
 
 
 def _column(rows: list[dict[str, Any]], key: str) -> Ints:

@@ -93,6 +93,8 @@ class Problem:
         Row -> an offset worth trying.
     pool
         Where the buffers go.
+    name
+        Of the model or file.
 
     Raises
     ------
@@ -116,6 +118,7 @@ class Problem:
     fixed: Mapping[int, int] = field(default_factory=dict)
     hint: Mapping[int, int] = field(default_factory=dict)
     pool: Pool = field(default_factory=Pool)
+    name: str = "problem"
 
     def __post_init__(self) -> None:
         count = len(self.names)

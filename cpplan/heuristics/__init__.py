@@ -1,0 +1,107 @@
+"""Baselines that a user can name, and a place to add one's own.
+
+A heuristic takes a :class:`~cpplan.problem.Problem` and a :class:`~cpplan.deadline.Deadline` and
+returns one offset a row, in bytes, shape ``(n,)``. It keeps alignments and fixed offsets and lets
+no two buffers overlap; the caller checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from cpplan.deadline import Deadline
+from cpplan.errors import InputError
+from cpplan.problem import Ints, Problem
+
+
+class Heuristic(Protocol):
+    """Anything callable like this is a heuristic."""
+
+    def __call__(self, problem: Problem, deadline: Deadline, /) -> Ints: ...
+
+
+_REGISTRY: dict[str, Heuristic] = {}
+
+
+def register(name: str) -> Callable[[Heuristic], Heuristic]:
+    """Make a heuristic known under ``name``, for ``compare`` and for the portfolio of ``solve``.
+
+    Raises
+    ------
+    InputError
+        If the name is taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @register("stack_of_mine")
+    ... def stack(problem, deadline):
+    ...     return np.cumsum(problem.size) - problem.size
+    >>> "stack_of_mine" in names()
+    True
+    >>> unregister("stack_of_mine")
+    """
+
+    def add(heuristic: Heuristic) -> Heuristic:
+        if name in _REGISTRY:
+            raise InputError(f"a heuristic named {name!r} is already registered")
+        _REGISTRY[name] = heuristic
+        return heuristic
+
+    return add
+
+
+def unregister(name: str) -> None:
+    """Forget a heuristic."""
+    del _REGISTRY[get_name(name)]
+
+
+def get(name: str) -> Heuristic:
+    """The heuristic of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; lists the known ones.
+    """
+    return _REGISTRY[get_name(name)]
+
+
+def get_name(name: str) -> str:
+    """``name`` itself if a heuristic bears it."""
+    if name not in _REGISTRY:
+        raise InputError(
+            f"algorithm {name!r} is not understood: expected one of {', '.join(_REGISTRY)}"
+        )
+    return name
+
+
+def names() -> tuple[str, ...]:
+    """All registered names, the built-in ones first."""
+    return tuple(_REGISTRY)
+
+
+# The order is that of the portfolio: what most often ends it comes first.
+from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
+    bump_allocator,
+    by_breadth,
+    by_conflicts,
+    by_lowest_offset,
+    by_size,
+    online_fit,
+)
+
+__all__ = [
+    "Heuristic",
+    "bump_allocator",
+    "by_breadth",
+    "by_conflicts",
+    "by_lowest_offset",
+    "by_size",
+    "get",
+    "names",
+    "online_fit",
+    "register",
+    "unregister",
+]

@@ -1,0 +1,7 @@
+"""``python -m cpplan``."""
+
+import sys
+
+from cpplan.cli import main
+
+sys.exit(main())

@@ -1,0 +1,78 @@
+"""Lower bounds on the peak that need no search, each with a name a plan can cite."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.problem import Ints, Problem
+
+
+class Bound(NamedTuple):
+    """No plan has a peak below ``value`` bytes; ``step`` is where it is attained, if at one."""
+
+    value: int
+    name: str
+    step: int | None
+
+
+def lower_bound(problem: Problem) -> Bound:
+    """The best of the bounds in this module.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> lower_bound(problem)
+    Bound(value=12, name='live bytes', step=1)
+    """
+    return max(live_bytes_bound(problem), fixed_offset_bound(problem), key=lambda b: b.value)
+
+
+def live_bytes_bound(problem: Problem) -> Bound:
+    """The largest number of bytes live at one step, padding for alignment included.
+
+    Take any alignment ``a`` and the buffers whose offsets must be multiples of it. Two of them that
+    are live together lie at least their sizes, rounded up to ``a``, apart; only the topmost one's
+    rounding may stick out above the peak. So the rounded sizes live at a step, less the largest
+    single rounding, bound the peak. With ``a = 1`` this is memory pressure.
+
+    O(n log n) for each distinct alignment.
+    """
+    best = Bound(0, "live bytes", None)
+    for unit in np.unique(np.append(problem.alignment, 1)).tolist():
+        value, step = _rounded_pressure(problem, unit, best.value)
+        if value > best.value:
+            best = Bound(value, "live bytes", step)
+    return best
+
+
+def fixed_offset_bound(problem: Problem) -> Bound:
+    """The highest end of a buffer whose offset is given."""
+    ends = (offset + int(problem.size[row]) for row, offset in problem.fixed.items())
+    return Bound(max(ends, default=0), "fixed offset", None)
+
+
+def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int | None]:
+    """The bound above for one alignment, and its step; anything at most ``floor`` is not sought."""
+    spans = problem.spans
+    # A window that starts off the grid may touch its neighbour: leave it out.
+    counted = (problem.alignment[spans.buffer] % unit == 0) & (spans.begin % unit == 0)
+    lower, upper, held = (
+        column[counted] for column in (spans.lower, spans.upper, spans.end - spans.begin)
+    )
+    rounding = -held % unit
+    times = np.unique(np.concatenate([lower, upper]))
+    change = np.zeros(len(times), np.int64)
+    np.add.at(change, np.searchsorted(times, lower), held + rounding)
+    np.add.at(change, np.searchsorted(times, upper), -held - rounding)
+    live: Ints = np.cumsum(change)
+    best, best_step = floor, None
+    for k in np.argsort(-live, kind="stable"):
+        if live[k] <= best:
+            break
+        step = int(times[k])
+        topmost = rounding[(lower <= step) & (step < upper)].max(initial=0) if unit > 1 else 0
+        if live[k] - topmost > best:
+            best, best_step = int(live[k] - topmost), step
+    return best, best_step

@@ -1,0 +1,58 @@
+"""One time budget that every stage of a run shares."""
+
+from __future__ import annotations
+
+import time
+
+
+class TimeUpError(Exception):
+    """The budget is spent: whoever holds the best plan so far returns it."""
+
+
+class Deadline:
+    """Counts down from ``seconds``, by the clock or, if ``deterministic``, by work reported.
+
+    With deterministic time, only what solvers report through :meth:`spend` counts, so that a run
+    does not depend on how busy the machine is.
+
+    Examples
+    --------
+    >>> deadline = Deadline(10, deterministic=True)
+    >>> deadline.spend(4)
+    >>> deadline.remaining(), deadline.expired()
+    (6.0, False)
+    """
+
+    def __init__(self, seconds: float, *, deterministic: bool = False):
+        self.seconds = float(seconds)
+        self.deterministic = deterministic
+        self._start = time.monotonic()
+        self._spent = 0.0
+        self._cancelled = False
+
+    def elapsed(self) -> float:
+        """Seconds by the clock since the start."""
+        return time.monotonic() - self._start
+
+    def remaining(self) -> float:
+        """Seconds left, never negative."""
+        if self._cancelled:
+            return 0.0
+        used = self._spent if self.deterministic else self.elapsed()
+        return max(0.0, self.seconds - used)
+
+    def expired(self) -> bool:
+        return self.remaining() <= 0.0
+
+    def spend(self, work: float) -> None:
+        """Report deterministic seconds of work done."""
+        self._spent += work
+
+    def cancel(self) -> None:
+        """End the run now (Ctrl-C)."""
+        self._cancelled = True
+
+    def check(self) -> None:
+        """Raise :class:`TimeUpError` if nothing is left."""
+        if self.expired():
+            raise TimeUpError

@@ -1,0 +1,29 @@
+"""No reuse at all: every buffer gets bytes of its own. The other end of every comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.heuristics import register
+from cpplan.heuristics.layout import Layout
+from cpplan.problem import Ints, Problem
+
+
+@register("bump")
+def bump(problem: Problem, deadline: Deadline) -> Ints:
+    """Stack the buffers in order of their first step, each aligned. O(n log n).
+
+    Buffers whose offset is fixed stay there; the others go above them.
+    """
+    deadline.check()
+    offset = Layout(problem).offset
+    free = np.ones(len(problem), bool)
+    free[list(problem.fixed)] = False
+    top = max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
+    for row in np.argsort(problem.lower, kind="stable"):
+        if free[row]:
+            alignment = int(problem.alignment[row])
+            offset[row] = -(-top // alignment) * alignment
+            top = int(offset[row] + problem.size[row])
+    return offset

@@ -1,0 +1,69 @@
+"""Lowest offset first: always place the buffer that can lie lowest.
+
+The canonical order in which MiniMalloc's search (Moffitt, ASPLOS 2023) places buffers, followed
+once, without backtracking. Ties are broken by a preorder over Total (the most bytes live at one
+step of the lifespan), Width (its length) and Area (width × size), all decreasing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.heuristics import register
+from cpplan.heuristics.layout import Layout
+from cpplan.problem import Ints, Problem
+from cpplan.search.preorders import preorder
+
+_CHECK_EVERY = 64
+
+
+@register("lowest_offset_first")
+def lowest_offset_first(problem: Problem, deadline: Deadline) -> Ints:
+    """Ties by total, width, area (TWA). O(n²)."""
+    return place_lowest_first(problem, preorder(problem, "TWA"), deadline)
+
+
+def place_lowest_first(problem: Problem, ranked: Ints, deadline: Deadline) -> Ints:
+    """Repeatedly place the buffer with the lowest possible offset, the first ``ranked`` of equals.
+
+    Offsets never decrease, so that each placement only raises the floors of those live with it.
+    """
+    fixed = Layout(problem)
+    offset: Ints = fixed.offset.copy()
+    floor = _starting_floors(problem, fixed)
+    waiting = ranked[~fixed.placed[ranked]]
+    for count in range(len(waiting)):
+        if count % _CHECK_EVERY == 0:
+            deadline.check()
+        at = int(np.argmin(floor[waiting]))
+        row = int(waiting[at])
+        offset[row] = floor[row]
+        waiting = np.delete(waiting, at)
+        _raise_floors(problem, row, int(floor[row]), floor, fixed)
+    return offset
+
+
+def _starting_floors(problem: Problem, fixed: Layout) -> Ints:
+    floor = np.zeros(len(problem), np.int64)
+    if problem.fixed:
+        for row in np.flatnonzero(~fixed.placed):
+            floor[row] = fixed.lowest(int(row))
+    return floor
+
+
+def _raise_floors(problem: Problem, row: int, offset: int, floor: Ints, fixed: Layout) -> None:
+    """Everything live together with ``row`` must lie above it, aligned, and clear of fixed ones."""
+    spans, first = problem.spans, problem.first_span
+    before = floor.copy() if problem.fixed else floor
+    for k in range(first[row], first[row + 1]):
+        top = offset + spans.end[k]
+        together = (spans.lower < spans.upper[k]) & (spans.upper > spans.lower[k])
+        if problem.gaps:
+            np.maximum.at(floor, spans.buffer[together], top - spans.begin[together])
+        else:
+            floor[together] = np.maximum(floor[together], top)
+    np.multiply(-(-floor // problem.alignment), problem.alignment, out=floor)
+    if problem.fixed:
+        for other in np.flatnonzero((floor > before) & ~fixed.placed):
+            floor[other] = fixed.lowest(int(other), at_least=int(floor[other]))

@@ -1,0 +1,161 @@
+"""A partial packing that can say where a buffer still fits.
+
+The placed rectangles are kept in arrays sorted by address. Finding a place for a buffer looks at
+all of them once, vectorised: O(placed) with a small constant, no conflict graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.errors import InputError
+from cpplan.problem import Ints, Problem
+
+_CHECK_EVERY = 256
+
+
+class Layout:
+    """Buffers placed so far; starts with those whose offset is fixed.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8])
+    >>> layout = Layout(problem)
+    >>> for row in range(3):
+    ...     layout.place(row, layout.lowest(row))
+    >>> layout.offset.tolist()
+    [0, 4, 4]
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.offset = np.zeros(len(problem), np.int64)
+        self.placed = np.zeros(len(problem), bool)
+        spans = len(problem.spans.buffer)
+        self._begin, self._end, self._lower, self._upper = (
+            np.empty(spans, np.int64) for _ in range(4)
+        )
+        self._count = 0
+        for row, offset in problem.fixed.items():
+            self.place(row, offset)
+
+    def place(self, row: int, offset: int) -> None:
+        """Put a buffer at an offset; the caller knows that it fits there."""
+        spans, first = self.problem.spans, self.problem.first_span
+        for k in range(first[row], first[row + 1]):
+            begin, end = offset + int(spans.begin[k]), offset + int(spans.end[k])
+            count = self._count
+            at = int(np.searchsorted(self._begin[:count], begin))
+            for column, value in (
+                (self._begin, begin),
+                (self._end, end),
+                (self._lower, spans.lower[k]),
+                (self._upper, spans.upper[k]),
+            ):
+                column[at + 1 : count + 1] = column[at:count]
+                column[at] = value
+            self._count += 1
+        self.offset[row] = offset
+        self.placed[row] = True
+
+    def lowest(self, row: int, at_least: int = 0) -> int:
+        """The lowest address at which the buffer fits (*first fit*)."""
+        starts, room = self._holes(row, at_least)
+        return int(starts[np.argmax(room >= 0)])
+
+    def tightest(self, row: int) -> int:
+        """The hole in which the buffer leaves the least room (*best fit*); the lowest of equals."""
+        starts, room = self._holes(row, 0)
+        fits = np.flatnonzero(room >= 0)
+        return int(starts[fits[np.argmin(room[fits])]])
+
+    def _holes(self, row: int, at_least: int) -> tuple[Ints, Ints]:
+        """Where a hole in address space starts for this buffer, and what it would leave unused.
+
+        Negative room means that it does not fit; the last hole is open-ended.
+        """
+        forbidden_from, forbidden_to = self._forbidden(row)
+        # An offset strictly between the two would overlap: what ends last so far is the next start.
+        reached = np.maximum.accumulate(np.concatenate([[at_least], forbidden_to]))
+        alignment = self.problem.alignment[row]
+        starts = -(-reached // alignment) * alignment if alignment > 1 else reached
+        unlimited = np.iinfo(np.int64).max
+        return starts, np.concatenate([forbidden_from, [unlimited]]) - starts
+
+    def _forbidden(self, row: int) -> tuple[Ints, Ints]:
+        """Open intervals of offsets at which the buffer would overlap a placed one, sorted."""
+        problem, count = self.problem, self._count
+        spans, first = problem.spans, problem.first_span
+        lower, upper = self._lower[:count], self._upper[:count]
+        begin, end = self._begin[:count], self._end[:count]
+        intervals = []
+        for k in range(first[row], first[row + 1]):
+            together = np.flatnonzero((lower < spans.upper[k]) & (upper > spans.lower[k]))
+            intervals.append((begin[together] - spans.end[k], end[together] - spans.begin[k]))
+        if len(intervals) == 1:
+            return intervals[0]
+        if not intervals:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        start, stop = (np.concatenate(column) for column in zip(*intervals, strict=True))
+        by_start = np.argsort(start, kind="stable")
+        return start[by_start], stop[by_start]
+
+
+def check_fixed(problem: Problem) -> None:
+    """Whether the buffers whose offset is given leave one another in peace.
+
+    Raises
+    ------
+    InputError
+        Names two that overlap, and a step at which both are live.
+    """
+    layout = Layout(replace(problem, fixed={}))
+    for row, offset in sorted(problem.fixed.items()):
+        if layout.lowest(row, at_least=offset) != offset:
+            other, step = _overlapped(problem, row, offset, np.flatnonzero(layout.placed))
+            raise InputError(
+                f"the fixed offsets of {problem.names[other]!r} and {problem.names[row]!r} overlap "
+                f"at step {step}"
+            )
+        layout.place(row, offset)
+
+
+def _overlapped(problem: Problem, row: int, offset: int, placed: Ints) -> tuple[int, int]:
+    """A placed fixed buffer that overlaps ``row`` at ``offset``, and a step at which it does."""
+    spans, first = problem.spans, problem.first_span
+    for other in placed.tolist():
+        for k in range(first[row], first[row + 1]):
+            for q in range(first[other], first[other + 1]):
+                at = problem.fixed[other]
+                step = int(max(spans.lower[k], spans.lower[q]))
+                together = step < min(spans.upper[k], spans.upper[q])
+                begin = max(offset + spans.begin[k], at + spans.begin[q])
+                if together and begin < min(offset + spans.end[k], at + spans.end[q]):
+                    return other, step
+    raise AssertionError("lowest() refused an address that nothing occupies")
+
+
+def first_fit_in_order(problem: Problem, order: Iterable[int], deadline: Deadline) -> Ints:
+    """Place the buffers one after another, each at the lowest address where it fits."""
+    layout = Layout(problem)
+    for count, row in enumerate(order):
+        if count % _CHECK_EVERY == 0:
+            deadline.check()
+        if not layout.placed[row]:
+            layout.place(row, layout.lowest(row))
+    return layout.offset
+
+
+def best_fit_in_order(problem: Problem, order: Iterable[int], deadline: Deadline) -> Ints:
+    """Place the buffers one after another, each in the hole that it fills best."""
+    layout = Layout(problem)
+    for count, row in enumerate(order):
+        if count % _CHECK_EVERY == 0:
+            deadline.check()
+        if not layout.placed[row]:
+            layout.place(row, layout.tightest(row))
+    return layout.offset

@@ -1,0 +1,119 @@
+"""The best packing and the best bound so far, part by part, and how they came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.bounds import Bound, lower_bound
+from cpplan.deadline import Deadline
+from cpplan.plan import Progress
+from cpplan.problem import Ints, Problem
+from cpplan.reduction import reduce_problem
+
+if TYPE_CHECKING:
+    from cpplan.search.cp_sat_packing import Outcome
+
+
+class Incumbent:
+    """What the stages of a run pass on to one another.
+
+    Independent parts are kept apart: each takes its offsets from whatever packed it best, and the
+    peak is the highest part's.
+
+    Attributes
+    ----------
+    reduction
+        The reduced problem; all rows below are its rows.
+    offsets
+        Bytes, shape ``(n,)``.
+    part_peak, part_bound
+        Peak and proved lower bound of every part, bytes, shape ``(parts,)``.
+    bound
+        On the whole problem.
+    goal
+        A peak that ends the run.
+    ceiling
+        A peak above this is of no use, if there is a limit.
+    history
+        Every improvement.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        deadline: Deadline,
+        *,
+        goal: int = 0,
+        ceiling: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ):
+        self.deadline, self.goal, self.ceiling = deadline, goal, ceiling
+        self.bound: Bound = lower_bound(problem)
+        self.reduction = reduce_problem(problem)
+        parts = int(self.reduction.part.max(initial=-1)) + 1
+        self.offsets: Ints = np.zeros(len(self.reduction.problem), np.int64)
+        self.part_peak = np.full(parts, np.iinfo(np.int64).max)
+        self.part_bound = np.zeros(parts, np.int64)
+        # A fixed buffer of no bytes still ends somewhere; the reduced problem has lost sight of it.
+        self._least_peak = max(problem.fixed.values(), default=0)
+        self._found_by: list[str | None] = [None] * parts
+        self._progress = progress
+        self.history: list[Progress] = []
+
+    @property
+    def peak(self) -> int:
+        """Of the whole problem, bytes."""
+        return max(int(self.part_peak.max(initial=0)), self._least_peak)
+
+    @property
+    def found_by(self) -> str | None:
+        """What packed the highest part."""
+        return self._found_by[self.highest_part()] if len(self.part_peak) else "no bytes"
+
+    @property
+    def done(self) -> bool:
+        """Good enough, proved smallest, or proved not to fit."""
+        hopeless = self.ceiling is not None and self.bound.value > self.ceiling
+        return hopeless or self.peak <= max(self.goal, self.bound.value)
+
+    def highest_part(self) -> int:
+        return int(np.argmax(self.part_peak))
+
+    def second_peak(self) -> int:
+        """The peak of the highest part but one: lowering the highest below it gains nothing."""
+        others = np.delete(self.part_peak, self.highest_part())
+        return int(others.max(initial=0))
+
+    def offer(self, offsets: Ints, name: str) -> None:
+        """Take from a packing of the whole every part that it packs better."""
+        peaks = np.zeros(len(self.part_peak), np.int64)
+        np.maximum.at(peaks, self.reduction.part, offsets + self.reduction.problem.size)
+        better = peaks < self.part_peak
+        rows = better[self.reduction.part]
+        self.offsets[rows] = offsets[rows]
+        self.part_peak[better] = peaks[better]
+        for part in np.flatnonzero(better):
+            self._found_by[part] = name
+        self._record(name)
+
+    def offer_part(self, part: int, rows: Ints, outcome: Outcome) -> None:
+        """Take what a search on one part found and proved."""
+        if outcome.peak < self.part_peak[part]:
+            self.offsets[rows] = outcome.offsets
+            self.part_peak[part] = outcome.peak
+            self._found_by[part] = outcome.found_by
+        self.part_bound[part] = max(self.part_bound[part], outcome.bound)
+        if outcome.bound > self.bound.value:
+            self.bound = Bound(outcome.bound, outcome.bound_by or "live bytes", self.bound.step)
+        self._record(outcome.found_by or outcome.bound_by or "")
+
+    def _record(self, source: str) -> None:
+        last = self.history[-1] if self.history else None
+        if last is None or (last.peak, last.lower_bound) != (self.peak, self.bound.value):
+            event = Progress(self.deadline.elapsed(), self.peak, self.bound.value, source)
+            self.history.append(event)
+            if self._progress is not None:
+                self._progress(event)

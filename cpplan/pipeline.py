@@ -1,0 +1,250 @@
+"""``solve``: the stages and their one deadline.
+
+Reduce, bound, heuristics; where a gap is left, CP-SAT on the independent parts that cause it. The
+first proof of optimality ends the run; so do the deadline and Ctrl-C, with the best plan so far.
+Every plan is verified before it is returned.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cpplan import heuristics
+from cpplan.anf import Program, to_anf
+from cpplan.bounds import lower_bound
+from cpplan.byte_sizes import parse_bytes
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.heuristics.by_hint import follow_hint
+from cpplan.heuristics.layout import check_fixed
+from cpplan.incumbent import Incumbent
+from cpplan.liveness import to_problem
+from cpplan.plan import Plan, Progress, Status
+from cpplan.problem import Problem
+from cpplan.residency import Residency
+from cpplan.shortfall import explain_shortfall
+from cpplan.verifier import check_offsets, verify
+
+if TYPE_CHECKING:
+    from cpplan.problem import Ints
+    from cpplan.search.cp_sat_packing import Outcome
+
+# What most often ends the run comes first; algorithms that users registered come last.
+PORTFOLIO = (
+    "greedy_by_size",
+    "lowest_offset_first",
+    "greedy_by_breadth",
+    "first_fit_by_area",
+    "greedy_by_conflicts",
+    "first_fit_by_size",
+    "first_fit_by_lifetime",
+    "best_fit",
+    "first_fit",
+)
+
+
+def solve(
+    source: Graph | Program | Problem,
+    *,
+    time_limit: float = 60.0,
+    capacity: int | str | None = None,
+    memory_limit: int | str | None = None,
+    inputs: str = "reuse",
+    outputs: str = "keep",
+    constants: str = "outside",
+    workers: int | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Plan:
+    """Plan the memory of a model: an offset for every buffer, with the smallest peak found.
+
+    Parameters
+    ----------
+    source
+        A graph (planned in the order in which its ops are listed), a program, or a bare packing
+        problem.
+    time_limit
+        Seconds for everything; the best plan so far is returned when they are over.
+    capacity
+        Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``).
+    memory_limit
+        Like ``capacity`` a limit the plan must keep, but go on to the smallest peak.
+    inputs, outputs, constants
+        What the arena holds of the model's boundary: see :class:`~cpplan.residency.Residency`.
+    workers
+        Threads; as many as there are cores if left out. With one, the same input and seed give the
+        same plan.
+    seed
+        For random choices.
+    deterministic
+        Count work instead of time, so that the result does not depend on the machine's load;
+        ``time_limit`` then is in units of about a second.
+    progress
+        Called with each improvement of the peak or the bound.
+
+    Returns
+    -------
+    Plan
+        Verified. Its ``status`` says whether it is proved smallest; without offsets if nothing
+        fits, or nothing that fits was found.
+
+    Raises
+    ------
+    InputError
+        If an option is not understood, or the problem contradicts itself.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> plan = solve(problem)
+    >>> plan.status, plan.peak, plan.offset.tolist()
+    ('optimal', 12, [8, 0, 8])
+    """
+    if not time_limit > 0:
+        raise InputError(f"time_limit must be positive, not {time_limit!r}")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, not {workers!r}")
+    deadline = Deadline(time_limit, deterministic=deterministic)
+    residency = Residency(inputs, outputs, constants)
+    source = as_program(source)
+    problem = as_problem(source, residency)
+    limits = [parse_bytes(limit) for limit in (capacity, memory_limit) if limit is not None]
+    if problem.pool.capacity is not None:
+        limits.append(problem.pool.capacity)
+    ceiling = min(limits, default=None)
+    goal = ceiling if capacity is not None and ceiling is not None else 0
+    check_fixed(problem)
+    incumbent = Incumbent(problem, deadline, goal=goal, ceiling=ceiling, progress=progress)
+    try:
+        _run_heuristics(incumbent)
+        _run_cp_sat(incumbent, workers or _cores(), seed)
+    except KeyboardInterrupt:
+        deadline.cancel()
+    plan = _to_plan(incumbent, source, problem, residency)
+    if plan.offset is not None:
+        verify(source, plan)
+    return plan
+
+
+def as_program(source: Graph | Program | Problem) -> Program | Problem:
+    """A graph in its listed order; a program or a problem as it is.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    if isinstance(source, Graph):
+        return to_anf(source)
+    if isinstance(source, (Program, Problem)):
+        return source
+    raise InputError(
+        f"expected a Graph, a Program or a Problem, not {type(source).__name__}: "
+        "cpplan.load reads a model"
+    )
+
+
+def as_problem(source: Graph | Program | Problem, residency: Residency) -> Problem:
+    """The packing problem of anything that can be planned; a problem as it is."""
+    source = as_program(source)
+    return source if isinstance(source, Problem) else to_problem(source, residency)
+
+
+def _run_heuristics(incumbent: Incumbent) -> None:
+    """One after another until one meets the bound; a plan without reuse comes first, for safety."""
+    problem, deadline = incumbent.reduction.problem, incumbent.deadline
+    own = tuple(name for name in heuristics.names() if name not in (*PORTFOLIO, "bump"))
+    incumbent.offer(heuristics.get("bump")(problem, Deadline(math.inf)), "bump")
+    if problem.hint:
+        incumbent.offer(follow_hint(problem), "hint")
+    try:
+        for name in PORTFOLIO + own:
+            if incumbent.done:
+                return
+            deadline.check()
+            offsets = heuristics.get(name)(problem, deadline)
+            if name in own:
+                check_offsets(problem, offsets, name)
+            incumbent.offer(offsets, name)
+    except TimeUpError:
+        return
+
+
+def _run_cp_sat(incumbent: Incumbent, workers: int, seed: int) -> None:
+    """Work on the part that is highest, until it is so for good: the peak is the largest part's."""
+    while not incumbent.done and not incumbent.deadline.expired():
+        part = incumbent.highest_part()
+        problem, rows = incumbent.reduction.part_problem(part)
+        bound = max(lower_bound(problem).value, incumbent.part_bound[part])
+
+        def report(outcome: Outcome, part: int = part, rows: Ints = rows) -> None:
+            incumbent.offer_part(part, rows, outcome)
+
+        from cpplan.search.cp_sat_packing import improve
+
+        outcome = improve(
+            problem,
+            incumbent.offsets[rows],
+            bound,
+            incumbent.deadline,
+            goal=max(incumbent.goal, incumbent.bound.value, incumbent.second_peak()),
+            ceiling=incumbent.ceiling,
+            workers=workers,
+            seed=seed,
+            report=report,
+        )
+        incumbent.offer_part(part, rows, outcome)
+        if incumbent.highest_part() == part and not incumbent.done:
+            return
+
+
+def _to_plan(
+    incumbent: Incumbent, source: Program | Problem, problem: Problem, residency: Residency
+) -> Plan:
+    peak, bound, ceiling = incumbent.peak, incumbent.bound, incumbent.ceiling
+    fits = ceiling is None or peak <= ceiling
+    status: Status = "optimal" if peak == bound.value else "feasible"
+    if not fits:
+        status = "infeasible" if bound.value > (ceiling or 0) else "unknown"
+    program = source if isinstance(source, Program) else None
+    return Plan(
+        name=program.graph.name if program else problem.name,
+        status=status,
+        buffers=tuple(problem.names),
+        size=problem.size,
+        lower=problem.lower,
+        upper=problem.upper,
+        offset=incumbent.reduction.restore(incumbent.offsets, problem) if fits else None,
+        pool=problem.pool.name,
+        peak=peak if fits else None,
+        lower_bound=bound.value,
+        capacity=ceiling,
+        found_by=incumbent.found_by if fits else None,
+        bound_by=bound.name,
+        order=program.names if program else (),
+        cost=program.cost if program else None,
+        base_cost=sum(op.cost for op in program.graph.ops) if program else None,
+        residency=residency,
+        views=_views(program, problem) if program else {},
+        runtime=incumbent.deadline.elapsed(),
+        history=tuple(incumbent.history),
+        message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
+    )
+
+
+def _views(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
+    placed = set(problem.names)
+    roots = program.graph.root.items()
+    return {name: root for name, root in roots if name != root[0] and root[0] in placed}
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,78 @@
+"""What a run has found so far, on stderr while it goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from cpplan.byte_sizes import format_bytes
+from cpplan.plan import Progress
+
+
+@contextmanager
+def watching(*, enabled: bool = True) -> Iterator[Callable[[Progress], None] | None]:
+    """A callback for ``solve``: a live line on a terminal, a line per improvement elsewhere.
+
+    The terminal line appears only if the run takes long enough to be watched, so that easy models
+    pay nothing for it.
+    """
+    if not enabled:
+        yield None
+    elif not sys.stderr.isatty():
+        yield lambda event: print(describe(event), file=sys.stderr)
+    else:
+        line = _Line()
+        try:
+            yield line.update
+        finally:
+            line.close()
+
+
+def describe(event: Progress) -> str:
+    """One improvement in words.
+
+    Examples
+    --------
+    >>> describe(Progress(0.25, 4096, 2048, "first_fit"))
+    '   0.250 s  peak 4096 B  bound 2048 B  gap 50.00%  first_fit'
+    """
+    gap = "unknown"
+    if event.peak is not None and event.lower_bound is not None:
+        gap = f"{(event.peak - event.lower_bound) / event.peak if event.peak else 0.0:.2%}"
+    return (
+        f"{event.seconds:8.3f} s  peak {format_bytes(event.peak)}  "
+        f"bound {format_bytes(event.lower_bound)}  gap {gap}  {event.source}"
+    )
+
+
+class _Line:
+    """A spinner with the latest improvement behind it."""
+
+    _WATCHED_AFTER = 0.5
+
+    def __init__(self) -> None:
+        from threading import Timer
+
+        self._latest: Progress | None = None
+        self._status = None
+        self._timer = Timer(self._WATCHED_AFTER, self._open)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def update(self, event: Progress) -> None:
+        self._latest = event
+        if self._status is not None:
+            self._status.update(describe(event))
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if self._status is not None:
+            self._status.stop()
+
+    def _open(self) -> None:
+        from rich.console import Console
+
+        status = Console(stderr=True).status(describe(self._latest) if self._latest else "planning")
+        status.start()
+        self._status = status  # type: ignore[assignment]

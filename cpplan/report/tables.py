@@ -1,0 +1,67 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from cpplan.baselines import Baseline
+from cpplan.byte_sizes import format_bytes
+from cpplan.plan import Plan
+
+
+def format_comparison(rows: Iterable[Baseline]) -> str:
+    """Baselines with their bytes, ratio to the bound, seconds and status.
+
+    Examples
+    --------
+    >>> print(format_comparison([Baseline("bump", 24, 2.0, 0.001, "feasible")]))
+    algorithm  bytes         ratio  seconds  status
+    bump          24  24 B  2.0000    0.001  feasible
+    <BLANKLINE>
+    """
+    header = ("algorithm", "bytes", "", "ratio", "seconds", "status")
+    cells = [
+        (
+            row.algorithm,
+            "" if row.bytes is None else str(row.bytes),
+            format_bytes(row.bytes),
+            "" if row.ratio is None else f"{row.ratio:.4f}",
+            f"{row.seconds:.3f}",
+            row.status,
+        )
+        for row in rows
+    ]
+    return _format(header, cells, left=(0, 2, 5))
+
+
+def format_buffers(plan: Plan, most: int | None = 20) -> str:
+    """Buffers of a plan, the largest first."""
+    rows = np.argsort(-plan.size, kind="stable")
+    shown = rows if most is None else rows[:most]
+    cells = [
+        (
+            plan.buffers[row],
+            str(plan.size[row]),
+            f"[{plan.lower[row]}, {plan.upper[row]})",
+            "" if plan.offset is None else str(plan.offset[row]),
+            plan.pool,
+        )
+        for row in shown
+    ]
+    table = _format(("buffer", "size", "steps", "offset", "pool"), cells, left=(0, 2, 4))
+    rest = len(rows) - len(shown)
+    return table + (f"and {rest} more (--all shows them)\n" if rest else "")
+
+
+def _format(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
+    widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
+    lines = []
+    for line in [header, *rows]:
+        cells = [
+            cell.ljust(width) if k in left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip() + "\n")
+    return "".join(lines)

@@ -1,0 +1,266 @@
+"""Packing by CP-SAT: many short runs under different search orders, each longer than the last.
+
+A single run is silent for minutes under one preorder and done in a tenth of a second under another,
+and nothing tells beforehand which (see ``formulations.packing``). So every round gives each
+combination of preorder and target the same small amount of work, and the next round four times as
+much. A target is a peak to fit into: the goal (a solution there is the end), halfway, or anything
+better than the best known. A solution lowers the ceiling, an infeasible target raises the floor.
+
+Slices are measured in CP-SAT's deterministic time: with one worker the clock only ends the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from cpplan.deadline import Deadline
+from cpplan.reduction import address_unit
+from cpplan.search.preorders import preorder
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from cpplan.problem import Ints, Problem
+
+_logger = logging.getLogger(__name__)
+
+# None: CP-SAT's own search from the incumbent; it settles small instances at once.
+STRATEGIES = (None, "TWA", "WAT", "TAW", "ATW")
+FIRST_SLICE, GROWTH = 0.01, 4
+# One unit of CP-SAT's deterministic time is about this many seconds on these models.
+SECONDS_PER_WORK = 20.0
+# Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
+LARGEST_MODEL = 1_000_000
+
+
+class Outcome(NamedTuple):
+    """The best offsets known (bytes), the best bound, and what found and proved them, if we did."""
+
+    offsets: Ints
+    peak: int
+    bound: int
+    found_by: str | None = None
+    bound_by: str | None = None
+
+
+def improve(
+    problem: Problem,
+    offsets: Ints,
+    bound: int,
+    deadline: Deadline,
+    *,
+    goal: int = 0,
+    ceiling: int | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    report: Callable[[Outcome], None] = lambda outcome: None,
+) -> Outcome:
+    """Lower the peak of a packing until it is good enough, proved smallest, or time is up.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem: steps are sections.
+    offsets
+        A packing, bytes, shape ``(n,)``.
+    bound
+        A proved lower bound on the peak, bytes.
+    deadline
+        When it passes, the best so far is returned.
+    goal
+        A peak that is good enough, bytes.
+    ceiling
+        A peak above this is of no use: give up once the bound exceeds it.
+    workers
+        CP-SAT runs at a time, one thread each.
+    seed
+        For CP-SAT's own random choices.
+    report
+        Called at every improvement of either side.
+    """
+    peak = int((offsets + problem.size).max(initial=0))
+    state = Outcome(offsets, peak, bound)
+    entries = int((problem.spans.upper - problem.spans.lower).sum())
+    if entries > LARGEST_MODEL:
+        _logger.info("CP-SAT left out: %d section entries exceed %d", entries, LARGEST_MODEL)
+        return state
+    portfolio = _Portfolio(problem, state, deadline, goal, ceiling, workers, seed, report)
+    try:
+        portfolio.run()
+    finally:
+        portfolio.stop_all()
+    return portfolio.state
+
+
+@dataclass(eq=False, slots=True)
+class _Task:
+    """One CP-SAT run: fit into ``target`` bytes, or minimise from there down."""
+
+    strategy: str | None
+    target: int
+    minimise: bool
+    solver: cp_model.CpSolver
+
+
+class _Answer(NamedTuple):
+    task: _Task
+    offsets: Ints | None
+    bound: int
+    error: BaseException | None = None
+
+
+class _Portfolio:
+    """The runs under way and the state they improve; all bookkeeping is in the calling thread."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        state: Outcome,
+        deadline: Deadline,
+        goal: int,
+        ceiling: int | None,
+        workers: int,
+        seed: int,
+        report: Callable[[Outcome], None],
+    ):
+        self.problem, self.state, self.deadline = problem, state, deadline
+        self.goal, self.ceiling = goal, ceiling
+        self.workers, self.seed, self.report = workers, seed, report
+        self.unit = address_unit(problem)
+        # A peak is the end of a buffer: if all sizes are on the grid, so is every peak.
+        self.grid = self.unit if not (problem.size % self.unit).any() else 1
+        self.orders = {word: preorder(problem, word) for word in STRATEGIES if word is not None}
+        self.running: dict[_Task, threading.Thread] = {}
+        self.answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+
+    @property
+    def low(self) -> int:
+        """The smallest peak still worth seeking."""
+        return max(self.goal, self.state.bound)
+
+    @property
+    def high(self) -> int:
+        """The largest peak that would still be news."""
+        best = self.state.peak - 1
+        return best if self.ceiling is None else min(best, self.ceiling)
+
+    def run(self) -> None:
+        tasks = self._tasks()
+        while self.low <= self.high and not self.deadline.expired():
+            while len(self.running) < self.workers:
+                self._start(next(tasks))
+            patience = None if self.deadline.deterministic else self.deadline.remaining()
+            try:
+                answer = self.answers.get(timeout=patience)
+            except queue.Empty:
+                return
+            del self.running[answer.task]
+            self._take(answer)
+
+    def stop_all(self) -> None:
+        for task in self.running:
+            task.solver.stop_search()
+        # Presolve may not notice at once: a thread that overruns its grace is left behind.
+        for thread in self.running.values():
+            thread.join(timeout=0.02 * self.deadline.seconds)
+        self.running.clear()
+
+    def _tasks(self) -> Iterator[_Task]:
+        """Rounds of ever longer slices; the targets follow the state as it moves."""
+        work = FIRST_SLICE
+        while True:
+            if self.low < self.high:
+                # A feasible hint needs the incumbent itself within the limit.
+                hinted = self.ceiling is None or self.state.peak <= self.ceiling
+                yield self._task(None, self.state.peak if hinted else self.high, work)
+            for share in (0.0, 0.5, 1.0):
+                for strategy in STRATEGIES[1:]:
+                    target = self.low + int(share * (self.high - self.low))
+                    if share == 0.0 or target > self.low:
+                        yield self._task(strategy, target, work)
+            work *= GROWTH
+
+    def _task(self, strategy: str | None, target: int, work: float) -> _Task:
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        parameters = solver.parameters
+        parameters.num_workers = 1
+        parameters.random_seed = self.seed
+        parameters.max_deterministic_time = work
+        parameters.catch_sigint_signal = False
+        # google/or-tools#5293: this presolve step can prove falsehoods on large coefficients.
+        parameters.presolve_inclusion_work_limit = 0
+        if strategy is not None:
+            parameters.search_branching = cp_model.FIXED_SEARCH
+        if not self.deadline.deterministic:
+            parameters.max_time_in_seconds = self.deadline.remaining()
+        return _Task(strategy, target, strategy is None and self.low < self.high, solver)
+
+    def _start(self, task: _Task) -> None:
+        thread = threading.Thread(target=self._solve, args=(task, self.state), daemon=True)
+        self.running[task] = thread
+        thread.start()
+
+    def _solve(self, task: _Task, state: Outcome) -> None:
+        """In the run's own thread: build, solve, and put the answer in the queue."""
+        try:
+            from ortools.sat.python import cp_model
+
+            from formulations.packing import build
+
+            order = None if task.strategy is None else self.orders[task.strategy]
+            packing = build(
+                self.problem,
+                unit=self.unit,
+                upper=task.target,
+                lower=min(state.bound, task.target),
+                minimise=task.minimise,
+                preorder=order,
+            )
+            if task.minimise:
+                packing.hint(state.offsets)
+            status = task.solver.solve(packing.model)
+            offsets, bound = None, state.bound
+            if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                offsets = packing.extract(task.solver)
+                if task.minimise:
+                    bound = max(bound, packing.proved_bound(task.solver))
+            elif status == cp_model.INFEASIBLE:
+                bound = self._above(task.target)
+            elif status == cp_model.MODEL_INVALID:
+                raise AssertionError(f"packing model is invalid: {packing.model.validate()}")
+            self.answers.put(_Answer(task, offsets, bound))
+        except BaseException as error:  # handed to the calling thread, which raises it
+            self.answers.put(_Answer(task, None, 0, error))
+
+    def _take(self, answer: _Answer) -> None:
+        if answer.error is not None:
+            raise answer.error
+        self.deadline.spend(answer.task.solver.response_proto.deterministic_time * SECONDS_PER_WORK)
+        before, name = self.state, _name(answer.task.strategy)
+        if answer.bound > self.state.bound:
+            # Later targets are judged against it, and a run for a smaller one is in vain.
+            self.state = self.state._replace(bound=answer.bound, bound_by=name)
+        if answer.offsets is not None:
+            peak = int((answer.offsets + self.problem.size).max(initial=0))
+            if peak < self.state.peak:
+                self.state = self.state._replace(offsets=answer.offsets, peak=peak, found_by=name)
+        if self.state is not before:
+            self.report(self.state)
+            for task in self.running:
+                if not task.minimise and not self.low <= task.target <= self.high:
+                    task.solver.stop_search()
+
+    def _above(self, peak: int) -> int:
+        """The next peak that buffers can have above one that is impossible."""
+        return (peak // self.grid + 1) * self.grid
+
+
+def _name(strategy: str | None) -> str:
+    return "CP-SAT" if strategy is None else f"CP-SAT {strategy}"

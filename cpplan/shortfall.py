@@ -1,0 +1,45 @@
+"""Why it does not fit, in words: how many bytes are missing, and what lives at the fullest step."""
+
+from __future__ import annotations
+
+from cpplan.bounds import Bound
+from cpplan.problem import Problem
+
+_NAMED = 8
+
+
+def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: int) -> str:
+    """One line for a plan that could not be made.
+
+    Parameters
+    ----------
+    problem
+        As given, in its own steps.
+    bound
+        The best proved bound.
+    best_peak
+        The smallest peak found, bytes; above the capacity.
+    capacity
+        What it should have fitted into, bytes.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 2], size=[4, 8])
+    >>> explain_shortfall(problem, Bound(12, "live bytes", 0), 12, 10)
+    'does not fit into 10 B: 2 B are missing (live bytes); live at step 0: b (8 B), a (4 B)'
+    """
+    times, live = problem.live_profile()
+    step = bound.step if bound.step is not None else int(times[live.argmax()])
+    rows = problem.live_at(step)
+    named = [f"{problem.names[row]} ({problem.size[row]} B)" for row in rows[:_NAMED]]
+    if len(rows) > _NAMED:
+        named.append(f"and {len(rows) - _NAMED} more")
+    where = f"live at step {step}: {', '.join(named)}"
+    if bound.value <= capacity:
+        return (
+            f"no plan within {capacity} B was found in time: the best needs {best_peak} B, "
+            f"{best_peak - capacity} B more; {bound.value} B are needed at least ({bound.name}); "
+            f"{where}"
+        )
+    missing = bound.value - capacity
+    return f"does not fit into {capacity} B: {missing} B are missing ({bound.name}); {where}"
