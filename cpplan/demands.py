@@ -79,6 +79,7 @@ def trace(program: Program, residency: Residency) -> list[Touch]:
     >>> for touch in trace(to_anf(graph), Residency()):
     ...     print(touch.step, touch.op, touch.place.tensor, "write" if touch.writes else "check")
     0 None x write
+    0 None x check
     0 a x check
     0 a y write
     0 a x check
@@ -88,9 +89,11 @@ def trace(program: Program, residency: Residency) -> list[Touch]:
     graph, last = program.graph, max(1, program.starts[-1]) - 1
     record = _Record(residency)
     scope = _Scope(graph, record)
+    written = {name for op in graph.ops for name in op.outputs + op.workspaces}
     for tensor in graph.tensors:
-        if tensor.view_of is None and tensor.name not in graph.producer:
+        if tensor.view_of is None and tensor.name not in written:
             scope.begin_unproduced(tensor.name, None, 0)
+    record.touches += [touch._replace(writes=False) for touch in record.touches]
     scope.run(program, 0)
     boundary = {
         "input": residency.inputs,

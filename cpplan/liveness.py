@@ -48,7 +48,8 @@ def to_problem(program: Program, residency: Residency | None = None) -> Problem:
     table: dict[str, _Life] = {}
     sweep = _Sweep(graph, table, residency)
     for tensor in graph.tensors:
-        if tensor.view_of is None and tensor.name not in graph.producer:
+        written = tensor.name in graph.producer or tensor.kind == "workspace"
+        if tensor.view_of is None and not written:
             sweep.life(tensor.name, 0)
     sweep.run(program, 0)
     for tensor in graph.tensors:
