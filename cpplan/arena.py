@@ -135,8 +135,6 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
     )
     if not isinstance(peak, int) or isinstance(peak, bool) or peak < 0:
         raise VerificationError(f"the plan's peak must be a byte count, not {peak!r}")
-    if len(set(plan.buffers)) < len(plan.buffers):
-        raise VerificationError("the plan holds a buffer twice")
     top, offsets = 0, []
     for name, size, alignment, step in zip(
         script.names, script.size, script.alignment, script.first_step, strict=True

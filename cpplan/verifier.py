@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -137,7 +138,7 @@ def planned_offsets(plan: Plan) -> Ints:
     Raises
     ------
     VerificationError
-        If there are none, not one a buffer, or they are not integers.
+        If there are none, they are not integers, or not one for each buffer.
 
     Examples
     --------
@@ -149,6 +150,9 @@ def planned_offsets(plan: Plan) -> Ints:
     """
     if plan.offset is None:
         raise VerificationError("the plan holds no offsets")
+    if len(set(plan.buffers)) < len(plan.buffers):
+        twice = next(name for name, count in Counter(plan.buffers).items() if count > 1)
+        raise VerificationError(f"buffer {twice!r} is in the plan twice")
     return _integers("offset", plan.offset, len(plan.buffers))
 
 
@@ -164,9 +168,6 @@ def _integers(column: str, values: object, count: int) -> Ints:
 def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> Ints:
     """The plan's offsets in the order of the buffers needed; each is there once, as needed."""
     row = {name: k for k, name in enumerate(plan.buffers)}
-    if len(row) < len(plan.buffers):
-        twice = next(name for k, name in enumerate(plan.buffers) if row[name] != k)
-        raise VerificationError(f"buffer {twice!r} is in the plan twice")
     absent = next((k for k, name in enumerate(needed.names) if name not in row), None)
     if absent is not None:
         raise VerificationError(
@@ -238,6 +239,8 @@ def _check_claims(needed: Problem, plan: Plan, rectangles: Rectangles) -> None:
             ends = [at + int(needed.size[k]) for k, at in needed.fixed.items()]
             if bound > max(ends, default=0):
                 raise VerificationError(f"no fixed offset proves a lower bound of {bound} B")
+        if plan.bound_by == "largest buffer" and bound > needed.size.max(initial=0):
+            raise VerificationError(f"no buffer is so large as to prove a lower bound of {bound} B")
     if plan.status not in ("optimal", "feasible"):
         raise VerificationError(f"the plan holds offsets, but claims to be {plan.status!r}")
     if (plan.status == "optimal") != (peak == bound):
