@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cpplan.anf import Program as Program
     from cpplan.anf import to_anf as to_anf
-    from cpplan.arena import execute as execute
     from cpplan.arena import simulate as simulate
     from cpplan.baselines import compare as compare
+    from cpplan.execution import execute as execute
     from cpplan.graph import Graph as Graph
     from cpplan.graph import Op as Op
     from cpplan.graph import Tensor as Tensor
@@ -34,7 +34,7 @@ _HOME = {
     "Program": "anf",
     "Tensor": "graph",
     "compare": "baselines",
-    "execute": "arena",
+    "execute": "execution",
     "load": "io",
     "simulate": "arena",
     "solve": "pipeline",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,10 +24,12 @@ def make_kernel(
     types: Mapping[str, onnx.TypeProto],
     opsets: Mapping[str, int],
     label: str | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Kernel:
     """A function from the values a node reads, by name, to the values it writes, by name.
 
-    Values that only the node's bodies read are passed like the others.
+    Values that only the node's bodies read are passed like the others. ``outputs`` are those
+    wanted, all if left out.
 
     Raises
     ------
@@ -43,7 +45,7 @@ def make_kernel(
         for name in dict.fromkeys(node.input)
         if name
     ]
-    wanted = [name for name in node.output if name]
+    wanted = [name for name in (node.output if outputs is None else outputs) if name]
     results = [onnx.ValueInfoProto(name=name) for name in wanted]
     graph = onnx.helper.make_graph([node], "kernel", declared, results)
     try:
@@ -54,7 +56,7 @@ def make_kernel(
     def run(values: Mapping[str, Array]) -> dict[str, Array]:
         try:
             with np.errstate(all="ignore"):
-                arrays = evaluator.run(wanted, dict(values))
+                arrays = evaluator.run(wanted, {n: _read_only(a) for n, a in values.items()})
         except Exception as error:
             raise _failure(label, node, error) from error
         # A copy in C order: a kernel may hand back a view of what it was given, and the order of
@@ -143,6 +145,13 @@ def from_bytes(raw: Bytes, dtype: str, like: Array) -> Array:
         elements = (elements ^ sign) - sign
     unpacked: Array = elements.view(like.dtype).reshape(like.shape)
     return unpacked
+
+
+def _read_only(array: Array) -> Array:
+    """The same bytes; a kernel that wrote to its inputs would make a sound plan look broken."""
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _failure(label: str, node: onnx.NodeProto, error: Exception) -> InputError:
