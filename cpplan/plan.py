@@ -16,6 +16,7 @@ import numpy as np
 
 from cpplan.byte_sizes import format_bytes
 from cpplan.errors import InputError
+from cpplan.plan_fields import check_fields
 from cpplan.residency import Residency
 
 if TYPE_CHECKING:
@@ -202,40 +203,41 @@ class Plan:
             )
         if values.get("status") not in STATUSES:
             raise InputError(f"status {values.get('status')!r}: expected one of {STATUSES}")
+        check_fields(values)
+        rows = values["buffers"]
+        pools = {row["pool"] for row in rows} or {"arena"}
+        if len(pools) > 1:
+            raise InputError(f"buffers in several pools: {', '.join(sorted(pools))}")
+        placed = all(row["offset"] is not None for row in rows)
         try:
-            rows = values["buffers"]
-            offsets = [row["offset"] for row in rows]
-            pools = {row["pool"] for row in rows} or {"arena"}
-            if len(pools) > 1:
-                raise InputError(f"buffers in several pools: {', '.join(sorted(pools))}")
-            return cls(
-                name=values["name"],
-                status=values["status"],
-                buffers=tuple(row["name"] for row in rows),
-                size=_column(rows, "size"),
-                lower=_column(rows, "lower"),
-                upper=_column(rows, "upper"),
-                offset=None if None in offsets else _column(rows, "offset"),
-                pool=pools.pop(),
-                peak=values["peak"],
-                lower_bound=values["lower_bound"],
-                capacity=values["capacity"],
-                found_by=values["found_by"],
-                bound_by=values["bound_by"],
-                order=tuple(values["order"]),
-                cost=values["cost"],
-                base_cost=values["base_cost"],
-                residency=Residency(**values["residency"]),
-                views={name: (base, at) for name, (base, at) in values["views"].items()},
-                runtime=values.get("runtime"),
-                history=tuple(Progress(*event) for event in values.get("history", ())),
-                message=values["message"],
-            )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, InputError):
-                raise
-            what = f"missing key {error}" if isinstance(error, KeyError) else str(error)
-            raise InputError(f"not a valid plan: {what}") from error
+            residency = Residency(**values["residency"])
+        except TypeError as error:
+            raise InputError(
+                f"not a valid plan: residency {values['residency']} is not understood"
+            ) from error
+        return cls(
+            name=values["name"],
+            status=values["status"],
+            buffers=tuple(row["name"] for row in rows),
+            size=_column(rows, "size"),
+            lower=_column(rows, "lower"),
+            upper=_column(rows, "upper"),
+            offset=_column(rows, "offset") if placed else None,
+            pool=pools.pop(),
+            peak=values["peak"],
+            lower_bound=values["lower_bound"],
+            capacity=values["capacity"],
+            found_by=values["found_by"],
+            bound_by=values["bound_by"],
+            order=tuple(values["order"]),
+            cost=values["cost"],
+            base_cost=values["base_cost"],
+            residency=residency,
+            views={name: (base, at) for name, (base, at) in values["views"].items()},
+            runtime=values.get("runtime"),
+            history=tuple(Progress(*event) for event in values.get("history", ())),
+            message=values["message"],
+        )
 
     def to_json(self, *, clock: bool = False) -> str:
         """The plan as JSON text, one buffer a line."""
@@ -285,8 +287,7 @@ class Plan:
 
 
 def _column(rows: list[dict[str, Any]], key: str) -> Ints:
-    values = [row[key] for row in rows]
-    wrong = next((v for v in values if not isinstance(v, int) or isinstance(v, bool)), None)
-    if wrong is not None:
-        raise InputError(f"buffers: {key} must be an integer, not {wrong!r}")
-    return np.array(values, np.int64)
+    try:
+        return np.array([row[key] for row in rows], np.int64)
+    except OverflowError as error:
+        raise InputError(f"not a valid plan: buffers: a {key} is beyond 64 bits") from error

@@ -540,5 +540,6 @@ def test_checkers_load_no_planner() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     checkers = {"arena", "demands", "rectangles", "script", "verifier"}
-    types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "problem", "residency"}
+    types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "plan_fields", "problem"}
+    types.add("residency")
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

@@ -1,0 +1,96 @@
+"""The JSON type of every field of a plan, so that a malformed file is refused as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cpplan.errors import InputError
+
+_Types = tuple[type, ...]
+
+_TEXT: _Types = (str,)
+_TEXT_OR_NULL: _Types = (str, type(None))
+_INTEGER: _Types = (int,)
+_INTEGER_OR_NULL: _Types = (int, type(None))
+_NUMBER_OR_NULL: _Types = (int, float, type(None))
+
+_PLAN: dict[str, _Types] = {
+    "name": _TEXT,
+    "peak": _INTEGER_OR_NULL,
+    "lower_bound": _INTEGER_OR_NULL,
+    "capacity": _INTEGER_OR_NULL,
+    "found_by": _TEXT_OR_NULL,
+    "bound_by": _TEXT_OR_NULL,
+    "message": _TEXT_OR_NULL,
+    "residency": (dict,),
+    "order": (list,),
+    "cost": _NUMBER_OR_NULL,
+    "base_cost": _NUMBER_OR_NULL,
+    "buffers": (list,),
+    "views": (dict,),
+}
+_CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}
+_BUFFER: dict[str, _Types] = {
+    "name": _TEXT,
+    "size": _INTEGER,
+    "lower": _INTEGER,
+    "upper": _INTEGER,
+    "offset": _INTEGER_OR_NULL,
+    "pool": _TEXT,
+}
+_EVENT = ((int, float), _INTEGER_OR_NULL, _INTEGER_OR_NULL, _TEXT)
+_WORDS = {str: "a string", int: "an integer", float: "a number", dict: "an object", list: "a list"}
+
+
+def check_fields(values: Mapping[str, Any]) -> None:
+    """Check that every field of a plan read from JSON is there and of its type.
+
+    Raises
+    ------
+    InputError
+        Names the field and the type expected.
+
+    Examples
+    --------
+    >>> check_fields({"name": "tiny", "peak": "12"})
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: not a valid plan: peak must be an integer or null, not '12'
+    """
+    _check_object("", values, _PLAN)
+    _check_object("", values, {key: _CLOCK[key] for key in _CLOCK if key in values})
+    for name in values["order"]:
+        _check("order: an op", name, _TEXT)
+    for key, choice in values["residency"].items():
+        _check(f"residency: {key}", choice, _TEXT)
+    for number, row in enumerate(values["buffers"]):
+        _check_object(f"buffer {number}", row, _BUFFER)
+    for name, place in values["views"].items():
+        _check_list(f"view {name!r}", place, (_TEXT, _INTEGER))
+    for number, event in enumerate(values.get("history", ())):
+        _check_list(f"history: event {number}", event, _EVENT)
+
+
+def _check_object(where: str, values: Any, fields: Mapping[str, _Types]) -> None:
+    if not isinstance(values, Mapping):
+        raise InputError(f"not a valid plan: {where} must be an object, not {values!r}")
+    for key, types in fields.items():
+        what = f"{where}: {key}" if where else key
+        if key not in values:
+            raise InputError(f"not a valid plan: {what} is missing")
+        _check(what, values[key], types)
+
+
+def _check_list(what: str, values: Any, types: tuple[_Types, ...]) -> None:
+    if not isinstance(values, list) or len(values) != len(types):
+        raise InputError(f"not a valid plan: {what} must be a list of {len(types)}, not {values!r}")
+    for value, wanted in zip(values, types, strict=True):
+        _check(what, value, wanted)
+
+
+def _check(what: str, value: Any, types: _Types) -> None:
+    if isinstance(value, bool) or not isinstance(value, types):
+        wanted = "a number" if float in types else _WORDS[types[0]]
+        null = " or null" if type(None) in types else ""
+        raise InputError(f"not a valid plan: {what} must be {wanted}{null}, not {value!r}")
