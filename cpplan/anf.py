@@ -152,7 +152,7 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
     ('exp_0', 'add_1')
     """
     if not isinstance(source, Graph):
-        from cpplan.expression import normalise
+        from cpplan.normal_form import normalise
 
         source = normalise(source)
     if order is not None:
