@@ -12,9 +12,9 @@ from cpplan.demands import trace
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.plan import Plan
+from cpplan.planned import planned_offsets, planned_program
 from cpplan.problem import Ints, Problem
 from cpplan.script import Script, from_problem, from_touches
-from cpplan.verifier import planned_offsets, planned_program
 
 # Larger arenas are simulated in cells instead of bytes.
 _BYTES_AT_MOST = 1 << 30

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-
 import numpy as np
 
-from cpplan.anf import Program, to_anf
-from cpplan.demands import lifespans, trace
-from cpplan.errors import InputError, VerificationError
+from cpplan.anf import Program
+from cpplan.errors import VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan
+from cpplan.planned import (
+    HIGHEST,
+    check_costs,
+    check_views,
+    integers,
+    needed_buffers,
+    planned_offsets,
+    planned_program,
+)
 from cpplan.problem import Ints, Problem
 from cpplan.rectangles import Rectangles, check_apart, check_bound, cut_gaps
-
-# Beyond this an address plus a size would no longer fit into 64 bits.
-_HIGHEST = 2**62
 
 
 def verify(source: Graph | Program | Problem, plan: Plan) -> None:
@@ -53,7 +55,7 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
     """
     offset = planned_offsets(plan)
     for column in ("size", "lower", "upper"):
-        _integers(column, getattr(plan, column), len(plan.buffers))
+        integers(column, getattr(plan, column), len(plan.buffers))
     if isinstance(source, Problem):
         needed = source
         if plan.order or plan.cost is not None or plan.base_cost is not None or plan.views:
@@ -62,9 +64,9 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
             raise VerificationError(f"plan is for pool {plan.pool!r}, not {source.pool.name!r}")
     else:
         program = planned_program(source, plan)
-        needed = _needed_buffers(program, plan)
-        _check_costs(program, plan)
-        _check_views(program.graph, plan)
+        needed = needed_buffers(program, plan)
+        check_costs(program, plan)
+        check_views(program.graph, plan)
     offset = _match_buffers(needed, plan, offset)
     rectangles = cut_gaps(needed)
     _check_placement(needed, rectangles, offset)
@@ -86,83 +88,10 @@ def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
     >>> check_offsets(problem, np.array([8, 0]), "mine")
     """
     try:
-        offset = _integers("offset", offsets, len(problem))
+        offset = integers("offset", offsets, len(problem))
         _check_placement(problem, cut_gaps(problem), offset)
     except VerificationError as error:
         raise VerificationError(f"algorithm {algorithm!r}: {error}") from error
-
-
-def planned_program(source: Graph | Program, plan: Plan) -> Program:
-    """The program the plan's order makes of the graph.
-
-    Raises
-    ------
-    VerificationError
-        If the order names an unknown op, leaves one out, or runs one before its inputs exist.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "optimal", (), none, none, none, none, order=("a",))
-    >>> planned_program(Graph("empty", (), ()), plan)
-    Traceback (most recent call last):
-    ...
-    cpplan.errors.VerificationError: order names unknown op 'a'
-    """
-    graph = source.graph if isinstance(source, Program) else source
-    if not all(isinstance(name, str) for name in plan.order):
-        raise VerificationError("the plan's order must hold names of ops")
-    try:
-        return to_anf(graph, plan.order)
-    except InputError as error:
-        raise VerificationError(str(error)) from error
-
-
-def _needed_buffers(program: Program, plan: Plan) -> Problem:
-    """The buffers the program needs at the plan's order."""
-    spans = lifespans(trace(program, plan.residency))
-    if sum(stay.size for stay in spans) >= _HIGHEST:
-        raise VerificationError("the sizes of the buffers needed add up to more than 2**62 bytes")
-    return Problem(
-        names=tuple(stay.name for stay in spans),
-        lower=np.array([lower for lower, _ in spans.values()], np.int64),
-        upper=np.array([upper for _, upper in spans.values()], np.int64),
-        size=np.array([stay.size for stay in spans], np.int64),
-        alignment=np.array([stay.alignment for stay in spans], np.int64),
-    )
-
-
-def planned_offsets(plan: Plan) -> Ints:
-    """The plan's offsets in bytes, shape ``(n,)``.
-
-    Raises
-    ------
-    VerificationError
-        If there are none, they are not integers, or not one for each buffer.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> planned_offsets(Plan("p", "unknown", (), none, none, none, None))
-    Traceback (most recent call last):
-    ...
-    cpplan.errors.VerificationError: the plan holds no offsets
-    """
-    if plan.offset is None:
-        raise VerificationError("the plan holds no offsets")
-    if len(set(plan.buffers)) < len(plan.buffers):
-        twice = next(name for name, count in Counter(plan.buffers).items() if count > 1)
-        raise VerificationError(f"buffer {twice!r} is in the plan twice")
-    return _integers("offset", plan.offset, len(plan.buffers))
-
-
-def _integers(column: str, values: object, count: int) -> Ints:
-    array = np.asarray(values)
-    if array.shape != (count,):
-        raise VerificationError(f"{column} has shape {array.shape}: expected ({count},)")
-    if array.size and array.dtype.kind not in "iu":
-        raise VerificationError(f"{column} must hold integers, not {array.dtype}")
-    return array.astype(np.int64)
 
 
 def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> Ints:
@@ -193,7 +122,7 @@ def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> Ints:
 def _check_placement(needed: Problem, rectangles: Rectangles, offset: Ints) -> None:
     for wrong, rule in (
         (offset < 0, "must not be negative"),
-        (offset > _HIGHEST, "is beyond 2**62"),
+        (offset > HIGHEST, "is beyond 2**62"),
         (offset % needed.alignment != 0, "is not a multiple of the alignment"),
     ):
         if wrong.any():
@@ -247,32 +176,6 @@ def _check_claims(needed: Problem, plan: Plan, rectangles: Rectangles) -> None:
         raise VerificationError(
             f"status {plan.status!r} contradicts peak {peak} B and lower bound {bound} B"
         )
-
-
-def _check_costs(program: Program, plan: Plan) -> None:
-    for claim, ops in (("cost", program.ops), ("base_cost", program.graph.ops)):
-        claimed, cost = getattr(plan, claim), sum(op.cost for op in ops)
-        number = isinstance(claimed, (int, float)) and not isinstance(claimed, bool)
-        # Sums of floats depend on the order of the terms.
-        if not number or not (claimed == cost or math.isclose(claimed, cost, rel_tol=1e-9)):
-            raise VerificationError(f"the plan claims a {claim} of {claimed!r}, but it is {cost}")
-
-
-def _check_views(graph: Graph, plan: Plan) -> None:
-    """A view's entry names the buffer of its storage's first stay, where that is in the arena."""
-    placed = set(plan.buffers)
-    needed = {
-        tensor.name: graph.root[tensor.name]
-        for tensor in graph.tensors
-        if tensor.view_of is not None and graph.root[tensor.name][0] in placed
-    }
-    for name in (*needed, *plan.views):
-        claimed = plan.views.get(name)
-        wanted = needed.get(name)
-        if claimed is None or wanted is None or tuple(claimed) != wanted:
-            raise VerificationError(
-                f"the plan's views put tensor {name!r} at {claimed}, but it lies at {wanted}"
-            )
 
 
 def _is_integer(value: object) -> bool:

@@ -281,6 +281,17 @@ def test_recomputed_tensors_have_copies_and_readers_use_the_latest() -> None:
     rejected(program, replace(plan, order=once, cost=4), "buffer 't~1' of the plan is not needed")
 
 
+def test_a_tensor_may_not_bear_the_name_of_a_copy() -> None:
+    tensors = (Tensor("t", 4), Tensor("t~1", 4, kind="output"))
+    ops = (Op("f", outputs=("t",)), Op("g", inputs=("t",), outputs=("t~1",)))
+    program = Program(Graph("clash", tensors, ops), (0, 0, 1))
+    with pytest.raises(cpplan.errors.InputError, match="'t~1' bears the name of another buffer"):
+        to_problem(program)
+    none = np.zeros(0, np.int64)
+    plan = Plan("clash", "optimal", (), none, none, none, none, order=program.names)
+    rejected(program, plan, "two buffers would bear the name 't~1'")
+
+
 def test_a_view_that_is_rerun_stays_in_what_it_reads() -> None:
     tensors = (
         Tensor("x", 4, kind="input"),
@@ -539,7 +550,7 @@ def test_checkers_load_no_planner() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    checkers = {"arena", "demands", "rectangles", "script", "verifier"}
+    checkers = {"arena", "demands", "planned", "rectangles", "script", "verifier"}
     types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "plan_fields", "problem"}
     types.add("residency")
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

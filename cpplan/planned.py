@@ -1,0 +1,169 @@
+"""The plan against the model: what it runs, what that needs in the arena, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from cpplan.anf import Program, to_anf
+from cpplan.demands import lifespans, trace
+from cpplan.errors import InputError, VerificationError
+from cpplan.graph import Graph
+from cpplan.plan import Plan
+from cpplan.problem import Ints, Problem
+
+# Beyond this an address plus a size would no longer fit into 64 bits.
+HIGHEST = 2**62
+
+
+def planned_program(source: Graph | Program, plan: Plan) -> Program:
+    """The program the plan's order makes of the graph.
+
+    Raises
+    ------
+    VerificationError
+        If the order names an unknown op, leaves one out, or runs one before its inputs exist.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, order=("a",))
+    >>> planned_program(Graph("empty", (), ()), plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: order names unknown op 'a'
+    """
+    graph = source.graph if isinstance(source, Program) else source
+    if not all(isinstance(name, str) for name in plan.order):
+        raise VerificationError("the plan's order must hold names of ops")
+    try:
+        return to_anf(graph, plan.order)
+    except InputError as error:
+        raise VerificationError(str(error)) from error
+
+
+def planned_offsets(plan: Plan) -> Ints:
+    """The plan's offsets in bytes, shape ``(n,)``.
+
+    Raises
+    ------
+    VerificationError
+        If there are none, they are not integers, or not one for each buffer.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> planned_offsets(Plan("p", "unknown", (), none, none, none, None))
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: the plan holds no offsets
+    """
+    if plan.offset is None:
+        raise VerificationError("the plan holds no offsets")
+    if len(set(plan.buffers)) < len(plan.buffers):
+        twice = next(name for name, count in Counter(plan.buffers).items() if count > 1)
+        raise VerificationError(f"buffer {twice!r} is in the plan twice")
+    return integers("offset", plan.offset, len(plan.buffers))
+
+
+def needed_buffers(program: Program, plan: Plan) -> Problem:
+    """The buffers the program needs in the arena, with what the plan leaves outside of it.
+
+    Raises
+    ------
+    VerificationError
+        If an op reads what nobody has written yet, or the sizes or an alignment exceed 2**62 bytes.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Tensor
+    >>> none = np.zeros(0, np.int64)
+    >>> program = to_anf(Graph("g", (Tensor("x", 8, kind="input"),), ()))
+    >>> needed_buffers(program, Plan("g", "optimal", (), none, none, none, none)).names
+    ('x',)
+    """
+    spans = lifespans(trace(program, plan.residency))
+    if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= HIGHEST:
+        raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
+    return Problem(
+        names=tuple(stay.name for stay in spans),
+        lower=np.array([lower for lower, _ in spans.values()], np.int64),
+        upper=np.array([upper for _, upper in spans.values()], np.int64),
+        size=np.array([stay.size for stay in spans], np.int64),
+        alignment=np.array([stay.alignment for stay in spans], np.int64),
+    )
+
+
+def check_costs(program: Program, plan: Plan) -> None:
+    """Check the sums of op costs that the plan claims, with and without recomputation.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and the sum.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, cost=0, base_cost=0)
+    >>> check_costs(to_anf(Graph("g", (), ())), plan)
+    """
+    for claim, ops in (("cost", program.ops), ("base_cost", program.graph.ops)):
+        claimed, cost = getattr(plan, claim), sum(op.cost for op in ops)
+        right = claimed == cost and not isinstance(claimed, bool)
+        if isinstance(cost, float) and isinstance(claimed, float):
+            # Sums of floats depend on the order of the terms.
+            right = math.isclose(claimed, cost, rel_tol=1e-9)
+        if not right:
+            raise VerificationError(f"the plan claims a {claim} of {claimed!r}, but it is {cost}")
+
+
+def check_views(graph: Graph, plan: Plan) -> None:
+    """Check that each view of what is in the arena is at its place in its storage's first stay.
+
+    Raises
+    ------
+    VerificationError
+        Names the tensor, where the plan puts it and where it lies.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> check_views(Graph("g", (), ()), Plan("g", "optimal", (), none, none, none, none))
+    """
+    placed = set(plan.buffers)
+    needed = {
+        tensor.name: graph.root[tensor.name]
+        for tensor in graph.tensors
+        if tensor.view_of is not None and graph.root[tensor.name][0] in placed
+    }
+    for name in (*needed, *plan.views):
+        claimed = plan.views.get(name)
+        wanted = needed.get(name)
+        if claimed is None or wanted is None or tuple(claimed) != wanted:
+            raise VerificationError(
+                f"the plan's views put tensor {name!r} at {claimed}, but it lies at {wanted}"
+            )
+
+
+def integers(column: str, values: object, count: int) -> Ints:
+    """``values`` as an array of ``count`` integers.
+
+    Raises
+    ------
+    VerificationError
+        If they are not that; names the column.
+
+    Examples
+    --------
+    >>> integers("offset", [0, 8], 2).tolist()
+    [0, 8]
+    """
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise VerificationError(f"{column} has shape {array.shape}: expected ({count},)")
+    if array.size and array.dtype.kind not in "iu":
+        raise VerificationError(f"{column} must hold integers, not {array.dtype}")
+    return array.astype(np.int64)
