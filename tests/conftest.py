@@ -1,10 +1,15 @@
-"""Fixtures that every test may use."""
+"""Fixtures that every test may use, and settings they share."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test depends on the machine's load.
+settings.register_profile("cpplan", deadline=None)
+settings.load_profile("cpplan")
 
 
 @pytest.fixture(scope="session")

@@ -274,19 +274,19 @@ def test_misaligned_addresses_are_named() -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(problems())
 def test_accepts_correct_plans_of_problems(problem: Problem) -> None:
     simulate(problem, plan_for(problem))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(programs(), st.sampled_from(["reuse", "keep", "outside"]))
 def test_accepts_correct_plans_of_programs(program: Program, inputs: str) -> None:
     simulate(program, plan_for(program, Residency(inputs=inputs)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(problems(), st.randoms(use_true_random=False))
 def test_verify_and_simulate_agree_on_where_buffers_lie(
     problem: Problem, rng: random.Random

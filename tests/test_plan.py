@@ -22,7 +22,7 @@ def plan() -> Plan:
     return plan_for(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(programs())
 def test_json_round_trips(program: Program) -> None:
     plan = plan_for(program)

@@ -306,7 +306,7 @@ def test_a_view_that_is_rerun_stays_in_what_it_reads() -> None:
     rejected(Graph("view", tensors, ops), replace(plan, views={}), "tensor 'v' at None")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(programs(), st.sampled_from(RESIDENCIES))
 def test_two_derivations_of_liveness_agree(program: Program, residency: Residency) -> None:
     problem = to_problem(program, residency)
@@ -319,7 +319,7 @@ def test_two_derivations_of_liveness_agree(program: Program, residency: Residenc
     assert traced == swept
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), st.sampled_from(RESIDENCIES))
 def test_graph_and_problem_level_agree(program: Program, residency: Residency) -> None:
     plan = plan_for(program, residency)
@@ -349,7 +349,7 @@ def _verdict(source: Program | Problem, plan: Plan) -> set[str] | None:
     return None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(problems(most=6))
 def test_bounds_recomputed_match_those_claimed(problem: Problem) -> None:
     bound = lower_bound(problem)
