@@ -20,6 +20,7 @@ from cpplan.graph import Graph
 
 if TYPE_CHECKING:
     import onnx
+    from google.protobuf.message import Message  # type: ignore[import-untyped]
 
     from cpplan.io.onnx_graph import Translation
 
@@ -98,8 +99,6 @@ def translate_model(
         return _translate(model, dims or {}, name, with_weights)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: not a valid ONNX model: a name is not UTF-8 text") from error
 
 
 def opset_versions(model: onnx.ModelProto) -> dict[str, int]:
@@ -119,6 +118,7 @@ def _translate(
         raise InputError("not an ONNX model: expected a graph, an opset and an IR version")
     if not with_weights:
         _drop_weights(model.graph)
+    _check_text(model)
     bind_dims(model, dims)
     if model.functions:
         try:
@@ -134,7 +134,7 @@ def _translate(
 
 def _parse(path: Path) -> onnx.ModelProto:
     import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
 
     model = onnx.ModelProto()
     try:
@@ -144,6 +144,19 @@ def _parse(path: Path) -> onnx.ModelProto:
     except DecodeError as error:
         raise InputError("not an ONNX model, or cut short: it cannot be decoded") from error
     return model
+
+
+def _check_text(message: Message) -> None:
+    """Refuse names that are not UTF-8: protobuf hands them over as bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            if isinstance(value, bytes) or (
+                not isinstance(value, str) and any(isinstance(text, bytes) for text in value)
+            ):
+                raise InputError(f"not a valid ONNX model: {field.full_name} is not UTF-8 text")
+        elif field.type == field.TYPE_MESSAGE:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                _check_text(inner)
 
 
 def _load_external_data(model: onnx.ModelProto, folder: Path) -> None:

@@ -74,12 +74,13 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         If ONNX's inference rejects the model, or a loop carries a tensor whose shape changes.
     """
     import onnx
+    from onnx.shape_inference import InferenceError
 
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     while True:
         try:
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (InferenceError, RuntimeError, ValueError, TypeError) as error:
             raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
         if _all_known(model.graph):
             return model
@@ -187,9 +188,11 @@ def _settle_loop(
     graph: onnx.GraphProto, node: onnx.NodeProto, values: Values, types: Types
 ) -> bool:
     """Carry shapes into a loop's body and out of it; whether any was new."""
-    (body,) = bodies_of(node)
+    bodies = bodies_of(node)
+    if len(bodies) != 1 or len(node.input) < 2 or len(bodies[0].input) != len(node.input):
+        raise InputError(f"op {node.name or node.op_type!r}: a Loop has one body for its inputs")
+    (body,), progress = bodies, False
     carried = len(body.input) - 2
-    progress = False
     for k, name in enumerate(node.input[2:]):
         outside, inside = static_shape(types.get(name)), body.input[2 + k]
         if outside is not None and not inside.type.tensor_type.HasField("shape"):

@@ -45,7 +45,7 @@ def is_view(
     opset
         Version of ONNX's own operators that the model uses.
     """
-    if not is_standard(node) or not node.input or not node.input[0] or not node.output[0]:
+    if not is_standard(node) or not any(node.input[:1]) or not any(node.output[:1]):
         return False
     if node.op_type in RESHAPES:
         return True
