@@ -26,7 +26,8 @@ def lower_bound(problem: Problem) -> Bound:
     >>> lower_bound(problem)
     Bound(value=12, name='live bytes', step=1)
     """
-    return max(live_bytes_bound(problem), fixed_offset_bound(problem), key=lambda b: b.value)
+    bounds = (live_bytes_bound(problem), fixed_offset_bound(problem), largest_buffer_bound(problem))
+    return max(bounds, key=lambda bound: bound.value)
 
 
 def live_bytes_bound(problem: Problem) -> Bound:
@@ -51,6 +52,11 @@ def fixed_offset_bound(problem: Problem) -> Bound:
     """The highest end of a buffer whose offset is given."""
     ends = (offset + int(problem.size[row]) for row, offset in problem.fixed.items())
     return Bound(max(ends, default=0), "fixed offset", None)
+
+
+def largest_buffer_bound(problem: Problem) -> Bound:
+    """The size of the largest buffer: it counts in full even where gaps leave only part of it."""
+    return Bound(int(problem.size.max(initial=0)), "largest buffer", None)
 
 
 def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int | None]:

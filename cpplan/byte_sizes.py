@@ -47,8 +47,8 @@ def parse_bytes(text: str | int) -> int:
         raise InputError(f"{text!r} is not a byte count: expected e.g. 262144 or '256 KiB'")
     whole, _, fraction = match[1].partition(".")
     # Integer arithmetic: a float would round byte counts above 2**53.
-    digits: int = int(whole + fraction)
-    value, rest = divmod(digits * _FACTORS[match[2].upper()], 10 ** len(fraction))
+    digits, scale = int(whole + fraction), int("1" + "0" * len(fraction))
+    value, rest = divmod(digits * _FACTORS[match[2].upper()], scale)
     if rest:
         raise InputError(f"{text!r} is not a whole number of bytes")
     return value

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.bounds import Bound, lower_bound
+from cpplan.bounds import Bound, fixed_offset_bound, largest_buffer_bound, lower_bound
 from cpplan.deadline import Deadline
 from cpplan.plan import Progress
 from cpplan.problem import Ints, Problem
 from cpplan.reduction import reduce_problem
 
 if TYPE_CHECKING:
-    from cpplan.search.cp_sat_packing import Outcome
+    from cpplan.search.outcome import Outcome
 
 
 class Incumbent:
@@ -57,8 +57,10 @@ class Incumbent:
         self.offsets: Ints = np.zeros(len(self.reduction.problem), np.int64)
         self.part_peak = np.full(parts, np.iinfo(np.int64).max)
         self.part_bound = np.zeros(parts, np.int64)
-        # A fixed buffer of no bytes still ends somewhere; the reduced problem has lost sight of it.
-        self._least_peak = max(problem.fixed.values(), default=0)
+        # Buffers that hold no byte still end somewhere; the reduced problem has lost sight of them.
+        self._least_peak = max(
+            fixed_offset_bound(problem).value, largest_buffer_bound(problem).value
+        )
         self._found_by: list[str | None] = [None] * parts
         self._progress = progress
         self.history: list[Progress] = []
@@ -99,6 +101,16 @@ class Incumbent:
             self._found_by[part] = name
         self._record(name)
 
+    def part_state(self, part: int, rows: Ints) -> Outcome:
+        """Where a search on one part starts from."""
+        from cpplan.search.outcome import Outcome
+
+        return Outcome(self.offsets[rows], int(self.part_peak[part]), int(self.part_bound[part]))
+
+    def offer_bound(self, part: int, bound: Bound) -> None:
+        """Take a bound on one part; the whole problem's is at least that."""
+        self.part_bound[part] = max(self.part_bound[part], bound.value)
+
     def offer_part(self, part: int, rows: Ints, outcome: Outcome) -> None:
         """Take what a search on one part found and proved."""
         if outcome.peak < self.part_peak[part]:
@@ -107,7 +119,7 @@ class Incumbent:
             self._found_by[part] = outcome.found_by
         self.part_bound[part] = max(self.part_bound[part], outcome.bound)
         if outcome.bound > self.bound.value:
-            self.bound = Bound(outcome.bound, outcome.bound_by or "live bytes", self.bound.step)
+            self.bound = Bound(outcome.bound, outcome.bound_by or self.bound.name, self.bound.step)
         self._record(outcome.found_by or outcome.bound_by or "")
 
     def _record(self, source: str) -> None:

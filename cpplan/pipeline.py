@@ -1,8 +1,8 @@
 """``solve``: the stages and their one deadline.
 
-Reduce, bound, heuristics; where a gap is left, CP-SAT on the independent parts that cause it. The
-first proof of optimality ends the run; so do the deadline and Ctrl-C, with the best plan so far.
-Every plan is verified before it is returned.
+Reduce, bound, heuristics; where a gap is left, local search and CP-SAT in turns on the independent
+part that causes it. The first proof of optimality ends the run; so do the deadline and Ctrl-C, with
+the best plan so far. Every plan is verified before it is returned.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from cpplan.liveness import to_problem
 from cpplan.plan import Plan, Progress, Status
 from cpplan.problem import Problem
 from cpplan.residency import Residency
+from cpplan.search.order_search import OrderSearch
 from cpplan.shortfall import explain_shortfall
 from cpplan.verifier import check_offsets, verify
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints
-    from cpplan.search.cp_sat_packing import Outcome
+    from cpplan.search.outcome import Outcome
 
 # What most often ends the run comes first; algorithms that users registered come last.
 PORTFOLIO = (
@@ -45,6 +46,9 @@ PORTFOLIO = (
     "best_fit",
     "first_fit",
 )
+
+# What the first turn of local search (moves) and of CP-SAT (deterministic time a run) may take.
+FIRST_MOVES, FIRST_WORK = 150, 0.01
 
 
 def solve(
@@ -122,7 +126,9 @@ def solve(
     incumbent = Incumbent(problem, deadline, goal=goal, ceiling=ceiling, progress=progress)
     try:
         _run_heuristics(incumbent)
-        _run_cp_sat(incumbent, workers or _cores(), seed)
+        _run_search(incumbent, workers or _cores(), seed)
+    except TimeUpError:
+        pass
     except KeyboardInterrupt:
         deadline.cancel()
     plan = _to_plan(incumbent, source, problem, residency)
@@ -162,45 +168,57 @@ def _run_heuristics(incumbent: Incumbent) -> None:
     incumbent.offer(heuristics.get("bump")(problem, Deadline(math.inf)), "bump")
     if problem.hint:
         incumbent.offer(follow_hint(problem), "hint")
-    try:
-        for name in PORTFOLIO + own:
-            if incumbent.done:
-                return
-            deadline.check()
-            offsets = heuristics.get(name)(problem, deadline)
-            if name in own:
-                check_offsets(problem, offsets, name)
-            incumbent.offer(offsets, name)
-    except TimeUpError:
-        return
+    for name in PORTFOLIO + own:
+        if incumbent.done:
+            return
+        deadline.check()
+        offsets = heuristics.get(name)(problem, deadline)
+        if name in own:
+            check_offsets(problem, offsets, name)
+        incumbent.offer(offsets, name)
 
 
-def _run_cp_sat(incumbent: Incumbent, workers: int, seed: int) -> None:
-    """Work on the part that is highest, until it is so for good: the peak is the largest part's."""
+def _run_search(incumbent: Incumbent, workers: int, seed: int) -> None:
+    """Search on the part that is highest, in turns: local search over orders, then CP-SAT.
+
+    The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
+    turn is longer than the last, because nothing tells beforehand which of the two will be quick.
+    """
+    order_searches: dict[int, OrderSearch] = {}
+    effort = 1
     while not incumbent.done and not incumbent.deadline.expired():
         part = incumbent.highest_part()
         problem, rows = incumbent.reduction.part_problem(part)
-        bound = max(lower_bound(problem).value, incumbent.part_bound[part])
+        if part not in order_searches:
+            order_searches[part] = OrderSearch(problem, seed)
+            incumbent.offer_bound(part, lower_bound(problem))
+        goal = max(incumbent.goal, incumbent.bound.value, incumbent.second_peak())
+        search, deadline = order_searches[part], incumbent.deadline
+        state = incumbent.part_state(part, rows)
+        try:
+            state = search.run(state, moves=FIRST_MOVES * effort, goal=goal, deadline=deadline)
+        finally:
+            incumbent.offer_part(part, rows, search.best(state))
+        if incumbent.done or incumbent.highest_part() != part:
+            continue
 
         def report(outcome: Outcome, part: int = part, rows: Ints = rows) -> None:
             incumbent.offer_part(part, rows, outcome)
 
-        from cpplan.search.cp_sat_packing import improve
+        from cpplan.search.cp_sat_packing import run_round
 
-        outcome = improve(
+        run_round(
             problem,
-            incumbent.offsets[rows],
-            bound,
-            incumbent.deadline,
-            goal=max(incumbent.goal, incumbent.bound.value, incumbent.second_peak()),
+            incumbent.part_state(part, rows),
+            deadline,
+            work=FIRST_WORK * effort,
+            goal=goal,
             ceiling=incumbent.ceiling,
             workers=workers,
             seed=seed,
             report=report,
         )
-        incumbent.offer_part(part, rows, outcome)
-        if incumbent.highest_part() == part and not incumbent.done:
-            return
+        effort *= 4
 
 
 def _to_plan(

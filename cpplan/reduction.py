@@ -1,6 +1,6 @@
 """Reductions that keep the optimum: fewer rows, fewer steps, independent parts.
 
-* Buffers of no bytes can lie anywhere and are left out.
+* Buffers that never hold a byte (no size, or gaps throughout) can lie anywhere and are left out.
 * Only steps whose live set is not part of a neighbouring step's matter; the rest are dropped
   (MiniMalloc calls what remains *sections*).
 * Where no buffer is live across, the sections before and after are packed independently.
@@ -23,7 +23,7 @@ class Reduction:
     Attributes
     ----------
     problem
-        The buffers that have bytes, with sections for steps.
+        The buffers that hold bytes, with sections for steps.
     rows
         Their rows in the original problem, shape ``(n,)``.
     part
@@ -38,7 +38,7 @@ class Reduction:
     step: Ints
 
     def restore(self, offsets: Ints, original: Problem) -> Ints:
-        """Offsets for all rows of the original problem; a buffer of no bytes lies where it fits."""
+        """Offsets for all rows of the original problem; what never holds a byte lies at zero."""
         full = np.zeros(len(original), np.int64)
         full[self.rows] = offsets
         for row, offset in original.fixed.items():
@@ -61,7 +61,8 @@ def reduce_problem(problem: Problem) -> Reduction:
     >>> reduction.problem.lower.tolist(), reduction.problem.upper.tolist(), reduction.step.tolist()
     ([0, 0], [1, 1], [19])
     """
-    rows = np.flatnonzero(problem.size > 0)
+    filled = problem.spans.end > problem.spans.begin
+    rows = np.unique(problem.spans.buffer[filled])
     kept = problem if len(rows) == len(problem) else problem.subset(rows)
     closes = _section_ends(kept)
 

@@ -21,13 +21,18 @@ _CHECK_EVERY = 64
 @register("lowest_offset_first")
 def lowest_offset_first(problem: Problem, deadline: Deadline) -> Ints:
     """Ties by total, width, area (TWA). O(n²)."""
-    return place_lowest_first(problem, preorder(problem, "TWA"), deadline)
+    offsets = place_lowest_first(problem, preorder(problem, "TWA"), deadline)
+    assert offsets is not None  # without a limit, everything finds a place
+    return offsets
 
 
-def place_lowest_first(problem: Problem, ranked: Ints, deadline: Deadline) -> Ints:
+def place_lowest_first(
+    problem: Problem, ranked: Ints, deadline: Deadline, *, limit: int | None = None
+) -> Ints | None:
     """Repeatedly place the buffer with the lowest possible offset, the first ``ranked`` of equals.
 
     Offsets never decrease, so that each placement only raises the floors of those live with it.
+    ``None`` as soon as a buffer would end above ``limit``.
     """
     fixed = Layout(problem)
     offset: Ints = fixed.offset.copy()
@@ -38,6 +43,8 @@ def place_lowest_first(problem: Problem, ranked: Ints, deadline: Deadline) -> In
             deadline.check()
         at = int(np.argmin(floor[waiting]))
         row = int(waiting[at])
+        if limit is not None and floor[row] + problem.size[row] > limit:
+            return None
         offset[row] = floor[row]
         waiting = np.delete(waiting, at)
         _raise_floors(problem, row, int(floor[row]), floor, fixed)

@@ -1,0 +1,12 @@
+"""Plans as people look at them: text, tables, figures.
+
+Figures need matplotlib (``pip install 'cpplan[plot]'``); it is loaded when one is drawn.
+"""
+
+from __future__ import annotations
+
+from cpplan.report.arena_plot import plot_arena
+from cpplan.report.arena_text import format_arena
+from cpplan.report.live_bytes_plot import plot_live_bytes
+
+__all__ = ["format_arena", "plot_arena", "plot_live_bytes"]

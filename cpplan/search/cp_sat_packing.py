@@ -1,12 +1,12 @@
-"""Packing by CP-SAT: many short runs under different search orders, each longer than the last.
+"""Packing by CP-SAT: many short runs under different search orders.
 
 A single run is silent for minutes under one preorder and done in a tenth of a second under another,
-and nothing tells beforehand which (see ``formulations.packing``). So every round gives each
-combination of preorder and target the same small amount of work, and the next round four times as
-much. A target is a peak to fit into: the goal (a solution there is the end), halfway, or anything
-better than the best known. A solution lowers the ceiling, an infeasible target raises the floor.
+and nothing tells beforehand which (see ``formulations.packing``). So a round gives each combination
+of preorder and target the same amount of work. A target is a peak to fit into: the goal (a solution
+there is the end), halfway, or anything better than the best known. A solution lowers the ceiling,
+an infeasible target raises the floor.
 
-Slices are measured in CP-SAT's deterministic time: with one worker the clock only ends the run.
+Work is measured in CP-SAT's deterministic time: with one worker the clock only ends the run.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.deadline import Deadline
 from cpplan.reduction import address_unit
+from cpplan.search.outcome import Outcome
 from cpplan.search.preorders import preorder
 
 if TYPE_CHECKING:
@@ -31,47 +32,36 @@ _logger = logging.getLogger(__name__)
 
 # None: CP-SAT's own search from the incumbent; it settles small instances at once.
 STRATEGIES = (None, "TWA", "WAT", "TAW", "ATW")
-FIRST_SLICE, GROWTH = 0.01, 4
 # One unit of CP-SAT's deterministic time is about this many seconds on these models.
 SECONDS_PER_WORK = 20.0
 # Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
 LARGEST_MODEL = 1_000_000
 
 
-class Outcome(NamedTuple):
-    """The best offsets known (bytes), the best bound, and what found and proved them, if we did."""
-
-    offsets: Ints
-    peak: int
-    bound: int
-    found_by: str | None = None
-    bound_by: str | None = None
-
-
-def improve(
+def run_round(
     problem: Problem,
-    offsets: Ints,
-    bound: int,
+    state: Outcome,
     deadline: Deadline,
     *,
+    work: float,
     goal: int = 0,
     ceiling: int | None = None,
     workers: int = 1,
     seed: int = 0,
     report: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Outcome:
-    """Lower the peak of a packing until it is good enough, proved smallest, or time is up.
+    """One round: ends early once the peak is good enough or proved smallest, or time is up.
 
     Parameters
     ----------
     problem
         A reduced problem: steps are sections.
-    offsets
-        A packing, bytes, shape ``(n,)``.
-    bound
-        A proved lower bound on the peak, bytes.
+    state
+        A packing and a proved bound to start from.
     deadline
         When it passes, the best so far is returned.
+    work
+        Units of CP-SAT's deterministic time for each run.
     goal
         A peak that is good enough, bytes.
     ceiling
@@ -83,15 +73,13 @@ def improve(
     report
         Called at every improvement of either side.
     """
-    peak = int((offsets + problem.size).max(initial=0))
-    state = Outcome(offsets, peak, bound)
     entries = int((problem.spans.upper - problem.spans.lower).sum())
     if entries > LARGEST_MODEL:
         _logger.info("CP-SAT left out: %d section entries exceed %d", entries, LARGEST_MODEL)
         return state
     portfolio = _Portfolio(problem, state, deadline, goal, ceiling, workers, seed, report)
     try:
-        portfolio.run()
+        portfolio.run(work)
     finally:
         portfolio.stop_all()
     return portfolio.state
@@ -149,11 +137,13 @@ class _Portfolio:
         best = self.state.peak - 1
         return best if self.ceiling is None else min(best, self.ceiling)
 
-    def run(self) -> None:
-        tasks = self._tasks()
+    def run(self, work: float) -> None:
+        tasks = self._tasks(work)
         while self.low <= self.high and not self.deadline.expired():
-            while len(self.running) < self.workers:
-                self._start(next(tasks))
+            while len(self.running) < self.workers and (task := next(tasks, None)) is not None:
+                self._start(task)
+            if not self.running:
+                return
             patience = None if self.deadline.deterministic else self.deadline.remaining()
             try:
                 answer = self.answers.get(timeout=patience)
@@ -170,20 +160,17 @@ class _Portfolio:
             thread.join(timeout=0.02 * self.deadline.seconds)
         self.running.clear()
 
-    def _tasks(self) -> Iterator[_Task]:
-        """Rounds of ever longer slices; the targets follow the state as it moves."""
-        work = FIRST_SLICE
-        while True:
-            if self.low < self.high:
-                # A feasible hint needs the incumbent itself within the limit.
-                hinted = self.ceiling is None or self.state.peak <= self.ceiling
-                yield self._task(None, self.state.peak if hinted else self.high, work)
-            for share in (0.0, 0.5, 1.0):
-                for strategy in STRATEGIES[1:]:
-                    target = self.low + int(share * (self.high - self.low))
-                    if share == 0.0 or target > self.low:
-                        yield self._task(strategy, target, work)
-            work *= GROWTH
+    def _tasks(self, work: float) -> Iterator[_Task]:
+        """Every strategy for every target; the targets follow the state as it moves."""
+        if self.low < self.high:
+            # A feasible hint needs the incumbent itself within the limit.
+            hinted = self.ceiling is None or self.state.peak <= self.ceiling
+            yield self._task(None, self.state.peak if hinted else self.high, work)
+        for share in (0.0, 0.5, 1.0):
+            for strategy in STRATEGIES[1:]:
+                target = self.low + int(share * (self.high - self.low))
+                if share == 0.0 or target > self.low:
+                    yield self._task(strategy, target, work)
 
     def _task(self, strategy: str | None, target: int, work: float) -> _Task:
         from ortools.sat.python import cp_model

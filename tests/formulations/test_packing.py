@@ -1,0 +1,131 @@
+"""The packing model alone: by hand, against brute force, and what its hint is worth."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from instances import perfect_packing, triangle
+from oracles import brute_force_peak, random_problem
+from ortools.sat.python import cp_model
+
+from cpplan.problem import Problem
+from cpplan.reduction import address_unit
+from cpplan.search.preorders import PREORDERS, preorder
+from cpplan.verifier import check_offsets
+from formulations.packing import build, equal_buffers
+
+
+def solve(packing, *, fixed_search: bool = False):
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.presolve_inclusion_work_limit = 0
+    if fixed_search:
+        solver.parameters.search_branching = cp_model.FIXED_SEARCH
+    return solver, solver.solve(packing.model)
+
+
+def minimise(problem: Problem, upper: int | None = None) -> int:
+    limit = int(problem.size.sum() + problem.alignment.sum()) if upper is None else upper
+    limit += max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
+    packing = build(problem, unit=address_unit(problem), upper=limit, minimise=True)
+    solver, status = solve(packing)
+    assert status == cp_model.OPTIMAL
+    offsets = packing.extract(solver)
+    check_offsets(problem, offsets, "formulation")
+    peak = int((offsets + problem.size).max(initial=0))
+    assert packing.proved_bound(solver) == peak
+    return peak
+
+
+def test_two_buffers_that_meet_are_stacked():
+    problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    assert minimise(problem) == 12
+
+
+def test_two_buffers_that_do_not_meet_share():
+    problem = Problem(("a", "b"), lower=[0, 2], upper=[2, 3], size=[4, 8])
+    assert minimise(problem) == 8
+
+
+def test_triangle_needs_three():
+    assert minimise(triangle()) == 3
+
+
+def test_own_alignments_count():
+    """TVM's planner puts b at 16; b at 0 and a behind it need 14."""
+    problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[10, 4], alignment=[1, 16])
+    assert minimise(problem) == 14
+
+
+def test_fixed_buffer_stays_and_may_be_out_of_reach():
+    problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 8], fixed={0: 6})
+    assert minimise(problem) == 18
+    _, status = solve(build(problem, unit=2, upper=9))
+    assert status == cp_model.INFEASIBLE
+
+
+def test_a_buffer_larger_than_the_limit_is_infeasible():
+    problem = Problem(("a",), lower=[0], upper=[1], size=[8])
+    _, status = solve(build(problem, unit=8, upper=7))
+    assert status == cp_model.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_agrees_with_brute_force(seed):
+    problem = random_problem(random.Random(1000 + seed), 1 + seed % 6)
+    filled = problem.spans.end > problem.spans.begin
+    problem = problem.subset(np.unique(problem.spans.buffer[filled]))
+    assert minimise(problem) == brute_force_peak(problem)
+
+
+@pytest.mark.parametrize("word", PREORDERS)
+def test_every_preorder_finds_what_fits_and_proves_what_does_not(word):
+    problem = perfect_packing(0, 30)
+    order = preorder(problem, word)
+    for upper, expected in ((4096, cp_model.OPTIMAL), (4095, cp_model.INFEASIBLE)):
+        packing = build(problem, unit=1, upper=upper, preorder=order)
+        _, status = solve(packing, fixed_search=True)
+        assert status == expected
+
+
+def test_the_hint_is_complete_and_feasible():
+    problem = perfect_packing(0, 30)
+    twins = Problem(
+        (*problem.names, "twin"),
+        np.append(problem.lower, problem.lower[0]),
+        np.append(problem.upper, problem.upper[0]),
+        np.append(problem.size, problem.size[0]),
+    )
+    # Stacked downwards, so that the twins come in the order that the model forbids.
+    stacked = np.cumsum(twins.size[::-1])[::-1] - twins.size
+    packing = build(twins, unit=1, upper=int(twins.size.sum()), minimise=True)
+    packing.hint(stacked)
+    solver = cp_model.CpSolver()
+    lines: list[str] = []
+    solver.log_callback = lines.append
+    solver.parameters.log_search_progress = True
+    solver.parameters.log_to_stdout = False
+    solver.parameters.num_workers = 1
+    assert solver.solve(packing.model) == cp_model.OPTIMAL
+    assert any("complete_hint" in line or "is complete and feasible" in line for line in lines)
+
+
+def test_the_unit_keeps_sizes_that_are_not_on_the_grid():
+    """Alignment 4, sizes 5 and 6, both 8 when rounded: one at 0, one at 8; the peak is 13, not 16."""
+    problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[5, 6], alignment=[4, 4])
+    assert address_unit(problem) == 8
+    assert minimise(problem) == 13
+
+
+def test_equal_buffers_are_alike_in_every_respect():
+    problem = Problem(
+        ("a", "b", "c", "d", "e"),
+        lower=[0, 0, 0, 0, 0],
+        upper=[1, 1, 2, 1, 1],
+        size=[4, 4, 4, 4, 4],
+        alignment=[1, 1, 1, 2, 1],
+        fixed={4: 0},
+    )
+    assert equal_buffers(problem) == [[0, 1]]
