@@ -62,20 +62,16 @@ def translate(proto: onnx.GraphProto, opset: int, name: str) -> Translation:
 def unique_names(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     """A name for every node: its own, or its type and position; numbered where that is taken."""
     listed = list(nodes)
-    taken = {node.name for node in listed}
-    used: dict[str, int] = {}
-    names = []
+    given = {node.name for node in listed}
+    last: dict[str, int] = {}
+    names: dict[str, None] = {}
     for k, node in enumerate(listed):
-        name = node.name or f"{node.op_type}_{k}"
-        if name in used or (not node.name and name in taken):
-            number = used.get(name, 0) + 1
-            while f"{name}_{number}" in taken or f"{name}_{number}" in used:
-                number += 1
-            used[name] = number
-            name = f"{name}_{number}"
-        used[name] = used.get(name, 0)
-        names.append(name)
-    return names
+        name = base = node.name or f"{node.op_type}_{k}"
+        while name in names or (name in given and name != node.name):
+            last[base] = last.get(base, 0) + 1
+            name = f"{base}_{last[base]}"
+        names[name] = None
+    return list(names)
 
 
 class _Builder:

@@ -7,9 +7,10 @@ shape it got it keeps that shape through every turn.
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -82,6 +83,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
         except (InferenceError, RuntimeError, ValueError, TypeError) as error:
             raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
+        _answer_shapes(model.graph, ChainMap())
         if _all_known(model.graph):
             return model
         if not _complete(model.graph, ChainMap(), ChainMap(), opsets):
@@ -110,6 +112,28 @@ def _check_bound(value: onnx.ValueInfoProto) -> None:
                 f"input {value.name!r}: the extent of axis {axis} is unknown and has no name: "
                 "expected a number or a symbol in the model"
             )
+
+
+def _answer_shapes(graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto]) -> None:
+    """Put constants where nodes only ask for a tensor's shape: it need not be kept for that."""
+    import onnx
+
+    types.update(types_of(graph))
+    for node in graph.node:
+        for body in bodies_of(node):
+            _answer_shapes(body, types.new_child())
+        shape = static_shape(types.get(node.input[0])) if len(node.input) == 1 else None
+        if shape is None or not is_standard(node) or len(node.output) != 1:
+            continue
+        if node.op_type == "Shape":
+            bounds = {a.name: a.i for a in node.attribute}
+            answer = np.array(shape[bounds.get("start") : bounds.get("end")], np.int64)
+        elif node.op_type == "Size":
+            answer = np.array(math.prod(shape), np.int64)
+        else:
+            continue
+        value = onnx.numpy_helper.from_array(answer)
+        node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, node.name, value=value))
 
 
 def _all_known(graph: onnx.GraphProto) -> bool:
@@ -163,21 +187,14 @@ def _small_results(
     if not is_standard(node) or node.op_type in RANDOM or bodies_of(node):
         return {}
     inputs = [name for name in node.input if name]
-    known: dict[str, Any] = {}
-    for name in inputs:
-        shape = static_shape(types.get(name))
-        if node.op_type in ("Shape", "Size") and shape is not None:
-            known[name] = np.broadcast_to(np.uint8(0), shape)
-        elif name in values:
-            known[name] = values[name]
-        else:
-            return {}
+    if any(name not in values for name in inputs):
+        return {}
     for name in node.output:
         shape = static_shape(types.get(name))
         if shape is not None and np.prod(shape, dtype=float) > SMALL:
             return {}
     try:
-        results = make_kernel(node, {}, opsets)(known)
+        results = make_kernel(node, {}, opsets)({name: values[name] for name in inputs})
     except InputError:
         return {}  # no kernel, no value: whether one was needed is seen by the shapes left unknown
     numbers = all(a.dtype.kind != "O" and a.size <= SMALL for a in results.values())
