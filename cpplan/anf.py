@@ -113,7 +113,7 @@ class Program:
         InputError
             Names the line and what was expected there.
         """
-        from cpplan.anf_text import parse_program
+        from cpplan.anf_parser import parse_program
 
         return parse_program(text)
 
