@@ -1,0 +1,89 @@
+"""Readers and writers, one file a format; :func:`load` picks the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.problem import Problem
+
+if TYPE_CHECKING:
+    import networkx
+    import onnx
+
+_SUFFIXES = ".onnx, .json (cpplan.graph) or .csv (MiniMalloc)"
+
+
+def load(
+    source: str | PathLike[str] | onnx.ModelProto | networkx.DiGraph | Graph | Problem,
+    *,
+    dims: Mapping[str, int] | None = None,
+    name: str | None = None,
+) -> Graph | Problem:
+    """A graph or packing problem from a file or from another library's object.
+
+    Parameters
+    ----------
+    source
+        A file, known by its suffix: ``.onnx``, ``.json`` (``cpplan.graph``) or ``.csv``
+        (MiniMalloc); or a ``networkx.DiGraph``, an ``onnx.ModelProto``, a graph or a problem.
+    dims
+        Extents of an ONNX model's symbolic dimensions, by name.
+    name
+        Of what is returned, instead of the source's own.
+
+    Raises
+    ------
+    InputError
+        If the source is of no known kind or cannot be read; names the file and what was expected.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> digraph = networkx.DiGraph()
+    >>> digraph.add_node("relu", size=16)
+    >>> load(digraph, name="tiny").name
+    'tiny'
+    """
+    suffix = Path(source).suffix.lower() if isinstance(source, (str, PathLike)) else None
+    if suffix == ".onnx" or _is_from("onnx", source):
+        from cpplan.io.onnx_model import read_onnx
+
+        return _named(read_onnx(source, dims), name)  # type: ignore[arg-type]
+    if dims:
+        what = source if suffix is not None else f"a {type(source).__name__}"
+        raise InputError(f"dims are for ONNX models only: {what} has no symbolic dimensions")
+    if isinstance(source, (Graph, Problem)):
+        return _named(source, name)
+    if _is_from("networkx", source):
+        from cpplan.io.networkx_graph import from_networkx
+
+        return from_networkx(source, name)
+    if not isinstance(source, (str, PathLike)):
+        raise InputError(
+            f"cannot load {type(source).__name__}: expected a path, a networkx.DiGraph, an "
+            "onnx.ModelProto, a Graph or a Problem"
+        )
+    if suffix == ".json":
+        from cpplan.io.graph_json import read_graph
+
+        return _named(read_graph(source), name)
+    if suffix == ".csv":
+        from cpplan.io.minimalloc_csv import read_problem
+
+        return _named(read_problem(source), name)
+    raise InputError(f"{source}: suffix {suffix!r} is not understood: expected {_SUFFIXES}")
+
+
+def _named(model: Graph | Problem, name: str | None) -> Graph | Problem:
+    return model if name is None else replace(model, name=name)
+
+
+def _is_from(package: str, source: object) -> bool:
+    """Whether the object's class, or one it derives from, is of a package; never imports that."""
+    return any(cls.__module__.partition(".")[0] == package for cls in type(source).__mro__)

@@ -162,6 +162,8 @@ def _graph(values: Any) -> Graph:
     if isinstance(values, Mapping):
         # What the object claims to be comes first: its other keys mean nothing until then.
         name, version = values.get("format", FORMAT), values.get("version", VERSION)
+        if name == "cpplan.plan":
+            raise InputError(f"this is a plan, not a model: expected format {FORMAT!r}")
         if name != FORMAT:
             raise InputError(f"format {reprlib.repr(name)} is not understood: expected {FORMAT!r}")
         if version != VERSION or ("format" in values and "version" not in values):

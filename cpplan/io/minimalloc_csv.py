@@ -24,6 +24,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -184,6 +185,7 @@ class _Table:
             gaps=self._of(rows, self.gaps),
             fixed=self._of(rows, self.sparse["offset"]),
             hint=self._of(rows, self.sparse["hint"]),
+            name=Path(self.path).stem,
         )
 
     def _of(self, rows: slice, table: dict[int, Any]) -> dict[int, Any]:

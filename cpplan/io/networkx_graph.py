@@ -1,0 +1,240 @@
+"""Graphs as ``networkx.DiGraph``, and three forms of it that are read.
+
+* What :func:`to_networkx` makes: nodes ``("tensor", name)`` and ``("op", name)``, whose attributes
+  are those of ``Tensor`` and ``Op`` and ``node``, ``"tensor"`` or ``"op"``. An edge has a ``role``:
+  ``input`` leads from a tensor to an op, ``output`` and ``workspace`` from an op to a tensor, each
+  with its ``positions`` among the op's; ``view`` leads from a tensor to a view of it, with the
+  byte ``offset``.
+* A node is an op with one result, an edge says who reads it: node attributes ``size`` in bytes or
+  ``shape`` and ``dtype``, and perhaps ``kind``, ``cost``, ``alignment``, ``recomputable``,
+  ``workspace`` in bytes, and ``output`` (true if the result is the graph's).
+* A node is an op, every edge a tensor of its own, with ``size`` or ``shape`` and ``dtype``.
+
+Other attributes are left alone. The order of the nodes is the given order of the ops.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.io.graph_json import graph_from_dict, graph_to_dict
+
+if TYPE_CHECKING:
+    import networkx
+
+_TENSOR = ("size", "shape", "dtype", "kind", "alignment")
+_OP = ("kind", "cost", "recomputable", "in_place")
+_RESULT = ("size", "shape", "dtype", "alignment")
+_ROLES = ("input", "output", "workspace")
+
+
+def to_networkx(graph: Graph) -> networkx.DiGraph:
+    """Ops and tensors as the two kinds of nodes of a directed graph.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op, Tensor
+    >>> tensors = (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output"))
+    >>> digraph = to_networkx(Graph("g", tensors, (Op("add", "Add", ("x", "x"), ("y",)),)))
+    >>> digraph.nodes["op", "add"]["kind"], digraph.edges[("tensor", "x"), ("op", "add")]
+    ('Add', {'role': 'input', 'positions': (0, 1)})
+    """
+    import networkx
+
+    digraph = networkx.DiGraph(name=graph.name)
+    for tensor in graph.tensors:
+        fields = {key: getattr(tensor, key) for key in _TENSOR}
+        digraph.add_node(("tensor", tensor.name), node="tensor", **fields)
+    for op in graph.ops:
+        fields = {key: getattr(op, key) for key in (*_OP, "bodies")}
+        digraph.add_node(("op", op.name), node="op", **fields)
+    for tensor in graph.tensors:
+        if tensor.view_of is not None:
+            base, offset = tensor.view_of
+            digraph.add_edge(("tensor", base), ("tensor", tensor.name), role="view", offset=offset)
+    for op in graph.ops:
+        for role, names in zip(_ROLES, (op.inputs, op.outputs, op.workspaces), strict=True):
+            positions: dict[str, list[int]] = defaultdict(list)
+            for position, name in enumerate(names):
+                positions[name].append(position)
+            for name, places in positions.items():
+                ends = (("tensor", name), ("op", op.name))
+                source, target = ends if role == "input" else reversed(ends)
+                digraph.add_edge(source, target, role=role, positions=tuple(places))
+    return digraph
+
+
+def from_networkx(digraph: networkx.DiGraph, name: str | None = None) -> Graph:
+    """The graph a ``DiGraph`` or ``MultiDiGraph`` describes, in any of the forms above.
+
+    Parameters
+    ----------
+    digraph
+        It is not changed.
+    name
+        Of the graph; if left out, the one the digraph has, or ``"graph"``.
+
+    Raises
+    ------
+    InputError
+        If the digraph is undirected, a size is missing or negative, an attribute is of the wrong
+        type, two names are the same, or there is a cycle; names the node or edge.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> digraph = networkx.DiGraph(name="tiny")
+    >>> digraph.add_node("conv", size=16, cost=3)
+    >>> digraph.add_node("pool", size=4, output=True)
+    >>> digraph.add_edge("conv", "pool")
+    >>> graph = from_networkx(digraph)
+    >>> graph.op["pool"].inputs, graph.tensor["pool"].kind
+    (('conv',), 'output')
+    """
+    if not digraph.is_directed():
+        raise InputError("expected a directed graph: its edges say who reads whose result")
+    title = name if name is not None else str(digraph.graph.get("name") or "graph")
+    form = _form(digraph)
+    tensors, ops = form(digraph)
+    return graph_from_dict(
+        {"format": "cpplan.graph", "version": 1, "name": title, "tensors": tensors, "ops": ops}
+    )
+
+
+_Rows = list[dict[str, Any]]
+
+
+def _form(digraph: networkx.DiGraph) -> Callable[[networkx.DiGraph], tuple[_Rows, _Rows]]:
+    marked = [node for node, values in digraph.nodes(data=True) if "node" in values]
+    if marked:
+        other = next(
+            (node for node, values in digraph.nodes(data=True) if "node" not in values), None
+        )
+        if other is not None:
+            raise InputError(
+                f"node {other!r} has no attribute 'node', but {marked[0]!r} has: "
+                'expected "op" or "tensor" on all of them or none'
+            )
+        return _from_both
+    sized_nodes = any(_has_size(values) for _, values in digraph.nodes(data=True))
+    sized_edges = any(_has_size(values) for _, _, values in digraph.edges(data=True))
+    return _from_edges if sized_edges and not sized_nodes else _from_nodes
+
+
+def _from_both(digraph: networkx.DiGraph) -> tuple[_Rows, _Rows]:
+    tensors: dict[Any, dict[str, Any]] = {}
+    ops: dict[Any, dict[str, Any]] = {}
+    for node, values in digraph.nodes(data=True):
+        what = values["node"]
+        if what not in ("op", "tensor") or not (isinstance(node, tuple) and len(node) == 2):
+            raise InputError(f'node {node!r}: expected ("op", name) or ("tensor", name)')
+        if what == "tensor":
+            tensors[node] = {"name": node[1], **_plain(values, _TENSOR)}
+        else:
+            ops[node] = {"name": node[1], **_plain(values, _OP), "bodies": _bodies(node, values)}
+    places: dict[tuple[Any, str], list[tuple[int, str]]] = defaultdict(list)
+    for source, target, values in digraph.edges(data=True):
+        role = values.get("role")
+        op, tensor = (target, source) if role == "input" else (source, target)
+        if role == "view" and source in tensors and target in tensors:
+            tensors[target]["view_of"] = [source[1], _integer(values.get("offset", 0))]
+        elif role in _ROLES and op in ops and tensor in tensors:
+            positions = values.get("positions", ())
+            if not isinstance(positions, Iterable) or not all(
+                isinstance(position, numbers.Integral) for position in positions
+            ):
+                raise InputError(f"edge {source!r} -> {target!r}: positions must be integers")
+            places[op, f"{role}s"] += [(int(position), tensor[1]) for position in positions]
+        else:
+            raise InputError(
+                f"edge {source!r} -> {target!r}: role {role!r} is not understood between these: "
+                "expected input, output, workspace or view"
+            )
+    for (op, role), listed in places.items():
+        if {position for position, _ in listed} != set(range(len(listed))):
+            raise InputError(
+                f"op {op[1]!r}: the positions of its {role} must be 0, 1, …, each once"
+            )
+        ops[op][role] = [name for _, name in sorted(listed)]
+    return list(tensors.values()), list(ops.values())
+
+
+def _from_nodes(digraph: networkx.DiGraph) -> tuple[_Rows, _Rows]:
+    tensors: _Rows = []
+    ops: _Rows = []
+    for node, values in digraph.nodes(data=True):
+        if not _has_size(values):
+            raise InputError(f"node {node!r}: missing size: expected the bytes of its result")
+        name = str(node)
+        kind = "output" if values.get("output") else "intermediate"
+        tensors.append({"name": name, **_plain(values, _RESULT), "kind": kind})
+        scratch = _integer(values.get("workspace") or 0)
+        workspaces = []
+        if scratch != 0:
+            workspaces = [f"{name}.workspace"]
+            tensors.append({"name": workspaces[0], "size": scratch, "kind": "workspace"})
+        ops.append(
+            {
+                "name": name,
+                **_plain(values, ("kind", "cost", "recomputable")),
+                "inputs": [str(source) for source, _ in digraph.in_edges(node)],
+                "outputs": [name],
+                "workspaces": workspaces,
+            }
+        )
+    return tensors, ops
+
+
+def _from_edges(digraph: networkx.DiGraph) -> tuple[_Rows, _Rows]:
+    tensors: _Rows = []
+    ops: dict[Any, dict[str, Any]] = {}
+    for node, values in digraph.nodes(data=True):
+        ops[node] = {
+            "name": str(node),
+            **_plain(values, ("kind", "cost", "recomputable")),
+            "inputs": [],
+            "outputs": [],
+        }
+    count: dict[str, int] = defaultdict(int)
+    for source, target, values in digraph.edges(data=True):
+        name = f"{source}->{target}"
+        if not _has_size(values):
+            raise InputError(f"edge {name}: missing size: expected the bytes that it carries")
+        count[name] += 1
+        if count[name] > 1:
+            name = f"{name}#{count[name]}"
+        tensors.append({"name": name, **_plain(values, _RESULT)})
+        ops[source]["outputs"].append(name)
+        ops[target]["inputs"].append(name)
+    return tensors, list(ops.values())
+
+
+def _has_size(values: Mapping[str, Any]) -> bool:
+    return values.get("size") is not None or values.get("shape") is not None
+
+
+def _bodies(node: Any, values: Mapping[str, Any]) -> _Rows:
+    bodies = values.get("bodies", ())
+    if not isinstance(bodies, Iterable) or not all(isinstance(body, Graph) for body in bodies):
+        raise InputError(f"node {node!r}: bodies must be a list of cpplan.Graph")
+    return [graph_to_dict(body) for body in bodies]
+
+
+def _plain(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """The known attributes, with NumPy's numbers as Python's."""
+    known = {key: values[key] for key in keys if values.get(key) is not None}
+    return {
+        key: list(map(_integer, value)) if isinstance(value, (list, tuple)) else _integer(value)
+        for key, value in known.items()
+    }
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
