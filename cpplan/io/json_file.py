@@ -36,8 +36,9 @@ def read_json(path: str | PathLike[str]) -> Any:
     InputError
         If it cannot be read or is not JSON; names the file, line and column.
     """
+    text = read_text(path)
     try:
-        return json.loads(read_text(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
