@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from cpplan.anf import to_anf
 from cpplan.errors import InputError
 from cpplan.graph import Op
 from cpplan.io.onnx_graph import Source
-from cpplan.io.onnx_kernels import Array, Kernel, make_kernel, numpy_dtype, to_numpy
+from cpplan.io.onnx_kernels import Array, Kernel, make_kernel, numpy_dtype, to_bytes, to_numpy
 from cpplan.io.onnx_model import opset_versions, translate_model
 from cpplan.io.onnx_types import types_of
 from cpplan.io.onnx_weights import draw_weights
@@ -88,10 +89,21 @@ class OnnxRun:
         return {name: self._fit(name, result) for name, result in results.items()}
 
     def _fit(self, name: str, result: Array) -> Array:
-        """The result as the graph declares it; a kernel may compute in a wider type."""
+        """The result as the graph declares it.
+
+        A kernel may compute in a wider type, or join the rows of a loop without stacking them.
+        """
         tensor = self.graph.tensor[name]
         assert tensor.dtype is not None
-        return result.astype(numpy_dtype(tensor.dtype), copy=False)
+        result = result.astype(numpy_dtype(tensor.dtype), copy=False)
+        if tensor.shape is not None and result.size == math.prod(tensor.shape):
+            return result.reshape(tensor.shape)
+        if to_bytes(result, tensor.dtype).size > tensor.nbytes:
+            raise InputError(
+                f"tensor {name!r}: its kernel gives it shape {result.shape}, "
+                f"more than the {tensor.nbytes} B that the model declares"
+            )
+        return result
 
     def _inputs(self, given: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
         free = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cpplan.anf import to_anf
-from cpplan.errors import InputError
+from cpplan.errors import InputError, MissingExtraError
 from cpplan.graph import Graph
 from cpplan.liveness import to_problem
 
@@ -100,6 +102,17 @@ def test_every_truncation_and_many_corruptions_are_read_or_refused(tmp_path: Pat
             refusals.append(str(error))
     assert all(text.startswith(f"{path}: ") and "\n" not in text for text in refusals)
     assert len(refusals) >= len(SMALL)  # every truncation, at least
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'cpplan\[onnx\]'"):
+        read_onnx("any.onnx")
+
+
+def test_the_reader_loads_onnx_only_when_it_reads() -> None:
+    code = "import sys, cpplan.execution, cpplan.io.onnx_model; sys.exit('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_name_is_the_files_the_models_or_the_callers(tmp_path: Path) -> None:
