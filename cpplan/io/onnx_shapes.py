@@ -1,8 +1,7 @@
 """Shapes of every tensor of an ONNX model: bound dimensions, inference, folded shape arithmetic.
 
-ONNX's own inference does most of it. Where it stops, two facts carry it on: shape arithmetic has
-small constant operands and can be computed, and a loop whose body returns what it carries in the
-shape it got it keeps that shape through every turn.
+ONNX's own inference does most of it. Where it stops, two things carry it on: shape arithmetic has
+small constant operands and can be computed, and most loops keep the shapes of what they carry.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 
 from cpplan.errors import InputError
 from cpplan.io.onnx_kernels import Array, make_kernel, to_numpy
+from cpplan.io.onnx_loops import settle_loop
 from cpplan.io.onnx_types import bodies_of, static_shape, types_of
 from cpplan.io.onnx_views import RANDOM, is_standard
 
@@ -78,6 +78,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     from onnx.shape_inference import InferenceError
 
     opsets = {entry.domain: entry.version for entry in model.opset_import}
+    settled: set[tuple[str, str]] = set()
     while True:
         try:
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -86,7 +87,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         _answer_shapes(model.graph, ChainMap())
         if _all_known(model.graph):
             return model
-        if not _complete(model.graph, ChainMap(), ChainMap(), opsets):
+        if not _complete(model.graph, ChainMap(), ChainMap(), opsets, settled):
             return model
 
 
@@ -150,6 +151,7 @@ def _complete(
     values: ChainMap[str, Array],
     types: ChainMap[str, onnx.TypeProto],
     opsets: Mapping[str, int],
+    settled: set[tuple[str, str]],
 ) -> bool:
     """One pass over the nodes; whether it found anything that inference did not know."""
     import onnx
@@ -161,9 +163,9 @@ def _complete(
     progress, nodes = False, []
     for node in graph.node:
         for body in bodies_of(node):
-            progress |= _complete(body, values.new_child(), types.new_child(), opsets)
+            progress |= _complete(body, values.new_child(), types.new_child(), opsets, settled)
         if is_standard(node) and node.op_type == "Loop":
-            progress |= _settle_loop(graph, node, values, types)
+            progress |= settle_loop(graph, node, values, types, settled)
         results = _small_results(node, values, types, opsets)
         values.update(results)
         if results and node.op_type != "Constant":
@@ -199,50 +201,3 @@ def _small_results(
         return {}  # no kernel, no value: whether one was needed is seen by the shapes left unknown
     numbers = all(a.dtype.kind != "O" and a.size <= SMALL for a in results.values())
     return results if numbers else {}
-
-
-def _settle_loop(
-    graph: onnx.GraphProto, node: onnx.NodeProto, values: Values, types: Types
-) -> bool:
-    """Carry shapes into a loop's body and out of it; whether any was new."""
-    bodies = bodies_of(node)
-    if len(bodies) != 1 or len(node.input) < 2 or len(bodies[0].input) != len(node.input):
-        raise InputError(f"op {node.name or node.op_type!r}: a Loop has one body for its inputs")
-    (body,), progress = bodies, False
-    carried = len(body.input) - 2
-    for k, name in enumerate(node.input[2:]):
-        outside, inside = static_shape(types.get(name)), body.input[2 + k]
-        if outside is not None and not inside.type.tensor_type.HasField("shape"):
-            progress |= _set_shape(inside, types[name].tensor_type.elem_type, outside)
-    inner = types_of(body)
-    trips = values.get(node.input[0]) if node.input[0] else None
-    for k, (name, result) in enumerate(zip(node.output, body.output[1:], strict=False)):
-        shape = static_shape(inner.get(result.name))
-        if not name or shape is None or static_shape(types.get(name)) is not None:
-            continue
-        if k < carried:
-            before = static_shape(body.input[2 + k].type)
-            if before is not None and before != shape:
-                raise InputError(
-                    f"tensor {name!r}: the loop {node.name or node.op_type!r} carries it as "
-                    f"{before} into a turn and as {shape} out of it: expected one shape"
-                )
-        elif trips is None:
-            continue
-        else:
-            # The trip count bounds the rows; a condition may end the loop earlier.
-            shape = (max(0, int(trips.reshape(-1)[0])), *shape)
-        declared = next((v for v in [*graph.value_info, *graph.output] if v.name == name), None)
-        if declared is None:
-            declared = graph.value_info.add()
-            declared.name = name
-        progress |= _set_shape(declared, inner[result.name].tensor_type.elem_type, shape)
-        types[name] = declared.type
-    return progress
-
-
-def _set_shape(value: onnx.ValueInfoProto, elem_type: int, shape: tuple[int, ...]) -> bool:
-    import onnx
-
-    value.type.CopyFrom(onnx.helper.make_tensor_type_proto(elem_type, shape))
-    return True

@@ -615,6 +615,29 @@ def test_a_loop_without_a_known_trip_count_has_no_number_of_rows() -> None:
     assert "tensor 's' written by op 'Loop_1' has an unknown shape" in message
 
 
+@pytest.mark.parametrize(
+    ("goes_on", "known"),
+    [
+        ("Identity(c)", True),
+        ("Constant<value = bool {1}>()", True),
+        ("Constant<value = bool {0}>()", False),
+        ("Less(i, trips)", False),
+    ],
+)
+def test_a_loop_that_may_end_early_has_no_known_number_of_rows(goes_on: str, known: bool) -> None:
+    text = LOOP.format(trips="trips", body=f"o = {goes_on} w = Add(v, x)")
+    text = text.replace("(bool c, float[] w", "(bool o, float[] w")
+    if known:
+        assert read(text, N=8).tensor["s"].shape == (3, 8, 4)
+    else:
+        assert "tensor 's' written by op 'Loop_1' has an unknown shape" in refusal(text, N=8)
+
+
+def test_symbols_inside_a_loop_are_found_from_outside() -> None:
+    text = LOOP.format(trips="trips", body="w = Add(v, x)").replace("float[] v", "float[B,4] v")
+    assert read(text, N=8).tensor["y"].shape == (8, 4)
+
+
 def test_a_loop_parameter_with_the_name_of_an_outer_tensor_has_its_own_storage() -> None:
     loaded = model(LOOP.format(trips="trips", body="w = Add(v, v)"))
     body = loaded.graph.node[1].attribute[0].g
