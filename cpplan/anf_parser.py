@@ -267,6 +267,8 @@ def _type(line: Line) -> dict[str, Any]:
         values["size"] = line.bytes("a size")
     else:
         if line.ahead not in ("[", "in"):
+            if line.ahead is not None and not (line.ahead[0].isalpha() or line.ahead[0] == '"'):
+                line.fail("a type or a size")
             values["dtype"] = line.word("a type or a size")
         if line.take("["):
             extents = [] if line.ahead == "]" else line.several(lambda: line.bytes("an extent"))

@@ -77,7 +77,7 @@ def from_networkx(digraph: networkx.DiGraph, name: str | None = None) -> Graph:
     digraph
         It is not changed.
     name
-        Of the graph; if left out, the one the digraph has, or ``"graph"``.
+        Of the graph; if left out, the one the digraph has, else ``"graph"``.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def from_networkx(digraph: networkx.DiGraph, name: str | None = None) -> Graph:
     """
     if not digraph.is_directed():
         raise InputError("expected a directed graph: its edges say who reads whose result")
-    title = name if name is not None else str(digraph.graph.get("name") or "graph")
+    title = name if name is not None else str(digraph.graph.get("name", "graph"))
     form = _form(digraph)
     tensors, ops = form(digraph)
     return graph_from_dict(
