@@ -113,7 +113,7 @@ def test_the_hint_is_complete_and_feasible():
 
 
 def test_the_unit_keeps_sizes_that_are_not_on_the_grid():
-    """Alignment 4, sizes 5 and 6, both 8 when rounded: one at 0, one at 8; the peak is 13, not 16."""
+    """Alignment 4; sizes 5 and 6 round to 8: one lies at 0, one at 8; the peak is 13, not 16."""
     problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[5, 6], alignment=[4, 4])
     assert address_unit(problem) == 8
     assert minimise(problem) == 13
