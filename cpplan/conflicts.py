@@ -1,0 +1,128 @@
+"""Problems that are stated as "these may not share bytes", without lifespans.
+
+TVM's Unified Static Memory Planner hands its algorithms such lists. They become lifespans again:
+every step is a clique of the conflict graph, and a buffer rests (has a gap) in the steps between
+its own. Two buffers then meet at some step exactly if they conflict, so that bounds, heuristics and
+models work as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from cpplan.errors import InputError
+from cpplan.problem import Gap, Ints, Pool, Problem
+
+
+def from_conflicts(
+    size: Mapping[str, int],
+    conflicts: Iterable[tuple[str, str]],
+    *,
+    alignment: Mapping[str, int] | None = None,
+    pool: Pool | None = None,
+    name: str = "problem",
+) -> Problem:
+    """The packing problem in which exactly these pairs of buffers may not share bytes.
+
+    A pair counts in both directions, however it is listed; a buffer does not conflict with itself.
+    :func:`one_way_conflicts` tells which were listed one way only. O(buffers × conflicts).
+
+    Parameters
+    ----------
+    size
+        Buffer -> bytes; the order of the buffers is kept.
+    conflicts
+        Pairs of buffers.
+    alignment
+        Buffer -> alignment in bytes; 1 where left out.
+    pool
+        Where the buffers go.
+    name
+        Of the problem.
+
+    Raises
+    ------
+    InputError
+        If a conflict or an alignment names an unknown buffer.
+
+    Examples
+    --------
+    >>> triangle = from_conflicts({"a": 10, "b": 20, "c": 5}, [("a", "b"), ("c", "b")])
+    >>> int(triangle.live_bytes().max())
+    30
+    """
+    row = {buffer: k for k, buffer in enumerate(size)}
+    neighbours: list[set[int]] = [set() for _ in row]
+    pairs = [(one, other) for one, other in conflicts]
+    for buffer in [*(b for pair in pairs for b in pair), *(alignment or {})]:
+        if buffer not in row:
+            raise InputError(f"unknown buffer {buffer!r} among the conflicts or alignments")
+    for one, other in pairs:
+        if one != other:
+            neighbours[row[one]].add(row[other])
+            neighbours[row[other]].add(row[one])
+    sizes = np.array(list(size.values()))
+    steps_of: list[list[int]] = [[] for _ in row]
+    for step, clique in enumerate(_clique_cover(sizes, neighbours)):
+        for k in clique:
+            steps_of[k].append(step)
+    return Problem(
+        tuple(size),
+        lower=np.array([steps[0] for steps in steps_of], np.int64),
+        upper=np.array([steps[-1] + 1 for steps in steps_of], np.int64),
+        size=sizes,
+        alignment=np.array([(alignment or {}).get(buffer, 1) for buffer in size]),
+        gaps={k: gaps for k, steps in enumerate(steps_of) if (gaps := _gaps(steps))},
+        pool=pool or Pool(),
+        name=name,
+    )
+
+
+def one_way_conflicts(lists: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Of conflict lists by buffer, the pairs that only one of the two mentions, and self-conflicts.
+
+    Planners that follow such lists literally overlap these pairs.
+
+    Examples
+    --------
+    >>> one_way_conflicts({"a": ["b"], "b": ["a", "c"], "c": ["c"]})
+    [('b', 'c'), ('c', 'c')]
+    """
+    return [
+        (one, other)
+        for one, others in lists.items()
+        for other in others
+        if one == other or one not in lists.get(other, ())
+    ]
+
+
+def _clique_cover(size: Ints, neighbours: Sequence[set[int]]) -> list[list[int]]:
+    """Cliques that contain every edge and every vertex, grown from the largest buffers down.
+
+    Large cliques of large buffers make the live-bytes bound strong; any cover is exact.
+    """
+    largest_first = sorted(range(len(size)), key=lambda k: (-int(size[k]), k))
+    open_edges = [set(others) for others in neighbours]
+    cliques = []
+    for k in largest_first:
+        if not neighbours[k]:
+            cliques.append([k])
+        while open_edges[k]:
+            clique, common = [k], set(neighbours[k])
+            # The first companion closes an open edge; the others are whatever still fits.
+            first = next(other for other in largest_first if other in open_edges[k])
+            for other in [first, *largest_first]:
+                if other in common:
+                    clique.append(other)
+                    common &= neighbours[other]
+            for member in clique:
+                open_edges[member].difference_update(clique)
+            cliques.append(sorted(clique))
+    return cliques
+
+
+def _gaps(steps: Sequence[int]) -> list[Gap]:
+    return [Gap(one + 1, other) for one, other in pairwise(steps) if other > one + 1]
