@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from cpplan.errors import InputError
 
 
 def read_text(path: str | PathLike[str]) -> str:
-    """The file's text.
+    """The file's text, its line ends as they are.
 
     Raises
     ------
@@ -19,7 +18,8 @@ def read_text(path: str | PathLike[str]) -> str:
         If it does not exist, cannot be read, or is not UTF-8; names the file.
     """
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            return stream.read()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

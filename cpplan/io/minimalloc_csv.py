@@ -130,7 +130,10 @@ def write_problem(
     if problem.hint:
         columns["hint"] = [problem.hint.get(row, "") for row in count]
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    # The csv module quotes a name for the line end it writes itself, but not for another.
+    odd = any("\r" in name for name in problem.names)
+    quoting = csv.QUOTE_NONNUMERIC if odd else csv.QUOTE_MINIMAL
+    writer = csv.writer(stream, lineterminator="\n", quoting=quoting)
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     write_text(path, stream.getvalue())
@@ -275,5 +278,5 @@ def _columns(header: list[str], path: str | PathLike[str]) -> list[str]:
 
 
 def _gap_text(gap: Gap) -> str:
-    window = f"@{gap.begin}:{gap.end}" if gap.begin < gap.end else ""
+    window = f"@{gap.begin}:{gap.end}" if gap.end else ""
     return f"{gap.lower}-{gap.upper}{window}"

@@ -1,0 +1,98 @@
+"""``load`` picks the reader, and says so in one line where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+import cpplan
+from cpplan.errors import InputError
+from cpplan.graph import Graph, Op, Tensor
+from cpplan.io import load
+from cpplan.io.graph_json import write_graph
+from cpplan.io.minimalloc_csv import write_problem
+from cpplan.problem import Problem
+
+GRAPH = Graph("g", (Tensor("y", 4, kind="output"),), (Op("f", outputs=("y",)),))
+PROBLEM = Problem(("a",), lower=[0], upper=[1], size=[4])
+
+
+def test_paths_by_suffix(tmp_path):
+    write_graph(GRAPH, tmp_path / "g.json")
+    write_problem(PROBLEM, tmp_path / "p.CSV")
+    assert load(tmp_path / "g.json") == GRAPH
+    assert load(str(tmp_path / "g.json"), name="other").name == "other"
+    assert load(tmp_path / "p.CSV").names == ["a"]
+    assert load(tmp_path / "p.CSV").name == "p"
+
+
+def test_objects_by_type():
+    assert load(GRAPH) is GRAPH
+    assert load(PROBLEM) is PROBLEM
+    assert load(GRAPH, name="other").name == "other"
+    assert load(GRAPH.to_networkx()) == GRAPH
+
+    class Mine(nx.DiGraph):
+        pass
+
+    assert load(Mine()).ops == ()
+
+
+def test_onnx_models(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Relu", ["x"], ["y"])
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "m", [value("x", 1, ["N"])], [value("y", 1, ["N"])])
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    for source in (model, tmp_path / "m.onnx"):
+        graph = load(source, dims={"N": 3}, name="mine")
+        assert isinstance(graph, Graph)
+        assert graph.name == "mine"
+        assert graph.tensor["y"].size == 12
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("none.json", {}, "none.json: cannot be read: No such file or directory"),
+        ("none.csv", {}, "none.csv: cannot be read: No such file or directory"),
+        ("none.onnx", {}, "none.onnx"),
+        ("model.tflite", {}, "model.tflite: suffix '.tflite' is not understood: expected .onnx"),
+        ("model", {}, "model: suffix '' is not understood"),
+        ("none.csv", {"dims": {"N": 1}}, "dims are for ONNX models only: none.csv"),
+        (GRAPH, {"dims": {"N": 1}}, "dims are for ONNX models only: a Graph"),
+        (3, {}, "cannot load int: expected a path"),
+        (nx.Graph(), {}, "expected a directed graph"),
+    ],
+)
+def test_what_cannot_be_loaded(source, options, message):
+    with pytest.raises(InputError) as caught:
+        load(source, **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_is_no_model(tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text('{"format": "cpplan.plan", "version": 1}')
+    with pytest.raises(InputError, match=r"plan\.json: this is a plan, not a model"):
+        load(path)
+
+
+def test_a_csv_loads_no_heavy_package(tmp_path):
+    write_problem(PROBLEM, tmp_path / "p.csv")
+    code = (
+        f"import sys, cpplan; cpplan.load({str(tmp_path / 'p.csv')!r}); "
+        "print([m for m in ('networkx', 'onnx', 'ortools', 'pandas') if m in sys.modules])"
+    )
+    root = Path(cpplan.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
+    )
+    assert done.stdout == "[]\n"

@@ -1,0 +1,126 @@
+"""networkx graphs: an exact round trip, and the two plain forms people have."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+
+from cpplan.anf import to_anf
+from cpplan.errors import InputError
+from cpplan.graph import Graph, Tensor
+from cpplan.io.networkx_graph import from_networkx, to_networkx
+from tests.random_graphs import graphs
+
+
+@given(graphs())
+def test_any_graph_comes_back_the_same(graph):
+    assert Graph.from_networkx(graph.to_networkx()) == graph
+
+
+def test_nodes_with_sizes_are_ops_with_one_result():
+    digraph = nx.DiGraph(name="net")
+    digraph.add_node("conv", size=np.int64(16), kind="Conv", cost=3, workspace=32)
+    digraph.add_node("drop", size=0)
+    digraph.add_node("add", shape=(2,), dtype="float32", output=True, colour="red")
+    digraph.add_edges_from([("conv", "drop"), ("drop", "add"), ("conv", "add")])
+    graph = from_networkx(digraph)
+    assert graph.name == "net"
+    assert graph.op["add"].inputs == ("drop", "conv")
+    assert (graph.op["conv"].kind, graph.op["conv"].cost) == ("Conv", 3)
+    assert [(t.name, t.size, t.kind) for t in graph.tensors] == [
+        ("conv", 16, "intermediate"),
+        ("conv.workspace", 32, "workspace"),
+        ("drop", 0, "intermediate"),
+        ("add", 8, "output"),
+    ]
+    # conv with its workspace: 16 + 32; conv + drop: 16; conv + add: 24.
+    assert to_anf(graph).live_bytes().tolist() == [48, 16, 24]
+
+
+@pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
+def test_edges_with_sizes_are_tensors_of_their_own(kind):
+    digraph = kind()
+    digraph.add_edge("a", "b", size=10)
+    digraph.add_edge("a", "c", size=20)
+    digraph.add_edge("b", "c", size=30)
+    graph = from_networkx(digraph, "olla")
+    assert graph.name == "olla"
+    assert graph.op["a"].outputs == ("a->b", "a->c")
+    assert graph.op["c"].inputs == ("a->c", "b->c")
+    # a: 10 + 20; b: 10 + 20 + 30; c: 20 + 30.
+    assert to_anf(graph).live_bytes().tolist() == [30, 60, 50]
+
+
+def test_parallel_edges_are_two_tensors():
+    digraph = nx.MultiDiGraph()
+    digraph.add_edge("a", "b", size=10)
+    digraph.add_edge("a", "b", size=20)
+    graph = from_networkx(digraph)
+    assert graph.op["b"].inputs == ("a->b", "a->b#2")
+    assert [t.size for t in graph.tensors] == [10, 20]
+
+
+def test_parallel_edges_between_nodes_with_sizes_read_twice():
+    digraph = nx.MultiDiGraph()
+    digraph.add_node("x", size=4)
+    digraph.add_node("square", size=4)
+    digraph.add_edges_from([("x", "square"), ("x", "square")])
+    assert from_networkx(digraph).op["square"].inputs == ("x", "x")
+
+
+def _malformed():
+    undirected = nx.Graph()
+    undirected.add_node("a", size=1)
+    yield undirected, "expected a directed graph"
+    for size, message in [
+        (None, "node 'a': missing size"),
+        (-1, "tensor 'a': size must be a non-negative integer, not -1"),
+        (1.5, "tensor 'a': size must be a non-negative integer, not 1.5"),
+        ("1", "tensor 'a': size must be a non-negative integer, not '1'"),
+    ]:
+        digraph = nx.DiGraph()
+        digraph.add_node("a", size=size)
+        yield digraph, message
+    cycle = nx.DiGraph()
+    nx.add_cycle(cycle, "ab")
+    nx.set_node_attributes(cycle, 1, "size")
+    yield cycle, "ops form a cycle: a -> b -> a"
+    same = nx.DiGraph()
+    same.add_nodes_from([1, "1"], size=1)
+    yield same, "two tensors are named '1'"
+    edges = nx.DiGraph()
+    edges.add_edge("a", "b", size=1)
+    edges.add_edge("b", "c")
+    yield edges, "edge b->c: missing size"
+    scratch = nx.DiGraph()
+    scratch.add_node("a", size=1, workspace=-2)
+    yield scratch, "tensor 'a.workspace': size must be a non-negative integer"
+    mixed = nx.DiGraph()
+    mixed.add_node(("op", "a"), node="op")
+    mixed.add_node("b", size=1)
+    yield mixed, "node 'b' has no attribute 'node'"
+    role = nx.DiGraph()
+    role.add_node(("op", "a"), node="op")
+    role.add_node(("tensor", "t"), node="tensor", size=1)
+    role.add_edge(("op", "a"), ("tensor", "t"), role="writes")
+    yield role, "role 'writes' is not understood"
+    gap = nx.DiGraph()
+    gap.add_node(("op", "a"), node="op")
+    gap.add_node(("tensor", "t"), node="tensor", size=1)
+    gap.add_edge(("op", "a"), ("tensor", "t"), role="output", positions=(1,))
+    yield gap, "op 'a': the positions of its outputs"
+
+
+@pytest.mark.parametrize(("digraph", "message"), list(_malformed()))
+def test_what_is_wrong_is_named(digraph, message):
+    with pytest.raises(InputError) as caught:
+        from_networkx(digraph)
+    assert message in str(caught.value)
+
+
+def test_a_view_hangs_on_its_base():
+    graph = Graph("g", (Tensor("x", 8, kind="input"), Tensor("v", 4, view_of=("x", 4))), ())
+    edges = to_networkx(graph).edges(data=True)
+    assert list(edges) == [(("tensor", "x"), ("tensor", "v"), {"role": "view", "offset": 4})]
