@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from random_graphs import programs
 
 from cpplan.anf import Program, to_anf
 from cpplan.anf_parser import parse_program
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
-from tests.random_graphs import programs
 
 
 @given(programs())

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.atomic import write_text
+from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields
 from cpplan.io.json_file import read_json
 
 FORMAT, VERSION = "cpplan.graph", 1
@@ -169,7 +170,7 @@ def _graph(values: Any) -> Graph:
         if version != VERSION or ("format" in values and "version" not in values):
             found = reprlib.repr(values.get("version"))
             raise InputError(f"{FORMAT} version {found} is not understood: expected {VERSION}")
-    _check(values, "graph", _GRAPH_FIELDS, ("name", "tensors", "ops"))
+    check_fields(values, "graph", GRAPH_FIELDS, ("name", "tensors", "ops"))
     return Graph(
         values["name"],
         _fold_broadcasts([_tensor(row, k) for k, row in enumerate(values["tensors"])]),
@@ -178,7 +179,7 @@ def _graph(values: Any) -> Graph:
 
 
 def _tensor(values: Any, position: int) -> Tensor:
-    _check(values, _place("tensor", values, position), _TENSOR_FIELDS, ("name",))
+    check_fields(values, _place("tensor", values, position), TENSOR_FIELDS, ("name",))
     fields = dict(values)
     if "view_of" in fields:
         view_of = fields["view_of"]
@@ -213,7 +214,7 @@ def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | Non
 
 def _op(values: Any, position: int) -> Op:
     place = _place("op", values, position)
-    _check(values, place, _OP_FIELDS, ("name",))
+    check_fields(values, place, OP_FIELDS, ("name",))
     fields = dict(values)
     if "bodies" in fields:
         fields["bodies"] = [
@@ -232,89 +233,3 @@ def _body(values: Any, place: str) -> Graph:
 def _place(what: str, values: Any, position: int) -> str:
     name = values.get("name") if isinstance(values, Mapping) else None
     return f"{what} {name!r}" if isinstance(name, str) else f"{what}s[{position}]"
-
-
-def _check(
-    values: Any, place: str, fields: Mapping[str, _Field], required: tuple[str, ...]
-) -> None:
-    if not isinstance(values, Mapping):
-        raise InputError(f"{place}: expected an object, not {reprlib.repr(values)}")
-    for key in required:
-        if key not in values:
-            raise InputError(f"{place}: missing key {key!r}")
-    for key, value in values.items():
-        if key not in fields:
-            raise InputError(
-                f"{place}: unknown key {reprlib.repr(key)}: expected one of {', '.join(fields)}"
-            )
-        holds, expected = fields[key]
-        if not holds(value):
-            raise InputError(f"{place}: {key} must be {expected}, not {reprlib.repr(value)}")
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _is_names(value: Any) -> bool:
-    return _is_list(value) and all(map(_is_text, value))
-
-
-def _is_pairs(value: Any) -> bool:
-    return _is_list(value) and all(_is_names(pair) and len(pair) == 2 for pair in value)
-
-
-def _is_view(value: Any) -> bool:
-    if _is_list(value) and len(value) == 2:
-        return _is_text(value[0]) and _is_count(value[1])
-    return _is_text(value)
-
-
-_Field = tuple[Callable[[Any], bool], str]
-_TEXT: _Field = (_is_text, "a string")
-_LIST: _Field = (_is_list, "a list")
-_NAMES: _Field = (_is_names, "a list of names")
-_COUNT: _Field = (_is_count, "a non-negative integer")
-
-_GRAPH_FIELDS: dict[str, _Field] = {
-    "format": _TEXT,
-    "version": _COUNT,
-    "name": _TEXT,
-    "tensors": _LIST,
-    "ops": _LIST,
-}
-_TENSOR_FIELDS: dict[str, _Field] = {
-    "name": _TEXT,
-    "size": _COUNT,
-    "shape": (
-        lambda value: _is_list(value) and all(map(_is_count, value)),
-        "a list of non-negative integers",
-    ),
-    "dtype": _TEXT,
-    "kind": _TEXT,
-    "alignment": _COUNT,
-    "view_of": (_is_view, 'a name or ["name", byte offset]'),
-}
-_OP_FIELDS: dict[str, _Field] = {
-    "name": _TEXT,
-    "kind": _TEXT,
-    "inputs": _NAMES,
-    "outputs": _NAMES,
-    "workspaces": _NAMES,
-    "cost": (_is_number, "a number"),
-    "recomputable": (lambda value: isinstance(value, bool), "true or false"),
-    "in_place": (_is_pairs, "a list of [output, input] pairs"),
-    "bodies": _LIST,
-}

@@ -132,8 +132,11 @@ def write_problem(
     stream = io.StringIO()
     # The csv module quotes a name for the line end it writes itself, but not for another.
     odd = any("\r" in name for name in problem.names)
-    quoting = csv.QUOTE_NONNUMERIC if odd else csv.QUOTE_MINIMAL
-    writer = csv.writer(stream, lineterminator="\n", quoting=quoting)
+    writer = csv.writer(
+        stream,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if odd else csv.QUOTE_MINIMAL,
+    )
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     write_text(path, stream.getvalue())

@@ -7,11 +7,11 @@ import json
 
 import pytest
 from hypothesis import given
+from random_graphs import graphs
 
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict, read_graph, write_graph
-from tests.random_graphs import graphs
 
 TINY = {
     "format": "cpplan.graph",

@@ -6,12 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
+from random_graphs import graphs
 
 from cpplan.anf import to_anf
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Tensor
 from cpplan.io.networkx_graph import from_networkx, to_networkx
-from tests.random_graphs import graphs
 
 
 @given(graphs())

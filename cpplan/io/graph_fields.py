@@ -1,0 +1,109 @@
+"""The JSON type of every field of a graph, so that a malformed file is refused as a whole."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cpplan.errors import InputError
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _is_names(value: Any) -> bool:
+    return _is_list(value) and all(map(_is_text, value))
+
+
+def _is_pairs(value: Any) -> bool:
+    return _is_list(value) and all(_is_names(pair) and len(pair) == 2 for pair in value)
+
+
+def _is_view(value: Any) -> bool:
+    if _is_list(value) and len(value) == 2:
+        return _is_text(value[0]) and _is_count(value[1])
+    return _is_text(value)
+
+
+Field = tuple[Callable[[Any], bool], str]
+_TEXT: Field = (_is_text, "a string")
+_LIST: Field = (_is_list, "a list")
+_NAMES: Field = (_is_names, "a list of names")
+_COUNT: Field = (_is_count, "a non-negative integer")
+
+GRAPH_FIELDS: dict[str, Field] = {
+    "format": _TEXT,
+    "version": _COUNT,
+    "name": _TEXT,
+    "tensors": _LIST,
+    "ops": _LIST,
+}
+TENSOR_FIELDS: dict[str, Field] = {
+    "name": _TEXT,
+    "size": _COUNT,
+    "shape": (
+        lambda value: _is_list(value) and all(map(_is_count, value)),
+        "a list of non-negative integers",
+    ),
+    "dtype": _TEXT,
+    "kind": _TEXT,
+    "alignment": _COUNT,
+    "view_of": (_is_view, 'a name or ["name", byte offset]'),
+}
+OP_FIELDS: dict[str, Field] = {
+    "name": _TEXT,
+    "kind": _TEXT,
+    "inputs": _NAMES,
+    "outputs": _NAMES,
+    "workspaces": _NAMES,
+    "cost": (_is_number, "a number"),
+    "recomputable": (lambda value: isinstance(value, bool), "true or false"),
+    "in_place": (_is_pairs, "a list of [output, input] pairs"),
+    "bodies": _LIST,
+}
+
+
+def check_fields(
+    values: Any, place: str, fields: Mapping[str, Field], required: tuple[str, ...]
+) -> None:
+    """Check that an object has the required keys, no unknown ones, and values of the right type.
+
+    Raises
+    ------
+    InputError
+        Names the place, the key and what was expected.
+
+    Examples
+    --------
+    >>> check_fields({"name": "x", "size": -1}, "tensor 'x'", TENSOR_FIELDS, ("name",))
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: tensor 'x': size must be a non-negative integer, not -1
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(f"{place}: expected an object, not {reprlib.repr(values)}")
+    for key in required:
+        if key not in values:
+            raise InputError(f"{place}: missing key {key!r}")
+    for key, value in values.items():
+        if key not in fields:
+            raise InputError(
+                f"{place}: unknown key {reprlib.repr(key)}: expected one of {', '.join(fields)}"
+            )
+        holds, expected = fields[key]
+        if not holds(value):
+            raise InputError(f"{place}: {key} must be {expected}, not {reprlib.repr(value)}")
