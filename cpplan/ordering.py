@@ -1,0 +1,186 @@
+"""The ordering problem: in which order do the ops run so that the fewest bytes are live at once?
+
+What lives after a set of ops has run depends on that set alone, not on the order within it. A
+*storage* (a tensor with its views) is allocated when the first op that touches it runs, and freed
+when the last one has; what the caller hands in is there from the start, what the caller gets stays
+to the end. While an op runs, everything it touches is live, and its workspaces and bodies besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from cpplan.anf import Program, to_anf
+from cpplan.graph import Graph
+from cpplan.liveness import outside_storages, to_problem
+from cpplan.problem import Ints
+from cpplan.residency import Residency
+
+
+@dataclass(frozen=True, eq=False)
+class OrderProblem:
+    """Ops, what must run before what, and the storages they touch. Ops and storages are numbers.
+
+    Attributes
+    ----------
+    predecessors
+        For every op, the ops that must have run before it.
+    extra
+        Bytes live only while the op runs (workspaces, bodies), shape ``(ops,)``.
+    size
+        Bytes of every storage, shape ``(storages,)``; all positive.
+    touched_by
+        For every storage, the ops that read or write it, ascending; at least one.
+    present
+        Whether a storage is live from the start, shape ``(storages,)``.
+    kept
+        Whether a storage stays live to the end, shape ``(storages,)``.
+    base
+        Bytes that are live throughout and that no op touches.
+    entry
+        Bytes that are live during the first step only (what the caller hands in for nobody).
+    names
+        Of the ops, for messages.
+
+    Examples
+    --------
+    >>> fork = OrderProblem(
+    ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
+    ...     size=np.array([4, 8]), touched_by=((0, 1, 2), (1,)),
+    ...     present=np.array([False, False]), kept=np.array([False, False]),
+    ... )
+    >>> fork.pressure([0, 1, 2]).tolist()
+    [4, 12, 4]
+    """
+
+    predecessors: tuple[tuple[int, ...], ...]
+    extra: Ints
+    size: Ints
+    touched_by: tuple[tuple[int, ...], ...]
+    present: np.ndarray
+    kept: np.ndarray
+    base: int = 0
+    entry: int = 0
+    names: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.predecessors)
+
+    @cached_property
+    def touches(self) -> tuple[tuple[int, ...], ...]:
+        """For every op, the storages it reads or writes, ascending."""
+        storages: list[list[int]] = [[] for _ in self.predecessors]
+        for storage, ops in enumerate(self.touched_by):
+            for op in ops:
+                storages[op].append(storage)
+        return tuple(map(tuple, storages))
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """For every op, the ops that wait for it."""
+        after: list[list[int]] = [[] for _ in self.predecessors]
+        for op, before in enumerate(self.predecessors):
+            for other in before:
+                after[other].append(op)
+        return tuple(map(tuple, after))
+
+    def pressure(self, order: Iterable[int]) -> Ints:
+        """Bytes live at every step of an order, shape ``(ops,)``. O(ops + touches)."""
+        order = np.fromiter(order, np.int64)
+        step = np.empty(len(order), np.int64)
+        step[order] = np.arange(len(order))
+        change = np.zeros(len(order) + 1, np.int64)
+        for storage, ops in enumerate(self.touched_by):
+            steps = step[list(ops)]
+            change[0 if self.present[storage] else steps.min()] += self.size[storage]
+            if not self.kept[storage]:
+                change[steps.max() + 1] -= self.size[storage]
+        live: Ints = self.base + np.cumsum(change)[:-1] + self.extra[order]
+        live[:1] += self.entry
+        return live
+
+    def peak(self, order: Iterable[int]) -> int:
+        """The largest :meth:`pressure` of an order, bytes."""
+        return int(self.pressure(order).max(initial=self.base))
+
+    def is_order(self, order: Iterable[int]) -> bool:
+        """Whether every op comes once, after its predecessors."""
+        done: set[int] = set()
+        for op in order:
+            if op in done or not done.issuperset(self.predecessors[op]):
+                return False
+            done.add(op)
+        return len(done) == len(self)
+
+
+def order_problem(program: Program | Graph, residency: Residency | None = None) -> OrderProblem:
+    """The ordering problem of a graph; a program must bind every op once. O(ops + tensors).
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
+    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
+    ... )
+    >>> order_problem(graph).pressure([0, 1]).tolist()
+    [24, 20]
+    """
+    residency = residency or Residency()
+    graph = program.graph if isinstance(program, Program) else program
+    outside = outside_storages(graph, residency)
+    touching: dict[str, list[int]] = {
+        t.name: [] for t in graph.tensors if t.view_of is None and t.name not in outside
+    }
+    kept = set()
+    for tensor in graph.tensors:
+        stays = tensor.kind in ("output", "constant")
+        if stays or (tensor.kind == "input" and residency.inputs == "keep"):
+            kept.add(graph.root[tensor.name][0])
+    for k, op in enumerate(graph.ops):
+        for root in dict.fromkeys(graph.root[name][0] for name in op.tensors):
+            if root in touching:
+                touching[root].append(k)
+    base, entry, rows = 0, 0, []
+    for root, ops in touching.items():
+        size = graph.tensor[root].nbytes
+        present = not any(graph.root[n][0] == root for k in ops for n in graph.ops[k].outputs)
+        workspace = graph.tensor[root].kind == "workspace"
+        if size and ops:
+            rows.append((size, tuple(ops), present and not workspace, root in kept))
+        elif root in kept:
+            base += size
+        else:
+            entry += size
+    sizes, touched_by, present_at_start, stay = zip(*rows, strict=True) if rows else ((),) * 4
+    return OrderProblem(
+        predecessors=graph.predecessors,
+        extra=_bytes_in_bodies(graph, residency),
+        size=np.array(sizes, np.int64),
+        touched_by=tuple(touched_by),
+        present=np.array(present_at_start, bool),
+        kept=np.array(stay, bool),
+        base=base,
+        entry=entry,
+        names=tuple(op.name for op in graph.ops),
+    )
+
+
+def _bytes_in_bodies(graph: Graph, residency: Residency) -> Ints:
+    """The most bytes that buffers inside an op's bodies hold at once, for every op."""
+    extra = np.zeros(len(graph.ops), np.int64)
+    if not any(op.bodies for op in graph.ops):
+        return extra
+    program = to_anf(graph)
+    buffers = to_problem(program, residency)
+    for k, (op, start) in zip(program.order, zip(program.ops, program.starts, strict=False), strict=True):
+        inside = [row for row, name in enumerate(buffers.names) if name.startswith(f"{op.name}/")]
+        if op.bodies and inside:
+            live = buffers.subset(np.array(inside)).live_bytes()
+            extra[k] = live[start:].max(initial=0)
+    return extra

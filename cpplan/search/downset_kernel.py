@@ -1,0 +1,223 @@
+"""Compiled part of the search over downsets; see ``downset_search`` for what it does.
+
+Sets of ops are rows of 64-bit words. States are rows of flat arrays: the set of ops that have run,
+the bytes live after them, the largest pressure on the way, and how the state was reached. A hash
+table of row numbers finds a set again; a binary heap yields the state to extend next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ORDER_FOUND, PROVED, STATES_SPENT, SLICE_SPENT = 0, 1, 2, 3
+
+
+@njit(cache=True)
+def _has(words, k):
+    return (words[k >> 6] >> np.uint64(k & 63)) & np.uint64(1) == np.uint64(1)
+
+
+@njit(cache=True)
+def _hash(words):
+    value = np.uint64(0x9E3779B97F4A7C15)
+    for word in words:
+        value ^= word
+        value *= np.uint64(0xBF58476D1CE4E5B9)
+        value ^= value >> np.uint64(29)
+    return value
+
+
+@njit(cache=True)
+def _subset(inner, outer):
+    for k in range(len(inner)):
+        if inner[k] & ~outer[k] != np.uint64(0):
+            return False
+    return True
+
+
+@njit(cache=True)
+def _meets(one, other):
+    for k in range(len(one)):
+        if one[k] & other[k] != np.uint64(0):
+            return True
+    return False
+
+
+@njit(cache=True)
+def _step(op, done, extra, first, touches, size, users, present, kept):
+    """Bytes allocated by running ``op`` after ``done``, and bytes freed after it."""
+    allocated, freed = 0, 0
+    word, bit = op >> 6, np.uint64(1) << np.uint64(op & 63)
+    for at in range(first[op], first[op + 1]):
+        storage = touches[at]
+        if not present[storage] and not _meets(users[storage], done):
+            allocated += size[storage]
+        if not kept[storage]:
+            left = False
+            for k in range(len(done)):
+                rest = users[storage, k] & ~done[k]
+                if k == word:
+                    rest &= ~bit
+                if rest != np.uint64(0):
+                    left = True
+                    break
+            if not left:
+                freed += size[storage]
+    return allocated, freed
+
+
+@njit(cache=True)
+def _before(one, other, peak, count):
+    """Lower pressure first; of equals, more ops done; then the later state."""
+    if peak[one] != peak[other]:
+        return peak[one] < peak[other]
+    if count[one] != count[other]:
+        return count[one] > count[other]
+    return one > other
+
+
+@njit(cache=True)
+def _push(heap, length, item, peak, count):
+    k = length
+    heap[k] = item
+    while k > 0:
+        parent = (k - 1) >> 1
+        if not _before(heap[k], heap[parent], peak, count):
+            break
+        heap[k], heap[parent] = heap[parent], heap[k]
+        k = parent
+    return length + 1
+
+
+@njit(cache=True)
+def _pop(heap, length, peak, count):
+    top = heap[0]
+    length -= 1
+    heap[0] = heap[length]
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= length:
+            break
+        if child + 1 < length and _before(heap[child + 1], heap[child], peak, count):
+            child += 1
+        if not _before(heap[child], heap[k], peak, count):
+            break
+        heap[k], heap[child] = heap[child], heap[k]
+        k = child
+    return top, length
+
+
+@njit(cache=True)
+def _find(words, done, table):
+    """The slot of the table that holds this set, or the free one where it belongs."""
+    slots = np.uint64(len(table))
+    slot = np.int64(_hash(words) % slots)
+    while table[slot] >= 0:
+        same = True
+        for k in range(len(words)):
+            if done[table[slot], k] != words[k]:
+                same = False
+                break
+        if same:
+            break
+        slot += 1
+        if slot == len(table):
+            slot = 0
+    return slot
+
+
+@njit(cache=True)
+def extend(
+    pops,
+    ceiling,
+    before,
+    extra,
+    first,
+    touches,
+    size,
+    users,
+    present,
+    kept,
+    done,
+    live,
+    peak,
+    count,
+    parent,
+    ran,
+    table,
+    heap,
+    cursor,
+):
+    """Extend up to ``pops`` states; every state with pressure at or above ``ceiling`` is dropped.
+
+    ``cursor`` holds, and keeps between calls: states used, heap length, the level (a proved lower
+    bound on the pressure), and the row of a complete state or -1. Returns why it stopped.
+    """
+    ops, capacity = len(extra), len(live)
+    scratch = np.empty(done.shape[1], np.uint64)
+    for _ in range(pops):
+        if cursor[1] == 0:
+            return PROVED
+        row, cursor[1] = _pop(heap, cursor[1], peak, count)
+        if table[_find(done[row], done, table)] != row:
+            continue  # reached again with less pressure in the meantime
+        cursor[2] = max(cursor[2], peak[row])
+        if count[row] == ops:
+            cursor[3] = row
+            return ORDER_FOUND
+        level = cursor[2]
+        for op in range(ops):
+            if _has(done[row], op) or not _subset(before[op], done[row]):
+                continue
+            if cursor[0] + ops >= capacity:
+                cursor[1] = _push(heap, cursor[1], row, peak, count)
+                return STATES_SPENT
+            scratch[:] = done[row]
+            at, bytes_live, highest, steps = row, live[row], peak[row], count[row]
+            nxt = op
+            start = cursor[0]
+            used = start
+            dropped = False
+            # Run op; then, at once, whatever costs nothing: it frees at least what it takes, and
+            # fits below a level that no order can avoid.
+            while nxt >= 0:
+                allocated, freed = _step(
+                    nxt, scratch, extra, first, touches, size, users, present, kept
+                )
+                pressure = bytes_live + allocated + extra[nxt]
+                if pressure >= ceiling:
+                    dropped = True
+                    break
+                highest = max(highest, pressure)
+                bytes_live += allocated - freed
+                scratch[nxt >> 6] |= np.uint64(1) << np.uint64(nxt & 63)
+                steps += 1
+                done[used] = scratch
+                live[used] = bytes_live
+                peak[used] = highest
+                count[used] = steps
+                parent[used] = at
+                ran[used] = nxt
+                at = used
+                used += 1
+                nxt = -1
+                for other in range(ops):
+                    if _has(scratch, other) or not _subset(before[other], scratch):
+                        continue
+                    allocated, freed = _step(
+                        other, scratch, extra, first, touches, size, users, present, kept
+                    )
+                    if freed >= allocated and bytes_live + allocated + extra[other] <= level:
+                        nxt = other
+                        break
+            if dropped:
+                continue
+            slot = _find(scratch, done, table)
+            if table[slot] >= 0 and peak[table[slot]] <= highest:
+                continue
+            table[slot] = at
+            cursor[0] = used
+            cursor[1] = _push(heap, cursor[1], at, peak, count)
+    return SLICE_SPENT
