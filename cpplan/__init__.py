@@ -10,6 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cpplan import errors as errors
+    from cpplan import expression as expression
+    from cpplan import heuristics as heuristics
+    from cpplan import report as report
     from cpplan.anf import Program as Program
     from cpplan.anf import to_anf as to_anf
     from cpplan.arena import simulate as simulate
@@ -21,17 +25,23 @@ if TYPE_CHECKING:
     from cpplan.io import load as load
     from cpplan.pipeline import solve as solve
     from cpplan.plan import Plan as Plan
+    from cpplan.problem import Gap as Gap
+    from cpplan.problem import Pool as Pool
     from cpplan.problem import Problem as Problem
+    from cpplan.residency import Residency as Residency
     from cpplan.verifier import verify as verify
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Gap": "problem",
     "Graph": "graph",
     "Op": "graph",
     "Plan": "plan",
+    "Pool": "problem",
     "Problem": "problem",
     "Program": "anf",
+    "Residency": "residency",
     "Tensor": "graph",
     "compare": "baselines",
     "execute": "execution",
@@ -41,10 +51,13 @@ _HOME = {
     "to_anf": "anf",
     "verify": "verifier",
 }
-__all__ = [*_HOME]
+_SUBMODULES = ("errors", "expression", "heuristics", "report")
+__all__ = [*_HOME, *_SUBMODULES]
 
 
 def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return import_module(f"cpplan.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'cpplan' has no attribute {name!r}")
     value = getattr(import_module(f"cpplan.{_HOME[name]}"), name)
@@ -53,4 +66,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *__all__])

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cpplan import heuristics
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.graph import Graph
-from cpplan.heuristics.layout import check_fixed
-from cpplan.pipeline import as_problem, solve
+from cpplan.pipeline import as_problem, check_fixed, solve
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.verifier import check_offsets
@@ -40,8 +39,8 @@ class Baseline:
     seconds
         By the clock.
     status
-        ``solve``'s status; a heuristic is ``optimal`` if it meets the bound, else ``feasible``, or
-        ``unknown`` if it did not finish in time.
+        ``solve``'s status; a heuristic is ``optimal`` if it meets the bound, else ``feasible``,
+        ``does not fit`` above the capacity, or ``unknown`` if it did not finish in time.
     """
 
     algorithm: str
@@ -108,7 +107,9 @@ def compare_rows(
     **options: Any,
 ) -> list[Baseline]:
     """:func:`compare` without pandas."""
-    chosen = [heuristics.get_name(name) for name in algorithms or heuristics.names()]
+    chosen = tuple(heuristics.names() if algorithms is None else algorithms)
+    for name in chosen:
+        heuristics.get(name)
     residency = Residency(
         **{k: options[k] for k in ("inputs", "outputs", "constants") if k in options}
     )
@@ -126,9 +127,16 @@ def compare_rows(
 
     rows = [row(SOLVE, plan.peak, plan.runtime or 0.0, plan.status)]
     for name, (peak, seconds) in peaks.items():
-        status = "unknown" if peak is None else "optimal" if peak == bound else "feasible"
-        rows.append(row(name, peak, seconds, status))
+        rows.append(row(name, peak, seconds, _status(peak, bound, plan.capacity)))
     return sorted(rows, key=lambda r: math.inf if r.bytes is None else r.bytes)
+
+
+def _status(peak: int | None, bound: int | None, capacity: int | None) -> str:
+    if peak is None:
+        return "unknown"
+    if capacity is not None and peak > capacity:
+        return "does not fit"
+    return "optimal" if peak == bound else "feasible"
 
 
 def _run(name: str, problem: Problem, time_limit: float) -> tuple[int | None, float]:

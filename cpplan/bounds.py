@@ -73,12 +73,36 @@ def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int
     np.add.at(change, np.searchsorted(times, lower), held + rounding)
     np.add.at(change, np.searchsorted(times, upper), -held - rounding)
     live: Ints = np.cumsum(change)
-    best, best_step = floor, None
-    for k in np.argsort(-live, kind="stable"):
-        if live[k] <= best:
+    if rounding.any():
+        first, last = np.searchsorted(times, lower), np.searchsorted(times, upper)
+        live -= _largest_live(rounding, first, last, len(times))
+    k = int(np.argmax(live)) if len(live) else 0
+    return (int(live[k]), int(times[k])) if len(live) and live[k] > floor else (floor, None)
+
+
+def _largest_live(values: Ints, first: Ints, last: Ints, count: int) -> Ints:
+    """For ``count`` steps, the largest value among the ranges ``first:last`` that cover each.
+
+    Ranges paint what is still blank, the largest value first; blank cells are found by skipping
+    ahead, so that each is painted once: O(n log n + count).
+    """
+    painted = np.zeros(count, np.int64)
+    blank = list(range(count + 1))
+
+    def next_blank(k: int) -> int:
+        end = k
+        while blank[end] != end:
+            end = blank[end]
+        while blank[k] != end:
+            blank[k], k = end, blank[k]
+        return end
+
+    for row in np.argsort(-values, kind="stable"):
+        if values[row] == 0:
             break
-        step = int(times[k])
-        topmost = rounding[(lower <= step) & (step < upper)].max(initial=0) if unit > 1 else 0
-        if live[k] - topmost > best:
-            best, best_step = int(live[k] - topmost), step
-    return best, best_step
+        k = next_blank(int(first[row]))
+        while k < last[row]:
+            painted[k] = values[row]
+            blank[k] = k + 1
+            k = next_blank(k)
+    return painted

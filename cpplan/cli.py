@@ -115,19 +115,22 @@ def plan(
 def verify(model: str, plan_file: str, dims: tuple[str, ...], simulate: bool, run: bool) -> None:
     """Check that PLAN is a correct plan of MODEL, without trusting whoever made it."""
     import cpplan
+    from cpplan.verifier import RECOMPUTED
 
     bound_dims = _parse_dims(dims)
     source, result = cpplan.load(model, dims=bound_dims), cpplan.Plan.load(plan_file)
     cpplan.verify(source, result)
     click.echo(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B")
+    proof = "recomputed" if result.bound_by in RECOMPUTED else "not recomputed"
+    click.echo(f"bound      ok: {result.lower_bound} B by {result.bound_by}, {proof}")
     if simulate:
-        report = cpplan.simulate(source, result)
-        click.echo(f"simulation ok: {report}")
+        ran = cpplan.simulate(source, result)
+        click.echo(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked")
     if run:
-        if not model.endswith(".onnx"):
+        if not model.lower().endswith(".onnx"):
             raise InputError(f"{model}: --execute needs an ONNX model")
-        execution = cpplan.execute(model, result, dims=bound_dims)
-        click.echo(f"execution  ok: {execution}")
+        done = cpplan.execute(model, result, dims=bound_dims)
+        click.echo(f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit")
 
 
 @cli.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 
@@ -30,6 +31,11 @@ class Deadline:
         self._spent = 0.0
         self._cancelled = False
 
+    @property
+    def endless(self) -> bool:
+        """Whether the clock never ends the run."""
+        return self.deterministic or math.isinf(self.seconds)
+
     def elapsed(self) -> float:
         """Seconds by the clock since the start."""
         return time.monotonic() - self._start
@@ -52,7 +58,8 @@ class Deadline:
         """End the run now (Ctrl-C)."""
         self._cancelled = True
 
-    def check(self) -> None:
-        """Raise :class:`TimeUpError` if nothing is left."""
+    def check(self, work: float = 0.0) -> None:
+        """Raise :class:`TimeUpError` if nothing is left; ``work`` is spent first."""
+        self.spend(work)
         if self.expired():
             raise TimeUpError

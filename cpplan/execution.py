@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
@@ -53,7 +53,7 @@ class Execution:
     steps: int
     bytes_checked: int
     arena_bytes: int
-    outputs: Mapping[str, Array]
+    outputs: Mapping[str, Array] = field(repr=False)
 
 
 def execute(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.bounds import Bound, fixed_offset_bound, largest_buffer_bound, lower_bound
 from cpplan.deadline import Deadline
+from cpplan.heuristics.bump_allocator import bump
 from cpplan.plan import Progress
 from cpplan.problem import Ints, Problem
 from cpplan.reduction import reduce_problem
-
-if TYPE_CHECKING:
-    from cpplan.search.outcome import Outcome
+from cpplan.search.outcome import Outcome
 
 
 class Incumbent:
@@ -34,7 +32,7 @@ class Incumbent:
     bound
         On the whole problem.
     goal
-        A peak that ends the run.
+        A peak that ends the run, if one is good enough.
     ceiling
         A peak above this is of no use, if there is a limit.
     history
@@ -46,7 +44,7 @@ class Incumbent:
         problem: Problem,
         deadline: Deadline,
         *,
-        goal: int = 0,
+        goal: int | None = None,
         ceiling: int | None = None,
         progress: Callable[[Progress], None] | None = None,
     ):
@@ -54,16 +52,18 @@ class Incumbent:
         self.bound: Bound = lower_bound(problem)
         self.reduction = reduce_problem(problem)
         parts = int(self.reduction.part.max(initial=-1)) + 1
-        self.offsets: Ints = np.zeros(len(self.reduction.problem), np.int64)
-        self.part_peak = np.full(parts, np.iinfo(np.int64).max)
+        # There is a plan from the first moment on: the one without reuse.
+        self.offsets = bump(self.reduction.problem)
+        self.part_peak = self._peaks(self.offsets, parts)
         self.part_bound = np.zeros(parts, np.int64)
         # Buffers that hold no byte still end somewhere; the reduced problem has lost sight of them.
         self._least_peak = max(
             fixed_offset_bound(problem).value, largest_buffer_bound(problem).value
         )
-        self._found_by: list[str | None] = [None] * parts
+        self._found_by: list[str | None] = ["bump"] * parts
         self._progress = progress
         self.history: list[Progress] = []
+        self._record("bump")
 
     @property
     def peak(self) -> int:
@@ -79,20 +79,19 @@ class Incumbent:
     def done(self) -> bool:
         """Good enough, proved smallest, or proved not to fit."""
         hopeless = self.ceiling is not None and self.bound.value > self.ceiling
-        return hopeless or self.peak <= max(self.goal, self.bound.value)
+        return hopeless or self.peak <= max(self.goal or 0, self.bound.value)
 
     def highest_part(self) -> int:
         return int(np.argmax(self.part_peak))
 
-    def second_peak(self) -> int:
-        """The peak of the highest part but one: lowering the highest below it gains nothing."""
-        others = np.delete(self.part_peak, self.highest_part())
-        return int(others.max(initial=0))
+    def next_peak(self) -> int:
+        """The highest peak below the highest: lowering one part further than that gains nothing."""
+        below = self.part_peak[self.part_peak < self.part_peak.max(initial=0)]
+        return int(below.max(initial=0))
 
     def offer(self, offsets: Ints, name: str) -> None:
         """Take from a packing of the whole every part that it packs better."""
-        peaks = np.zeros(len(self.part_peak), np.int64)
-        np.maximum.at(peaks, self.reduction.part, offsets + self.reduction.problem.size)
+        peaks = self._peaks(offsets, len(self.part_peak))
         better = peaks < self.part_peak
         rows = better[self.reduction.part]
         self.offsets[rows] = offsets[rows]
@@ -103,8 +102,6 @@ class Incumbent:
 
     def part_state(self, part: int, rows: Ints) -> Outcome:
         """Where a search on one part starts from."""
-        from cpplan.search.outcome import Outcome
-
         return Outcome(self.offsets[rows], int(self.part_peak[part]), int(self.part_bound[part]))
 
     def offer_bound(self, part: int, bound: Bound) -> None:
@@ -121,6 +118,11 @@ class Incumbent:
         if outcome.bound > self.bound.value:
             self.bound = Bound(outcome.bound, outcome.bound_by or self.bound.name, self.bound.step)
         self._record(outcome.found_by or outcome.bound_by or "")
+
+    def _peaks(self, offsets: Ints, parts: int) -> Ints:
+        peaks = np.zeros(parts, np.int64)
+        np.maximum.at(peaks, self.reduction.part, offsets + self.reduction.problem.size)
+        return peaks
 
     def _record(self, source: str) -> None:
         last = self.history[-1] if self.history else None

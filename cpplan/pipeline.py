@@ -7,24 +7,25 @@ the best plan so far. Every plan is verified before it is returned.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cpplan import heuristics
 from cpplan.anf import Program, to_anf
 from cpplan.bounds import lower_bound
 from cpplan.byte_sizes import parse_bytes
 from cpplan.deadline import Deadline, TimeUpError
-from cpplan.errors import InputError
+from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.heuristics.by_hint import follow_hint
-from cpplan.heuristics.layout import check_fixed
 from cpplan.incumbent import Incumbent
 from cpplan.liveness import to_problem
 from cpplan.plan import Plan, Progress, Status
 from cpplan.problem import Problem
+from cpplan.rectangles import check_apart, cut_gaps
 from cpplan.residency import Residency
 from cpplan.search.order_search import OrderSearch
 from cpplan.shortfall import explain_shortfall
@@ -34,21 +35,9 @@ if TYPE_CHECKING:
     from cpplan.problem import Ints
     from cpplan.search.outcome import Outcome
 
-# What most often ends the run comes first; algorithms that users registered come last.
-PORTFOLIO = (
-    "greedy_by_size",
-    "lowest_offset_first",
-    "greedy_by_breadth",
-    "first_fit_by_area",
-    "greedy_by_conflicts",
-    "first_fit_by_size",
-    "first_fit_by_lifetime",
-    "best_fit",
-    "first_fit",
-)
-
 # What the first turn of local search (moves) and of CP-SAT (deterministic time a run) may take.
 FIRST_MOVES, FIRST_WORK = 150, 0.01
+MOST_EFFORT = 4**10
 
 
 def solve(
@@ -86,8 +75,8 @@ def solve(
     seed
         For random choices.
     deterministic
-        Count work instead of time, so that the result does not depend on the machine's load;
-        ``time_limit`` then is in units of about a second.
+        Count work instead of time, with one worker, so that the result does not depend on the
+        machine's load; ``time_limit`` then is in units of about a second.
     progress
         Called with each improvement of the peak or the bound.
 
@@ -109,6 +98,8 @@ def solve(
     >>> plan.status, plan.peak, plan.offset.tolist()
     ('optimal', 12, [8, 0, 8])
     """
+    if deterministic and workers not in (None, 1):
+        raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
     if not time_limit > 0:
         raise InputError(f"time_limit must be positive, not {time_limit!r}")
     if workers is not None and workers < 1:
@@ -121,12 +112,12 @@ def solve(
     if problem.pool.capacity is not None:
         limits.append(problem.pool.capacity)
     ceiling = min(limits, default=None)
-    goal = ceiling if capacity is not None and ceiling is not None else 0
+    goal = ceiling if capacity is not None else None
     check_fixed(problem)
     incumbent = Incumbent(problem, deadline, goal=goal, ceiling=ceiling, progress=progress)
     try:
         _run_heuristics(incumbent)
-        _run_search(incumbent, workers or _cores(), seed)
+        _run_search(incumbent, 1 if deterministic else workers or _cores(), seed)
     except TimeUpError:
         pass
     except KeyboardInterrupt:
@@ -161,20 +152,34 @@ def as_problem(source: Graph | Program | Problem, residency: Residency) -> Probl
     return source if isinstance(source, Problem) else to_problem(source, residency)
 
 
+def check_fixed(problem: Problem) -> None:
+    """Whether the buffers whose offset is given leave one another in peace. O(n log n).
+
+    Raises
+    ------
+    InputError
+        Names two that overlap, and a step at which both are live.
+    """
+    rows = np.array(sorted(problem.fixed), np.int64)
+    offsets = np.array([problem.fixed[row] for row in rows.tolist()], np.int64)
+    given = problem.subset(rows)
+    try:
+        check_apart(cut_gaps(given), given.names, offsets)
+    except VerificationError as error:
+        raise InputError(f"the fixed offsets contradict each other: {error}") from error
+
+
 def _run_heuristics(incumbent: Incumbent) -> None:
-    """One after another until one meets the bound; a plan without reuse comes first, for safety."""
+    """One after another until one meets the bound."""
     problem, deadline = incumbent.reduction.problem, incumbent.deadline
-    own = tuple(name for name in heuristics.names() if name not in (*PORTFOLIO, "bump"))
-    incumbent.offer(heuristics.get("bump")(problem, Deadline(math.inf)), "bump")
     if problem.hint:
-        incumbent.offer(follow_hint(problem), "hint")
-    for name in PORTFOLIO + own:
+        incumbent.offer(follow_hint(problem, deadline), "hint")
+    for name in heuristics.portfolio():
         if incumbent.done:
             return
         deadline.check()
         offsets = heuristics.get(name)(problem, deadline)
-        if name in own:
-            check_offsets(problem, offsets, name)
+        check_offsets(problem, offsets, name)
         incumbent.offer(offsets, name)
 
 
@@ -192,7 +197,7 @@ def _run_search(incumbent: Incumbent, workers: int, seed: int) -> None:
         if part not in order_searches:
             order_searches[part] = OrderSearch(problem, seed)
             incumbent.offer_bound(part, lower_bound(problem))
-        goal = max(incumbent.goal, incumbent.bound.value, incumbent.second_peak())
+        goal = max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak())
         search, deadline = order_searches[part], incumbent.deadline
         state = incumbent.part_state(part, rows)
         try:
@@ -218,7 +223,7 @@ def _run_search(incumbent: Incumbent, workers: int, seed: int) -> None:
             seed=seed,
             report=report,
         )
-        effort *= 4
+        effort = min(4 * effort, MOST_EFFORT)
 
 
 def _to_plan(
@@ -237,6 +242,7 @@ def _to_plan(
         size=problem.size,
         lower=problem.lower,
         upper=problem.upper,
+        gaps=problem.gaps,
         offset=incumbent.reduction.restore(incumbent.offsets, problem) if fits else None,
         pool=problem.pool.name,
         peak=peak if fits else None,

@@ -6,9 +6,9 @@ unless asked for, so that the same input, seed and one worker give the same byte
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from cpplan.byte_sizes import format_bytes
 from cpplan.errors import InputError
-from cpplan.plan_fields import check_fields
+from cpplan.problem import Gap, Problem, Spans
 from cpplan.residency import Residency
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from cpplan.problem import Ints
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
-STATUSES = ("optimal", "feasible", "infeasible", "unknown")
-FORMAT, VERSION = "cpplan.plan", 1
+Scope = Literal["given order", "every order"]
 
 
 class Progress(NamedTuple):
@@ -56,6 +55,8 @@ class Plan:
         Bytes and lifespans ``[lower, upper)`` in steps, shape ``(n,)``.
     offset
         Byte addresses, shape ``(n,)``, or ``None`` if there is no plan.
+    gaps
+        Row -> the gaps in that buffer's lifespan, for a problem that has some.
     pool
         The pool the buffers lie in.
     peak
@@ -64,6 +65,8 @@ class Plan:
         No plan has a smaller peak.
     capacity
         The limit asked for, if any.
+    scope
+        What the bound holds for: ``"given order"`` or ``"every order"``.
     found_by, bound_by
         What found the offsets; what proves the bound.
     order
@@ -103,6 +106,18 @@ class Plan:
     runtime: float | None = None
     history: tuple[Progress, ...] = ()
     message: str | None = None
+    gaps: Mapping[int, Sequence[Gap]] = field(default_factory=dict)
+    scope: Scope = "given order"
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """Buffer -> its position in the columns."""
+        return {name: k for k, name in enumerate(self.buffers)}
+
+    @cached_property
+    def spans(self) -> Spans:
+        """The rectangles of steps and bytes that the buffers fill (see ``Problem.spans``)."""
+        return Problem(self.buffers, self.lower, self.upper, self.size, gaps=self.gaps).spans
 
     @property
     def gap(self) -> float | None:
@@ -126,9 +141,9 @@ class Plan:
             If the plan places no such tensor.
         """
         name, within = self.views.get(tensor, (tensor, 0))
-        if self.offset is None or name not in self.buffers:
+        if self.offset is None or name not in self.row:
             raise InputError(f"the plan places no tensor {tensor!r}")
-        return int(self.offset[self.buffers.index(name)]) + within
+        return int(self.offset[self.row[name]]) + within
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Plan):
@@ -156,35 +171,9 @@ class Plan:
 
     def to_dict(self, *, clock: bool = False) -> dict[str, Any]:
         """The plan as JSON-ready values; ``clock=True`` adds ``runtime`` and ``history``."""
-        offsets = [None] * len(self.buffers) if self.offset is None else self.offset.tolist()
-        columns = (self.buffers, self.size.tolist(), self.lower.tolist(), self.upper.tolist())
-        values: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "name": self.name,
-            "status": self.status,
-            "peak": self.peak,
-            "lower_bound": self.lower_bound,
-            "gap": self.gap,
-            "capacity": self.capacity,
-            "method": self.method,
-            "found_by": self.found_by,
-            "bound_by": self.bound_by,
-            "message": self.message,
-            "residency": asdict(self.residency),
-            "order": list(self.order),
-            "cost": self.cost,
-            "base_cost": self.base_cost,
-            "buffers": [
-                {"name": n, "size": s, "lower": lo, "upper": up, "offset": o, "pool": self.pool}
-                for n, s, lo, up, o in zip(*columns, offsets, strict=True)
-            ],
-            "views": {name: list(place) for name, place in self.views.items()},
-        }
-        if clock:
-            values["runtime"] = self.runtime
-            values["history"] = [list(event) for event in self.history]
-        return values
+        from cpplan.io.plan_json import plan_to_dict
+
+        return plan_to_dict(self, clock=clock)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Plan:
@@ -195,56 +184,15 @@ class Plan:
         InputError
             If the values are not a plan of this version; names what is wrong.
         """
-        if not isinstance(values, Mapping) or values.get("format") != FORMAT:
-            raise InputError(f'not a plan: expected a JSON object with "format": {FORMAT!r}')
-        if values.get("version") != VERSION:
-            raise InputError(
-                f"plan version {values.get('version')!r} is not understood: expected {VERSION}"
-            )
-        if values.get("status") not in STATUSES:
-            raise InputError(f"status {values.get('status')!r}: expected one of {STATUSES}")
-        check_fields(values)
-        rows = values["buffers"]
-        pools = {row["pool"] for row in rows} or {"arena"}
-        if len(pools) > 1:
-            raise InputError(f"buffers in several pools: {', '.join(sorted(pools))}")
-        placed = all(row["offset"] is not None for row in rows)
-        try:
-            residency = Residency(**values["residency"])
-        except TypeError as error:
-            raise InputError(
-                f"not a valid plan: residency {values['residency']} is not understood"
-            ) from error
-        return cls(
-            name=values["name"],
-            status=values["status"],
-            buffers=tuple(row["name"] for row in rows),
-            size=_column(rows, "size"),
-            lower=_column(rows, "lower"),
-            upper=_column(rows, "upper"),
-            offset=_column(rows, "offset") if placed else None,
-            pool=pools.pop(),
-            peak=values["peak"],
-            lower_bound=values["lower_bound"],
-            capacity=values["capacity"],
-            found_by=values["found_by"],
-            bound_by=values["bound_by"],
-            order=tuple(values["order"]),
-            cost=values["cost"],
-            base_cost=values["base_cost"],
-            residency=residency,
-            views={name: (base, at) for name, (base, at) in values["views"].items()},
-            runtime=values.get("runtime"),
-            history=tuple(Progress(*event) for event in values.get("history", ())),
-            message=values["message"],
-        )
+        from cpplan.io.plan_json import plan_from_dict
+
+        return plan_from_dict(values)
 
     def to_json(self, *, clock: bool = False) -> str:
         """The plan as JSON text, one buffer a line."""
-        values = self.to_dict(clock=clock)
-        rows = ",\n".join(f"  {json.dumps(row)}" for row in values.pop("buffers"))
-        head = json.dumps(values, indent=1)
-        return f'{head[:-2]},\n "buffers": [\n{rows}\n ]\n}}\n'
+        from cpplan.io.plan_json import format_plan
+
+        return format_plan(self.to_dict(clock=clock))
 
     def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
         """Write the plan as JSON, whole or not at all; ``clock=True`` adds the clock readings."""
@@ -284,10 +232,3 @@ class Plan:
             }
         )
         return frame
-
-
-def _column(rows: list[dict[str, Any]], key: str) -> Ints:
-    try:
-        return np.array([row[key] for row in rows], np.int64)
-    except OverflowError as error:
-        raise InputError(f"not a valid plan: buffers: a {key} is beyond 64 bits") from error

@@ -22,6 +22,9 @@ from cpplan.errors import InputError
 
 Ints = NDArray[np.int64]
 
+# An address plus a size must fit into 64 bits.
+_HIGHEST = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -44,8 +47,11 @@ class Pool:
     capacity: int | None = None
 
     def __post_init__(self) -> None:
-        if self.capacity is not None and self.capacity < 0:
-            raise InputError(f"pool {self.name!r}: capacity cannot be negative: {self.capacity}")
+        if self.capacity is not None and not _is_count(self.capacity):
+            raise InputError(
+                f"pool {self.name!r}: capacity must be a non-negative integer, not "
+                f"{self.capacity!r}"
+            )
 
 
 class Gap(NamedTuple):
@@ -121,6 +127,7 @@ class Problem:
     name: str = "problem"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
         count = len(self.names)
         if self.alignment is None:
             object.__setattr__(self, "alignment", np.ones(count, np.int64))
@@ -133,16 +140,27 @@ class Problem:
             seen: set[str] = set()
             twice = next(name for name in self.names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
             raise InputError(f"two buffers are named {twice!r}")
-        if float(np.sum(self.size, dtype=float)) >= 2.0**62:
-            raise InputError("the sizes add up to more than 2**62 bytes")
+        if float(np.sum(self.size, dtype=float) + np.sum(self.alignment, dtype=float)) >= _HIGHEST:
+            raise InputError("sizes and alignments add up to more than 2**62 bytes")
         self._refuse(self.lower < 0, "lower must not be negative", "lower")
         self._refuse(self.upper <= self.lower, "upper must be greater than lower", "lower", "upper")
         self._refuse(self.size < 0, "size must not be negative", "size")
         self._refuse(self.alignment < 1, "alignment must be at least 1", "alignment")
+        for column in ("gaps", "fixed", "hint"):
+            for row in getattr(self, column):
+                if not _is_count(row) or row >= count:
+                    raise InputError(f"{column}: there is no row {row!r} among {count} buffers")
         for row, gaps in self.gaps.items():
             self._check_gaps(row, gaps)
+        for row, offset in self.hint.items():
+            if not _is_count(offset) or offset >= _HIGHEST:
+                raise InputError(
+                    f"buffer {self.names[row]!r}: hint must be a non-negative integer below 2**62, "
+                    f"not {offset!r}"
+                )
         for row, offset in self.fixed.items():
-            if offset < 0 or offset % int(self.alignment[row]):
+            wrong = not _is_count(offset) or offset >= _HIGHEST
+            if wrong or offset % int(self.alignment[row]):
                 raise InputError(
                     f"buffer {self.names[row]!r}: fixed offset {offset} must be a non-negative "
                     f"multiple of its alignment {self.alignment[row]}"
@@ -252,9 +270,14 @@ class Problem:
 
 
 def _integers(column: str, values: object) -> Ints:
-    array = np.asarray(values)
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{column} must hold 64-bit integers, not {array.dtype}")
-    return array.astype(np.int64, copy=False)
+    """A read-only copy, so that what was checked stays as it was."""
+    given = np.asarray(values)
+    if given.size and (given.dtype.kind not in "iu" or given.max() > np.iinfo(np.int64).max):
+        raise InputError(f"{column} must hold 64-bit integers, not {given.dtype}")
+    array = given.astype(np.int64)
+    array.flags.writeable = False
+    return array
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0

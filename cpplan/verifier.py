@@ -20,6 +20,10 @@ from cpplan.planned import (
 from cpplan.problem import Ints, Problem
 from cpplan.rectangles import Rectangles, check_apart, check_bound, cut_gaps
 
+# Bounds that are proved again here, and searches whose word is taken for theirs.
+RECOMPUTED = ("live bytes", "fixed offset", "largest buffer")
+SEARCHES = ("CP-SAT", "forced live bytes", "downset search")
+
 
 def verify(source: Graph | Program | Problem, plan: Plan) -> None:
     """Check every claim of a plan against the model, from the definitions alone.
@@ -116,6 +120,12 @@ def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> Ints:
                 f"buffer {needed.names[k]!r} has {column} {planned[k]} in the plan, but needs "
                 f"{wanted[k]}"
             )
+    planned_gaps = {plan.buffers[k]: sorted(gaps) for k, gaps in plan.gaps.items() if gaps}
+    needed_gaps = {needed.names[k]: sorted(gaps) for k, gaps in needed.gaps.items() if gaps}
+    if planned_gaps != needed_gaps:
+        names = [*planned_gaps, *needed_gaps]
+        name = next(name for name in names if planned_gaps.get(name) != needed_gaps.get(name))
+        raise VerificationError(f"buffer {name!r} has other gaps in the plan than it needs")
     return offset[rows]
 
 
@@ -162,6 +172,10 @@ def _check_claims(needed: Problem, plan: Plan, rectangles: Rectangles) -> None:
         assert peak is not None
         if bound > peak:
             raise VerificationError(f"lower bound {bound} B is above the peak of {peak} B")
+        if plan.bound_by not in RECOMPUTED and not str(plan.bound_by).startswith(SEARCHES):
+            raise VerificationError(f"the lower bound has no known proof: {plan.bound_by!r}")
+        if plan.scope == "every order" and plan.bound_by == "live bytes":
+            raise VerificationError("live bytes of one order prove nothing about every order")
         if plan.bound_by == "live bytes":
             check_bound(rectangles, needed.alignment, bound)
         if plan.bound_by == "fixed offset":

@@ -122,6 +122,7 @@ def plan_for(source: Program | Problem, residency: Residency | None = None) -> P
         size=problem.size,
         lower=problem.lower,
         upper=problem.upper,
+        gaps=problem.gaps,
         offset=offset,
         pool=problem.pool.name,
         peak=peak,

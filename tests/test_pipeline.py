@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -141,6 +142,30 @@ def test_not_found_is_not_infeasible():
     assert "no plan within 1048576 B was found in time" in plan.message
 
 
+def test_independent_parts_that_tie_are_both_searched():
+    """Two triangles, one after the other: each needs 3, and neither bounds the other's search."""
+    tri = triangle()
+    twice = Problem(
+        (*tri.names, *(f"{name}'" for name in tri.names)),
+        lower=np.concatenate([tri.lower, tri.lower + 3]),
+        upper=np.concatenate([tri.upper, tri.upper + 3]),
+        size=np.tile(tri.size, 2),
+        gaps={0: [Gap(1, 2)], 3: [Gap(4, 5)]},
+    )
+    plan = cpplan.solve(twice, workers=1)
+    assert (plan.status, plan.peak) == ("optimal", 3)
+
+
+def test_there_may_be_no_time_limit():
+    assert cpplan.solve(triangle(), time_limit=math.inf).status == "optimal"
+
+
+def test_deterministic_time_limits_the_heuristics_too():
+    problem = perfect_packing(0, 3000, steps=100_000, height=1 << 20)
+    plan = cpplan.solve(problem, deterministic=True, time_limit=1e-3)
+    assert plan.found_by == "bump"
+
+
 def test_independent_parts_are_packed_apart():
     """Part one needs a search (optimum 3); part two is a plain stack of 100 bytes and hides it."""
     tri = triangle()
@@ -170,7 +195,9 @@ def test_fixed_offsets_that_overlap_are_named():
     problem = Problem(
         ("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8], fixed={0: 0, 1: 2}
     )  # fmt: skip
-    with pytest.raises(InputError, match=r"fixed offsets of 'a' and 'b' overlap at step 1"):
+    with pytest.raises(
+        InputError, match=r"fixed offsets contradict each other: .*'a' and 'b' overlap at step 1"
+    ):
         cpplan.solve(problem)
 
 
@@ -187,6 +214,7 @@ def test_fixed_offsets_in_one_another_s_gaps_do_not_overlap():
     [
         ({"time_limit": 0}, "time_limit must be positive"),
         ({"workers": 0}, "workers must be at least 1"),
+        ({"workers": 2, "deterministic": True}, "deterministic=True needs workers=1"),
         ({"capacity": "many"}, "'many' is not a byte count"),
         ({"inputs": "perhaps"}, "expected one of reuse, keep, outside"),
     ],
@@ -247,7 +275,7 @@ def test_nothing_to_place_is_optimal():
 def test_a_registered_heuristic_takes_part():
     known = cpplan.solve(perfect_packing(0, 60)).offset
 
-    @heuristics.register("oracle")
+    @heuristics.register("oracle", portfolio=True)
     def oracle(problem, deadline):
         return known
 
@@ -259,7 +287,7 @@ def test_a_registered_heuristic_takes_part():
 
 
 def test_a_broken_heuristic_is_found_out():
-    @heuristics.register("all at zero")
+    @heuristics.register("all at zero", portfolio=True)
     def zero(problem, deadline):
         return np.zeros(len(problem), np.int64)
 

@@ -91,7 +91,7 @@ def test_accepts_a_correct_plan_and_every_true_claim(staircase: Problem) -> None
 
 def test_accepts_the_empty_plan() -> None:
     empty = Problem((), lower=[], upper=[], size=[])
-    verify(empty, plan_at(empty, status="optimal", lower_bound=0))
+    verify(empty, plan_at(empty, status="optimal", lower_bound=0, bound_by="live bytes"))
 
 
 def test_overlap_names_buffers_step_and_bytes(staircase: Problem) -> None:
@@ -123,7 +123,9 @@ def test_overlap_names_buffers_step_and_bytes(staircase: Problem) -> None:
         ({"lower_bound": 13}, "lower bound 13 B is above the peak of 12 B"),
         ({"lower_bound": -1}, "lower bound must be a byte count, not -1"),
         ({"lower_bound": 1.5}, "lower bound must be a byte count, not 1.5"),
-        ({"lower_bound": 12}, "status 'feasible' contradicts"),
+        ({"lower_bound": 12, "bound_by": "CP-SAT"}, "status 'feasible' contradicts"),
+        ({"lower_bound": 12}, "no known proof"),
+        ({"lower_bound": 11, "bound_by": "hope"}, "no known proof"),
         ({"status": "optimal"}, "status 'optimal' contradicts"),
         ({"status": "infeasible"}, "claims to be 'infeasible'"),
         ({"pool": "sram"}, "plan is for pool 'sram', not 'arena'"),
@@ -551,6 +553,6 @@ def test_checkers_load_no_planner() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     checkers = {"arena", "demands", "planned", "rectangles", "script", "verifier"}
-    types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "plan_fields", "problem"}
-    types.add("residency")
+    types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "problem"}
+    types |= {"dependencies", "residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

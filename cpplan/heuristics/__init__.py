@@ -22,10 +22,22 @@ class Heuristic(Protocol):
 
 
 _REGISTRY: dict[str, Heuristic] = {}
+# What ``solve`` tries, one after another until the bound is met; what most often ends it is first.
+_PORTFOLIO = [
+    "greedy_by_size",
+    "lowest_offset_first",
+    "greedy_by_breadth",
+    "first_fit_by_area",
+    "greedy_by_conflicts",
+    "first_fit_by_size",
+    "first_fit_by_lifetime",
+    "best_fit",
+    "first_fit",
+]
 
 
-def register(name: str) -> Callable[[Heuristic], Heuristic]:
-    """Make a heuristic known under ``name``, for ``compare`` and for the portfolio of ``solve``.
+def register(name: str, *, portfolio: bool = False) -> Callable[[Heuristic], Heuristic]:
+    """Make a heuristic known to ``compare`` by a name; with ``portfolio``, ``solve`` tries it too.
 
     Raises
     ------
@@ -47,6 +59,8 @@ def register(name: str) -> Callable[[Heuristic], Heuristic]:
         if name in _REGISTRY:
             raise InputError(f"a heuristic named {name!r} is already registered")
         _REGISTRY[name] = heuristic
+        if portfolio:
+            _PORTFOLIO.append(name)
         return heuristic
 
     return add
@@ -54,7 +68,10 @@ def register(name: str) -> Callable[[Heuristic], Heuristic]:
 
 def unregister(name: str) -> None:
     """Forget a heuristic."""
-    del _REGISTRY[get_name(name)]
+    get(name)
+    del _REGISTRY[name]
+    if name in _PORTFOLIO:
+        _PORTFOLIO.remove(name)
 
 
 def get(name: str) -> Heuristic:
@@ -65,16 +82,11 @@ def get(name: str) -> Heuristic:
     InputError
         If there is none; lists the known ones.
     """
-    return _REGISTRY[get_name(name)]
-
-
-def get_name(name: str) -> str:
-    """``name`` itself if a heuristic bears it."""
     if name not in _REGISTRY:
         raise InputError(
             f"algorithm {name!r} is not understood: expected one of {', '.join(_REGISTRY)}"
         )
-    return name
+    return _REGISTRY[name]
 
 
 def names() -> tuple[str, ...]:
@@ -82,7 +94,11 @@ def names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-# The order is that of the portfolio: what most often ends it comes first.
+def portfolio() -> tuple[str, ...]:
+    """The names that ``solve`` tries, in this order."""
+    return tuple(_PORTFOLIO)
+
+
 from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
     bump_allocator,
     by_breadth,
@@ -102,6 +118,7 @@ __all__ = [
     "get",
     "names",
     "online_fit",
+    "portfolio",
     "register",
     "unregister",
 ]

@@ -11,12 +11,23 @@ from cpplan.problem import Ints, Problem
 
 
 @register("bump")
-def bump(problem: Problem, deadline: Deadline) -> Ints:
+def bump_within(problem: Problem, deadline: Deadline) -> Ints:
+    """:func:`bump` as a heuristic among others."""
+    deadline.check()
+    return bump(problem)
+
+
+def bump(problem: Problem) -> Ints:
     """Stack the buffers in order of their first step, each aligned. O(n log n).
 
     Buffers whose offset is fixed stay there; the others go above them.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[1, 2], size=[10, 4], alignment=[1, 16])
+    >>> bump(problem).tolist()
+    [0, 16]
     """
-    deadline.check()
     offset = Layout(problem).offset
     free = np.ones(len(problem), bool)
     free[list(problem.fixed)] = False

@@ -10,8 +10,8 @@ import numpy as np
 from cpplan.deadline import Deadline
 from cpplan.heuristics import register
 from cpplan.heuristics.layout import best_fit_in_order
+from cpplan.heuristics.range_minimum import range_minimum
 from cpplan.problem import Ints, Problem
-from cpplan.search.preorders import range_minimum
 
 
 @register("greedy_by_breadth")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from cpplan.heuristics.layout import Layout
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.heuristics.layout import first_fit_in_order
 from cpplan.problem import Ints, Problem
 
 
-def follow_hint(problem: Problem) -> Ints:
+def follow_hint(problem: Problem, deadline: Deadline) -> Ints:
     """Hinted buffers first, lowest hint first, each there or at the next address where it fits.
 
     Buffers without a hint follow by decreasing size, each at the lowest address. O(n²).
@@ -14,14 +17,10 @@ def follow_hint(problem: Problem) -> Ints:
     Examples
     --------
     >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 8], hint={0: 8, 1: 0})
-    >>> follow_hint(problem).tolist()
+    >>> follow_hint(problem, Deadline(60)).tolist()
     [8, 0]
     """
-    layout = Layout(problem)
-    for row in sorted(problem.hint, key=lambda row: (problem.hint[row], row)):
-        if not layout.placed[row]:
-            layout.place(row, layout.lowest(row, at_least=problem.hint[row]))
-    for row in sorted(range(len(problem)), key=lambda row: -int(problem.size[row])):
-        if not layout.placed[row]:
-            layout.place(row, layout.lowest(row))
-    return layout.offset
+    hinted = sorted(problem.hint, key=lambda row: (problem.hint[row], row))
+    others = np.lexsort((problem.lower, -problem.size)).tolist()
+    order = [*hinted, *(row for row in others if row not in problem.hint)]
+    return first_fit_in_order(problem, order, deadline, at_least=problem.hint)

@@ -11,9 +11,9 @@ import numpy as np
 
 from cpplan.deadline import Deadline
 from cpplan.heuristics import register
-from cpplan.heuristics.layout import Layout
+from cpplan.heuristics.layout import Layout, placement_seconds
+from cpplan.heuristics.preorders import preorder
 from cpplan.problem import Ints, Problem
-from cpplan.search.preorders import preorder
 
 _CHECK_EVERY = 64
 
@@ -38,9 +38,10 @@ def place_lowest_first(
     offset: Ints = fixed.offset.copy()
     floor = _starting_floors(problem, fixed)
     waiting = ranked[~fixed.placed[ranked]]
+    work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
     for count in range(len(waiting)):
         if count % _CHECK_EVERY == 0:
-            deadline.check()
+            deadline.check(work)
         at = int(np.argmin(floor[waiting]))
         row = int(waiting[at])
         if limit is not None and floor[row] + problem.size[row] > limit:

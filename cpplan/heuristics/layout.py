@@ -6,16 +6,19 @@ all of them once, vectorised: O(placed) with a small constant, no conflict graph
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from cpplan.deadline import Deadline
-from cpplan.errors import InputError
 from cpplan.problem import Ints, Problem
 
 _CHECK_EVERY = 256
+
+
+def placement_seconds(buffers: int) -> float:
+    """About how long placing one of so many buffers takes, where time is counted in work."""
+    return 1e-5 + 5e-9 * buffers
 
 
 class Layout:
@@ -40,8 +43,7 @@ class Layout:
             np.empty(spans, np.int64) for _ in range(4)
         )
         self._count = 0
-        for row, offset in problem.fixed.items():
-            self.place(row, offset)
+        self._place_fixed()
 
     def place(self, row: int, offset: int) -> None:
         """Put a buffer at an offset; the caller knows that it fits there."""
@@ -61,6 +63,21 @@ class Layout:
             self._count += 1
         self.offset[row] = offset
         self.placed[row] = True
+
+    def _place_fixed(self) -> None:
+        """All buffers whose offset is given, at once."""
+        rows = np.array(sorted(self.problem.fixed), np.int64)
+        self.offset[rows] = [self.problem.fixed[row] for row in rows.tolist()]
+        self.placed[rows] = True
+        spans = self.problem.spans
+        held = self.placed[spans.buffer]
+        at = self.offset[spans.buffer[held]]
+        by_address = np.argsort(at + spans.begin[held], kind="stable")
+        self._count = count = len(by_address)
+        self._begin[:count] = (at + spans.begin[held])[by_address]
+        self._end[:count] = (at + spans.end[held])[by_address]
+        self._lower[:count] = spans.lower[held][by_address]
+        self._upper[:count] = spans.upper[held][by_address]
 
     def lowest(self, row: int, at_least: int = 0) -> int:
         """The lowest address at which the buffer fits (*first fit*)."""
@@ -105,57 +122,35 @@ class Layout:
         return start[by_start], stop[by_start]
 
 
-def check_fixed(problem: Problem) -> None:
-    """Whether the buffers whose offset is given leave one another in peace.
+def first_fit_in_order(
+    problem: Problem,
+    order: Iterable[int],
+    deadline: Deadline,
+    *,
+    at_least: Mapping[int, int] | None = None,
+) -> Ints:
+    """Place the buffers one after another, each at the lowest address where it fits.
 
-    Raises
-    ------
-    InputError
-        Names two that overlap, and a step at which both are live.
+    ``at_least`` gives, for some rows, an address below which they should not lie.
     """
-    layout = Layout(replace(problem, fixed={}))
-    for row, offset in sorted(problem.fixed.items()):
-        if layout.lowest(row, at_least=offset) != offset:
-            other, step = _overlapped(problem, row, offset, np.flatnonzero(layout.placed))
-            raise InputError(
-                f"the fixed offsets of {problem.names[other]!r} and {problem.names[row]!r} overlap "
-                f"at step {step}"
-            )
-        layout.place(row, offset)
-
-
-def _overlapped(problem: Problem, row: int, offset: int, placed: Ints) -> tuple[int, int]:
-    """A placed fixed buffer that overlaps ``row`` at ``offset``, and a step at which it does."""
-    spans, first = problem.spans, problem.first_span
-    for other in placed.tolist():
-        for k in range(first[row], first[row + 1]):
-            for q in range(first[other], first[other + 1]):
-                at = problem.fixed[other]
-                step = int(max(spans.lower[k], spans.lower[q]))
-                together = step < min(spans.upper[k], spans.upper[q])
-                begin = max(offset + spans.begin[k], at + spans.begin[q])
-                if together and begin < min(offset + spans.end[k], at + spans.end[q]):
-                    return other, step
-    raise AssertionError("lowest() refused an address that nothing occupies")
-
-
-def first_fit_in_order(problem: Problem, order: Iterable[int], deadline: Deadline) -> Ints:
-    """Place the buffers one after another, each at the lowest address where it fits."""
+    floors = at_least or {}
     layout = Layout(problem)
+    work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
     for count, row in enumerate(order):
         if count % _CHECK_EVERY == 0:
-            deadline.check()
+            deadline.check(work)
         if not layout.placed[row]:
-            layout.place(row, layout.lowest(row))
+            layout.place(row, layout.lowest(row, floors.get(row, 0)))
     return layout.offset
 
 
 def best_fit_in_order(problem: Problem, order: Iterable[int], deadline: Deadline) -> Ints:
     """Place the buffers one after another, each in the hole that it fills best."""
     layout = Layout(problem)
+    work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
     for count, row in enumerate(order):
         if count % _CHECK_EVERY == 0:
-            deadline.check()
+            deadline.check(work)
         if not layout.placed[row]:
             layout.place(row, layout.tightest(row))
     return layout.offset

@@ -43,10 +43,10 @@ def plot_arena(plan: Plan, ax: Any = None) -> Any:
     ax = new_axes(ax)
     from matplotlib.collections import PolyCollection
 
-    left, right, low = plan.lower, plan.upper, plan.offset
-    high = plan.offset + plan.size
+    buffer, left, right, begin, end = plan.spans
+    low, high = plan.offset[buffer] + begin, plan.offset[buffer] + end
     corners = np.stack([left, low, left, high, right, high, right, low], axis=1).reshape(-1, 4, 2)
-    share = plan.size / max(1, int(plan.size.max(initial=1)))
+    share = plan.size[buffer] / max(1, int(plan.size.max(initial=1)))
     ax.add_collection(
         PolyCollection(
             list(corners), array=share, cmap="viridis_r", edgecolor="white", linewidth=0.4

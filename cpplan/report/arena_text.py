@@ -38,14 +38,18 @@ def format_arena(plan: Plan) -> str | None:
     rows = np.flatnonzero(plan.size > 0)
     if len(rows) > len(SYMBOLS):
         return None
-    edges = np.unique(np.concatenate([plan.offset[rows], (plan.offset + plan.size)[rows], [0]]))
+    spans = plan.spans
+    low, high = plan.offset[spans.buffer] + spans.begin, plan.offset[spans.buffer] + spans.end
+    edges = np.unique(np.concatenate([low, high, [0, plan.peak]]))
     starts = edges[:-1]
     if len(starts) > MOST_ROWS:
         starts = np.linspace(0, plan.peak, MOST_ROWS, endpoint=False).astype(np.int64)
     cells = np.full((len(starts), steps), " ")
-    for symbol, row in zip(SYMBOLS, rows, strict=False):
-        held = (plan.offset[row] <= starts) & (starts < plan.offset[row] + plan.size[row])
-        cells[held, plan.lower[row] : plan.upper[row]] = symbol
+    symbol_of = dict(zip(rows.tolist(), SYMBOLS, strict=False))
+    for k, row in enumerate(spans.buffer.tolist()):
+        if row in symbol_of:
+            held = (low[k] <= starts) & (starts < high[k])
+            cells[held, spans.lower[k] : spans.upper[k]] = symbol_of[row]
     labels = [format_bytes(address) for address in [plan.peak, *starts[::-1].tolist()]]
     width = max(map(len, labels))
     lines = [

@@ -29,7 +29,8 @@ def plot_live_bytes(plan: Plan, ax: Any = None) -> Any:
         If matplotlib is not installed.
     """
     ax = new_axes(ax)
-    times, live = Problem(plan.buffers, plan.lower, plan.upper, plan.size).live_profile()
+    problem = Problem(plan.buffers, plan.lower, plan.upper, plan.size, gaps=plan.gaps)
+    times, live = problem.live_profile()
     ax.fill_between(times, live, step="post", color="steelblue", alpha=0.5, linewidth=0)
     ax.step(times, live, where="post", color="steelblue")
     if plan.peak is not None:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.deadline import Deadline
+from cpplan.heuristics.preorders import preorder
 from cpplan.reduction import address_unit
 from cpplan.search.outcome import Outcome
-from cpplan.search.preorders import preorder
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -120,8 +120,6 @@ class _Portfolio:
         self.goal, self.ceiling = goal, ceiling
         self.workers, self.seed, self.report = workers, seed, report
         self.unit = address_unit(problem)
-        # A peak is the end of a buffer: if all sizes are on the grid, so is every peak.
-        self.grid = self.unit if not (problem.size % self.unit).any() else 1
         self.orders = {word: preorder(problem, word) for word in STRATEGIES if word is not None}
         self.running: dict[_Task, threading.Thread] = {}
         self.answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
@@ -144,7 +142,7 @@ class _Portfolio:
                 self._start(task)
             if not self.running:
                 return
-            patience = None if self.deadline.deterministic else self.deadline.remaining()
+            patience = None if self.deadline.endless else self.deadline.remaining()
             try:
                 answer = self.answers.get(timeout=patience)
             except queue.Empty:
@@ -157,7 +155,7 @@ class _Portfolio:
             task.solver.stop_search()
         # Presolve may not notice at once: a thread that overruns its grace is left behind.
         for thread in self.running.values():
-            thread.join(timeout=0.02 * self.deadline.seconds)
+            thread.join(timeout=min(1.0, 0.02 * self.deadline.seconds))
         self.running.clear()
 
     def _tasks(self, work: float) -> Iterator[_Task]:
@@ -185,7 +183,7 @@ class _Portfolio:
         parameters.presolve_inclusion_work_limit = 0
         if strategy is not None:
             parameters.search_branching = cp_model.FIXED_SEARCH
-        if not self.deadline.deterministic:
+        if not self.deadline.endless:
             parameters.max_time_in_seconds = self.deadline.remaining()
         return _Task(strategy, target, strategy is None and self.low < self.high, solver)
 
@@ -219,7 +217,8 @@ class _Portfolio:
                 if task.minimise:
                     bound = max(bound, packing.proved_bound(task.solver))
             elif status == cp_model.INFEASIBLE:
-                bound = self._above(task.target)
+                # A peak is the end of a buffer, and so a multiple of the grain: name the next one.
+                bound = (task.target // packing.grain + 1) * packing.grain
             elif status == cp_model.MODEL_INVALID:
                 raise AssertionError(f"packing model is invalid: {packing.model.validate()}")
             self.answers.put(_Answer(task, offsets, bound))
@@ -243,10 +242,6 @@ class _Portfolio:
             for task in self.running:
                 if not task.minimise and not self.low <= task.target <= self.high:
                     task.solver.stop_search()
-
-    def _above(self, peak: int) -> int:
-        """The next peak that buffers can have above one that is impossible."""
-        return (peak // self.grid + 1) * self.grid
 
 
 def _name(strategy: str | None) -> str:

@@ -14,13 +14,11 @@ import numpy as np
 
 from cpplan.deadline import Deadline
 from cpplan.heuristics.by_lowest_offset import place_lowest_first
+from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.problem import Ints, Problem
 from cpplan.search.outcome import Outcome
-from cpplan.search.preorders import PREORDERS, preorder
 
 NAME = "order search"
-# Seconds per buffer placed, about; counted where time is deterministic.
-_SECONDS_PER_PLACEMENT = 2e-5
 
 
 class OrderSearch:
@@ -73,7 +71,6 @@ class OrderSearch:
 
     def _try(self, ranked: Ints, deadline: Deadline) -> None:
         deadline.check()
-        deadline.spend(len(ranked) * _SECONDS_PER_PLACEMENT)
         offsets = place_lowest_first(self.problem, ranked, deadline, limit=self._peak)
         if offsets is not None:
             self._ranked, self._offsets = ranked, offsets

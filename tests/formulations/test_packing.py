@@ -12,7 +12,7 @@ from ortools.sat.python import cp_model
 
 from cpplan.problem import Problem
 from cpplan.reduction import address_unit
-from cpplan.search.preorders import PREORDERS, preorder
+from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.verifier import check_offsets
 from formulations.packing import build, equal_buffers
 

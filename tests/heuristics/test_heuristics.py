@@ -16,7 +16,7 @@ from cpplan.errors import InputError
 from cpplan.heuristics.by_conflicts import conflict_counts
 from cpplan.heuristics.by_hint import follow_hint
 from cpplan.problem import Gap, Problem
-from cpplan.search.preorders import largest_total, preorder
+from cpplan.heuristics.preorders import largest_total, preorder
 from cpplan.verifier import check_offsets
 
 
@@ -94,7 +94,7 @@ def test_lowest_offset_first_beats_size_order_on_a_perfect_packing():
 
 def test_hints_move_up_where_they_clash():
     problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], hint={0: 0, 1: 2})
-    assert follow_hint(problem).tolist() == [0, 4]
+    assert follow_hint(problem, Deadline(math.inf)).tolist() == [0, 4]
 
 
 def test_preorders_sort_by_total_width_and_area():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from cpplan.errors import InputError
+from cpplan.plan import Scope, Status
 
 _Types = tuple[type, ...]
 
@@ -17,8 +18,10 @@ _NUMBER_OR_NULL: _Types = (int, float, type(None))
 
 _PLAN: dict[str, _Types] = {
     "name": _TEXT,
+    "status": _TEXT,
     "peak": _INTEGER_OR_NULL,
     "lower_bound": _INTEGER_OR_NULL,
+    "scope": _TEXT,
     "capacity": _INTEGER_OR_NULL,
     "found_by": _TEXT_OR_NULL,
     "bound_by": _TEXT_OR_NULL,
@@ -28,6 +31,7 @@ _PLAN: dict[str, _Types] = {
     "cost": _NUMBER_OR_NULL,
     "base_cost": _NUMBER_OR_NULL,
     "buffers": (list,),
+    "gaps": (dict,),
     "views": (dict,),
 }
 _CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}
@@ -39,6 +43,7 @@ _BUFFER: dict[str, _Types] = {
     "offset": _INTEGER_OR_NULL,
     "pool": _TEXT,
 }
+_RESIDENCY = {"inputs": _TEXT, "outputs": _TEXT, "constants": _TEXT}
 _EVENT = ((int, float), _INTEGER_OR_NULL, _INTEGER_OR_NULL, _TEXT)
 _WORDS = {str: "a string", int: "an integer", float: "a number", dict: "an object", list: "a list"}
 
@@ -62,10 +67,17 @@ def check_fields(values: Mapping[str, Any]) -> None:
     _check_object("", values, {key: _CLOCK[key] for key in _CLOCK if key in values})
     for name in values["order"]:
         _check("order: an op", name, _TEXT)
-    for key, choice in values["residency"].items():
-        _check(f"residency: {key}", choice, _TEXT)
+    for key, choices in (("status", get_args(Status)), ("scope", get_args(Scope))):
+        if values[key] not in choices:
+            raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(choices)}")
+    _check_object("residency", values["residency"], _RESIDENCY)
+    if len(values["residency"]) > len(_RESIDENCY):
+        raise InputError(f"residency: expected {', '.join(_RESIDENCY)} and nothing else")
     for number, row in enumerate(values["buffers"]):
         _check_object(f"buffer {number}", row, _BUFFER)
+    for name, gaps in values["gaps"].items():
+        for gap in gaps if isinstance(gaps, list) else [gaps]:
+            _check_list(f"gap of {name!r}", gap, (_INTEGER,) * 4)
     for name, place in values["views"].items():
         _check_list(f"view {name!r}", place, (_TEXT, _INTEGER))
     for number, event in enumerate(values.get("history", ())):

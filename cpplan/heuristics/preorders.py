@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.heuristics.range_minimum import range_minimum
 from cpplan.problem import Ints, Problem
 
 PREORDERS = ("TWA", "TAW", "WAT", "ATW", "AWT", "WTA", "SWT")
@@ -37,22 +38,3 @@ def largest_total(problem: Problem) -> Ints:
     times, live = problem.live_profile()
     first, last = np.searchsorted(times, problem.lower), np.searchsorted(times, problem.upper)
     return -range_minimum(-live, first, last)
-
-
-def range_minimum(values: Ints, first: Ints, last: Ints) -> Ints:
-    """``values[f:l].min()`` for every pair ``f < l``, by doubling: O((n + m) log n).
-
-    Examples
-    --------
-    >>> range_minimum(np.array([3, 1, 2]), np.array([0, 2]), np.array([3, 3])).tolist()
-    [1, 2]
-    """
-    length = last - first
-    result = np.empty(len(first), np.int64)
-    level, power = values, 1
-    while True:
-        here = (length >= power) & (length < 2 * power)
-        result[here] = np.minimum(level[first[here]], level[last[here] - power])
-        if not (length >= 2 * power).any():
-            return result
-        level, power = np.minimum(level[:-power], level[power:]), 2 * power

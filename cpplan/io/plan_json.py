@@ -1,0 +1,121 @@
+"""Plans as JSON: ``{"format": "cpplan.plan", "version": 1, …}``, with one object a buffer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.errors import InputError
+from cpplan.io.plan_fields import check_fields
+from cpplan.plan import Plan, Progress
+from cpplan.problem import Gap
+from cpplan.residency import Residency
+
+if TYPE_CHECKING:
+    from cpplan.problem import Ints
+
+FORMAT, VERSION = "cpplan.plan", 1
+
+
+def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
+    """A plan as JSON-ready values; ``clock=True`` adds ``runtime`` and ``history``."""
+    offsets = [None] * len(plan.buffers) if plan.offset is None else plan.offset.tolist()
+    columns = (plan.buffers, plan.size.tolist(), plan.lower.tolist(), plan.upper.tolist())
+    values: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": plan.name,
+        "status": plan.status,
+        "peak": plan.peak,
+        "lower_bound": plan.lower_bound,
+        "scope": plan.scope,
+        "gap": plan.gap,
+        "capacity": plan.capacity,
+        "method": plan.method,
+        "found_by": plan.found_by,
+        "bound_by": plan.bound_by,
+        "message": plan.message,
+        "residency": asdict(plan.residency),
+        "order": list(plan.order),
+        "cost": plan.cost,
+        "base_cost": plan.base_cost,
+        "buffers": [
+            {"name": n, "size": s, "lower": lo, "upper": up, "offset": o, "pool": plan.pool}
+            for n, s, lo, up, o in zip(*columns, offsets, strict=True)
+        ],
+        "gaps": {plan.buffers[k]: [list(gap) for gap in gaps] for k, gaps in plan.gaps.items()},
+        "views": {name: list(place) for name, place in plan.views.items()},
+    }
+    if clock:
+        values["runtime"] = plan.runtime
+        values["history"] = [list(event) for event in plan.history]
+    return values
+
+
+def format_plan(values: Mapping[str, Any]) -> str:
+    """JSON text, one buffer a line."""
+    head = {key: value for key, value in values.items() if key != "buffers"}
+    rows = ",\n".join(f"  {json.dumps(row)}" for row in values["buffers"])
+    return f'{json.dumps(head, indent=1)[:-2]},\n "buffers": [\n{rows}\n ]\n}}\n'
+
+
+def plan_from_dict(values: Mapping[str, Any]) -> Plan:
+    """The plan that :func:`plan_to_dict` described.
+
+    Raises
+    ------
+    InputError
+        If the values are not a plan of this version; names what is wrong.
+    """
+    if not isinstance(values, Mapping) or values.get("format") != FORMAT:
+        raise InputError(f'not a plan: expected a JSON object with "format": {FORMAT!r}')
+    if values.get("version") != VERSION:
+        raise InputError(
+            f"plan version {values.get('version')!r} is not understood: expected {VERSION}"
+        )
+    check_fields(values)
+    rows = values["buffers"]
+    pools = {row["pool"] for row in rows} or {"arena"}
+    if len(pools) > 1:
+        raise InputError(f"buffers in several pools: {', '.join(sorted(pools))}")
+    number = {row["name"]: k for k, row in enumerate(rows)}
+    stray = next((name for name in values["gaps"] if name not in number), None)
+    if stray is not None:
+        raise InputError(f"not a valid plan: gaps of unknown buffer {stray!r}")
+    placed = all(row["offset"] is not None for row in rows)
+    return Plan(
+        name=values["name"],
+        status=values["status"],
+        buffers=tuple(row["name"] for row in rows),
+        size=_column(rows, "size"),
+        lower=_column(rows, "lower"),
+        upper=_column(rows, "upper"),
+        offset=_column(rows, "offset") if placed else None,
+        pool=pools.pop(),
+        peak=values["peak"],
+        lower_bound=values["lower_bound"],
+        scope=values["scope"],
+        capacity=values["capacity"],
+        found_by=values["found_by"],
+        bound_by=values["bound_by"],
+        order=tuple(values["order"]),
+        cost=values["cost"],
+        base_cost=values["base_cost"],
+        residency=Residency(**values["residency"]),
+        gaps={number[name]: tuple(Gap(*g) for g in gaps) for name, gaps in values["gaps"].items()},
+        views={name: (base, at) for name, (base, at) in values["views"].items()},
+        runtime=values.get("runtime"),
+        history=tuple(Progress(*event) for event in values.get("history", ())),
+        message=values["message"],
+    )
+
+
+def _column(rows: list[dict[str, Any]], key: str) -> Ints:
+    try:
+        return np.array([row[key] for row in rows], np.int64)
+    except OverflowError as error:
+        raise InputError(f"not a valid plan: buffers: a {key} is beyond 64 bits") from error
