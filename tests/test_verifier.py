@@ -53,6 +53,7 @@ def plan_at(problem: Problem, *offsets: int, **claims: object) -> Plan:
         "size": problem.size,
         "lower": problem.lower,
         "upper": problem.upper,
+        "gaps": problem.gaps,
         "offset": offset,
         "peak": int(max(offset + problem.size, default=0)),
     }
