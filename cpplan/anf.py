@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from cpplan.dependencies import explain
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op
 
@@ -34,7 +35,8 @@ class Program:
     Raises
     ------
     InputError
-        If an op is missing or runs before one of its inputs exists.
+        If an op is missing, runs before one it waits for, or is run again though it is of a
+        sequence.
 
     Examples
     --------
@@ -64,9 +66,13 @@ class Program:
             for before in self.graph.predecessors[k]:
                 if before not in done:
                     raise InputError(
-                        f"op {ops[k].name!r} runs before {ops[before].name!r}, "
-                        "whose result it reads"
+                        f"op {ops[k].name!r} runs before {explain(self.graph, before, k)}"
                     )
+            if k in done and ops[k].sequence is not None:
+                raise InputError(
+                    f"op {ops[k].name!r} runs twice, but the ops of sequence "
+                    f"{ops[k].sequence!r} run once each"
+                )
             done.add(k)
         if len(done) < len(ops):
             missing = next(op.name for k, op in enumerate(ops) if k not in done)
@@ -141,7 +147,7 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
     Raises
     ------
     InputError
-        If ``order`` names an unknown op, leaves one out, or runs one before its inputs exist.
+        If ``order`` names an unknown op, leaves one out, or runs one before what it waits for.
 
     Examples
     --------
@@ -169,7 +175,7 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
 
 
 def _post_order(graph: Graph) -> tuple[int, ...]:
-    """Depth-first from ops without readers, arguments left to right, each op after its inputs."""
+    """Depth-first from ops for which none waits, what each waits for left to right."""
     read = {before for predecessors in graph.predecessors for before in predecessors}
     order: dict[int, None] = {}
     for sink in (k for k in range(len(graph.ops)) if k not in read):

@@ -19,6 +19,7 @@ _KIND = {
     "view": "intermediate",
     "workspace": "workspace",
 }
+_ATTRIBUTES = ("name", "cost", "recomputable", "after", "sequence")
 
 
 def parse_program(text: str) -> Program:
@@ -241,14 +242,20 @@ def _attribute(line: Line, found: _Binding) -> None:
     if key == "workspace":
         found.workspaces.append(_declared(line, "workspace"))
         return
-    if key not in ("name", "cost", "recomputable") or key in found.fields:
+    if key not in _ATTRIBUTES or key in found.fields:
         line.at = at
-        line.fail("one of name, cost, recomputable, each once, workspace or an in-place pair")
+        line.fail(f"one of {', '.join(_ATTRIBUTES)}, each once, workspace or an in-place pair")
     line.expect("=")
     if key == "name":
         found.fields[key] = line.word("the op's name")
     elif key == "cost":
         found.fields[key] = line.quantity("the cost")
+    elif key == "after":
+        line.expect("[")
+        found.fields[key] = tuple(line.several(lambda: line.word("an op's name")))
+        line.expect("]")
+    elif key == "sequence":
+        found.fields[key] = line.word("the sequence's name")
     else:
         line.expect("false")
         found.fields[key] = False

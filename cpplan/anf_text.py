@@ -14,14 +14,16 @@
     attributes := "{" attribute,… "}"
     attribute  := "name" "=" WORD | "cost" "=" NUMBER | "recomputable" "=" "false"
                 | "workspace" declared | tensor "over" tensor
+                | "after" "=" "[" WORD,… "]" | "sequence" "=" WORD
     tensor   := "%" WORD
     WORD     := letters, digits and _./:~- or a JSON string
 
 A newline ends each header, each binding line and each line that begins with a keyword; ``#`` starts
 a comment. A header declares what no op binds; a view that is neither input, constant nor output is
 a ``view``. A binding's ``name`` is left out where it is the op's kind, ``in BYTES`` where shape and
-dtype say it. ``%y over %x`` is an in-place pair. An op that is bound again gives nothing but its
-name; its results then have names of their own, ``%t~1``, by which later bindings read them.
+dtype say it. ``%y over %x`` is an in-place pair; ``after`` lists ops that must have run. An op that
+is bound again gives nothing but its name; its results then have names of their own, ``%t~1``, by
+which later bindings read them.
 ``tensors`` and ``ops`` give the order of listing where it is not the order of declaration.
 """
 
@@ -148,6 +150,10 @@ def _attributes(op: Op, graph: Graph, alias: dict[str, str], again: bool) -> Seq
     attributes += [f"workspace {_declared(graph.tensor[name])}" for name in op.workspaces]
     for output, source in op.in_place:
         attributes.append(f"{_tensor(output)} over {_tensor(alias.get(source, source))}")
+    if op.after:
+        attributes.append(f"after = [{', '.join(map(_word, op.after))}]")
+    if op.sequence is not None:
+        attributes.append(f"sequence = {_word(op.sequence)}")
     return attributes
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from cpplan.dependencies import check_acyclic, find_predecessors
 from cpplan.dtypes import tensor_bytes
 from cpplan.errors import InputError
 
@@ -117,6 +118,11 @@ class Op:
         branches of an ``if`` (which exclude each other, so they share their bytes). An input of a
         body that bears the name of one of the op's tensors is that tensor; any other has storage of
         its own for as long as the body runs.
+    after
+        Names of ops that must have run before: control dependencies, which carry no bytes.
+    sequence
+        Ops of one sequence (side effects, random state) run in the order in which the graph lists
+        them, each once.
 
     Examples
     --------
@@ -133,12 +139,20 @@ class Op:
     recomputable: bool = True
     in_place: tuple[tuple[str, str], ...] = ()
     bodies: tuple[Graph, ...] = ()
+    after: tuple[str, ...] = ()
+    sequence: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InputError(f"an op's name must be a non-empty string, not {self.name!r}")
         for field in ("inputs", "outputs", "workspaces", "bodies"):
             object.__setattr__(self, field, tuple(getattr(self, field)))
+        object.__setattr__(self, "after", tuple(dict.fromkeys(self.after)))
+        if self.sequence is not None and not (isinstance(self.sequence, str) and self.sequence):
+            raise InputError(
+                f"op {self.name!r}: sequence must be a non-empty string or None, "
+                f"not {self.sequence!r}"
+            )
         object.__setattr__(self, "in_place", tuple((o, i) for o, i in self.in_place))
         if (
             isinstance(self.cost, bool)
@@ -166,8 +180,8 @@ class Graph:
     Raises
     ------
     InputError
-        If names clash, an op names an unknown tensor, a tensor has two producers or none, a view
-        leaves its base, or the ops form a cycle (which is spelled out).
+        If names clash, an op names an unknown tensor or op, a tensor has two producers or none, a
+        view leaves its base, or the ops form a cycle (which is spelled out).
 
     Examples
     --------
@@ -192,7 +206,7 @@ class Graph:
         self._check_references()
         self._check_producers()
         self._check_views()
-        self._check_acyclic()
+        check_acyclic(self)
 
     @cached_property
     def tensor(self) -> dict[str, Tensor]:
@@ -236,13 +250,12 @@ class Graph:
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        """For every op, the positions of the ops whose results it reads, in argument order."""
-        position = {op.name: k for k, op in enumerate(self.ops)}
-        sources = ((self.source(name) for name in op.inputs) for op in self.ops)
-        return tuple(
-            tuple(dict.fromkeys(position[source.name] for source in before if source is not None))
-            for before in sources
-        )
+        """For every op, the positions of the ops it waits for, each once.
+
+        Those whose results it reads, in argument order, then those in its ``after``, then the one
+        before it in its ``sequence``.
+        """
+        return find_predecessors(self)
 
     def to_networkx(self) -> networkx.DiGraph:
         """Ops and tensors as the two kinds of nodes of a directed graph (see ``cpplan.io``)."""
@@ -268,8 +281,11 @@ class Graph:
             for name in op.inputs:
                 if self.tensor[name].kind == "workspace":
                     raise InputError(f"op {op.name!r}: workspace {name!r} cannot be an input")
+            for name in op.after:
+                if name not in self.op:
+                    raise InputError(f"op {op.name!r}: must run after unknown op {name!r}")
             for body in op.bodies:
-                for name in set(op.tensors) & set(body.tensor):
+                for name in (name for name in op.tensors if name in body.tensor):
                     inner, outer = body.tensor[name], self.tensor[name]
                     if inner.kind in ("input", "output") and inner.size != outer.size:
                         raise InputError(
@@ -305,14 +321,17 @@ class Graph:
                 raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
 
     def _check_views(self) -> None:
+        rooted: set[str] = set()
         for tensor in self.tensors:
-            seen, view = [tensor.name], tensor
-            while view.view_of is not None:
-                base = self.tensor[view.view_of[0]]
-                if base.name in seen:
-                    raise InputError(f"views form a cycle: {' -> '.join([*seen, base.name])}")
-                seen.append(base.name)
-                view = base
+            chain: dict[str, None] = {}
+            view = tensor
+            while view.view_of is not None and view.name not in rooted:
+                if view.name in chain:
+                    raise InputError(f"views form a cycle: {' -> '.join([*chain, view.name])}")
+                chain[view.name] = None
+                view = self.tensor[view.view_of[0]]
+            rooted.update(chain)
+        for tensor in self.tensors:
             if tensor.view_of is not None:
                 base_name, offset = tensor.view_of
                 room = self.tensor[base_name].nbytes
@@ -326,28 +345,6 @@ class Graph:
                         f"tensor {tensor.name!r}: its offset within {self.root[tensor.name][0]!r} "
                         f"breaks its alignment {tensor.alignment}"
                     )
-
-    def _check_acyclic(self) -> None:
-        waiting = [len(p) for p in self.predecessors]
-        successors: list[list[int]] = [[] for _ in self.ops]
-        for k, before in enumerate(self.predecessors):
-            for p in before:
-                successors[p].append(k)
-        ready = [k for k, count in enumerate(waiting) if count == 0]
-        while ready:
-            for successor in successors[ready.pop()]:
-                waiting[successor] -= 1
-                if waiting[successor] == 0:
-                    ready.append(successor)
-        stuck = next((k for k, count in enumerate(waiting) if count > 0), None)
-        if stuck is not None:
-            # Every stuck op has a stuck predecessor: walking back must close a cycle.
-            path: list[int] = []
-            while stuck not in path:
-                path.append(stuck)
-                stuck = next(p for p in self.predecessors[stuck] if waiting[p] > 0)
-            cycle = [stuck, *reversed(path[path.index(stuck) :])]
-            raise InputError(f"ops form a cycle: {' -> '.join(self.ops[k].name for k in cycle)}")
 
 
 def _check_count(what: str, value: object, *, least: int) -> None:

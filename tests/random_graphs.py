@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from cpplan.anf import Program
@@ -74,13 +76,25 @@ def graphs(draw: st.DrawFn, depth: int = 1, tag: str = "") -> Graph:
                 tuple(bodies),
             )
         )
+    if draw(st.booleans()):
+        ops = [
+            _constrained(draw, op, [other.name for other in ops[:k]]) for k, op in enumerate(ops)
+        ]
     if made and draw(st.booleans()):
         base = draw(st.sampled_from([t for t in made if t.kind != "workspace"] or [None]))
         if base is not None:
             made.append(Tensor(f"bare{tag}", base.nbytes, view_of=(base.name, 0)))
     if draw(st.booleans()):
-        made, ops = draw(st.permutations(made)), draw(st.permutations(ops))
+        made = draw(st.permutations(made))
+        if all(op.sequence is None for op in ops):  # else a sequence could contradict the data
+            ops = draw(st.permutations(ops))
     return Graph(draw(WORDS), tuple(made), tuple(ops))
+
+
+def _constrained(draw: st.DrawFn, op: Op, earlier: list[str]) -> Op:
+    """The op, with control edges and a sequence that agree with the order of listing."""
+    after = draw(st.lists(st.sampled_from(earlier), max_size=2)) if earlier else []
+    return replace(op, after=tuple(after), sequence=draw(st.none() | WORDS.filter(bool)))
 
 
 @st.composite
@@ -92,6 +106,7 @@ def programs(draw: st.DrawFn) -> Program:
         ready = sorted(k for k in waiting if not waiting & set(graph.predecessors[k]))
         order.append(draw(st.sampled_from(ready)))
         waiting.discard(order[-1])
-        if draw(st.integers(0, 2)) == 0:
-            order.append(draw(st.sampled_from(order)))
+        again = [k for k in order if graph.ops[k].sequence is None]
+        if again and draw(st.integers(0, 2)) == 0:
+            order.append(draw(st.sampled_from(again)))
     return Program(graph, tuple(order))

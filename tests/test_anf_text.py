@@ -46,6 +46,25 @@ def test_comments_hold_result_bytes_and_the_live_bytes_of_the_step():
     ]
 
 
+def test_ordering_constraints_are_attributes():
+    graph = Graph(
+        "g",
+        (Tensor("x", 4, kind="input"),),
+        (
+            Op("load", inputs=("x",), sequence="io"),
+            Op("a, b", after=("load",)),
+            Op("store", inputs=("x",), after=("a, b", "load"), sequence="io"),
+        ),
+    )
+    program = to_anf(graph)
+    assert str(program).split("\n")[2:-1] == [
+        "() = op(%x) {name = load, sequence = io}  # 0 B, live 4 B",
+        '() = op() {name = "a, b", after = [load]}  # 0 B, live 4 B',
+        '() = op(%x) {name = store, after = ["a, b", load], sequence = io}  # 0 B, live 4 B',
+    ]
+    assert parse_program(str(program)) == program
+
+
 def test_a_recomputed_op_binds_copies_that_later_readers_name():
     graph = Graph(
         "again",
@@ -124,6 +143,14 @@ HEAD = "program p\ninput %x : 4\n"
         (HEAD + "%y = f(%x) : 4 {speed = 3}\nreturn", "line 3: expected one of name, cost"),
         (HEAD + "%y = f(%x) : 4 {cost = nan}\nreturn", "line 3: expected the cost, a number"),
         (HEAD + "%y = f(%x) : 4 {cost = 1, cost = 2}\nreturn", "line 3: expected one of name"),
+        (HEAD + "%y = f(%x) : 4 {after = g}\nreturn", "line 3: expected '[', but found 'g'"),
+        (HEAD + "%y = f(%x) : 4 {after = []}\nreturn", "line 3: expected an op's name"),
+        (HEAD + "%y = f(%x) : 4 {after = [g]}\nreturn", "line 4: op 'f': must run after unknown"),
+        (HEAD + "%y = f(%x) : 4 {sequence = }\nreturn", "line 3: expected the sequence's name"),
+        (
+            HEAD + "%y = f(%x) : 4 {sequence = s}\n%y~1 = f(%x)\nreturn",
+            "line 5: op 'f' runs twice, but the ops of sequence 's' run once each",
+        ),
         (HEAD + "%y = f(%x) : 4 {recomputable = true}\nreturn", "line 3: expected 'false'"),
         (HEAD + "%y = f(%x) : 4 {%y over %q}\nreturn", "line 3: op 'f': in_place pair"),
         (HEAD + "%y = f(%x) : 4\n%y~1 = f(%x) : 4\nreturn", "line 4: op 'f' is bound again"),

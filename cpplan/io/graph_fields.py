@@ -74,6 +74,8 @@ OP_FIELDS: dict[str, Field] = {
     "recomputable": (lambda value: isinstance(value, bool), "true or false"),
     "in_place": (_is_pairs, "a list of [output, input] pairs"),
     "bodies": _LIST,
+    "after": _NAMES,
+    "sequence": _TEXT,
 }
 
 

@@ -4,8 +4,9 @@ An object with ``format``, ``version``, ``name``, ``tensors`` and ``ops``; the o
 given order. A tensor has ``name``, ``size`` or ``shape`` with ``dtype``, and perhaps ``kind``,
 ``alignment`` and ``view_of`` (``"base"`` or ``["base", byte offset]``). An op has ``name``, and
 perhaps ``kind``, ``inputs``, ``outputs``, ``workspaces``, ``cost``, ``recomputable``, ``in_place``
-(pairs ``["output", "input"]``) and ``bodies``: objects of this same form, in which ``format`` and
-``version`` may be left out. Keys that are left out have the defaults of ``Tensor`` and ``Op``.
+(pairs ``["output", "input"]``), ``after`` (names of ops), ``sequence`` and ``bodies``: objects of
+this same form, in which ``format`` and ``version`` may be left out. Keys that are left out have the
+defaults of ``Tensor`` and ``Op``.
 
 A view may repeat its base's elements (``expand``): its shape is one to which the base's can be
 broadcast, so that it needs more bytes than the base has. It is read as a view of the base's bytes.
@@ -156,6 +157,10 @@ def _op_values(op: Op) -> dict[str, Any]:
         values["in_place"] = [list(pair) for pair in op.in_place]
     if op.bodies:
         values["bodies"] = [_graph_values(body) for body in op.bodies]
+    if op.after:
+        values["after"] = list(op.after)
+    if op.sequence is not None:
+        values["sequence"] = op.sequence
     return values
 
 

@@ -4,11 +4,15 @@
   are those of ``Tensor`` and ``Op`` and ``node``, ``"tensor"`` or ``"op"``. An edge has a ``role``:
   ``input`` leads from a tensor to an op, ``output`` and ``workspace`` from an op to a tensor, each
   with its ``positions`` among the op's; ``view`` leads from a tensor to a view of it, with the
-  byte ``offset``.
+  byte ``offset``; ``control`` leads from an op to one that must run after it, with its
+  ``positions`` in that one's ``after``.
 * A node is an op with one result, an edge says who reads it: node attributes ``size`` in bytes or
   ``shape`` and ``dtype``, and perhaps ``kind``, ``cost``, ``alignment``, ``recomputable``,
-  ``workspace`` in bytes, and ``output`` (true if the result is the graph's).
+  ``sequence``, ``workspace`` in bytes, and ``output`` (true if the result is the graph's).
 * A node is an op, every edge a tensor of its own, with ``size`` or ``shape`` and ``dtype``.
+
+In the last two forms, an edge with ``control=True`` carries no bytes: its target must run after its
+source.
 
 Other attributes are left alone. The order of the nodes is the given order of the ops.
 """
@@ -28,9 +32,17 @@ if TYPE_CHECKING:
     import networkx
 
 _TENSOR = ("size", "shape", "dtype", "kind", "alignment")
-_OP = ("kind", "cost", "recomputable", "in_place")
+_OP = ("kind", "cost", "recomputable", "in_place", "sequence")
+_PLAIN_OP = ("kind", "cost", "recomputable", "sequence")
 _RESULT = ("size", "shape", "dtype", "alignment")
-_ROLES = ("input", "output", "workspace")
+# What an edge says -> the field of the op that says it.
+_FIELDS = {
+    "input": "inputs",
+    "output": "outputs",
+    "workspace": "workspaces",
+    "control": "after",
+}
+_WRITES = ("output", "workspace")
 
 
 def to_networkx(graph: Graph) -> networkx.DiGraph:
@@ -58,14 +70,14 @@ def to_networkx(graph: Graph) -> networkx.DiGraph:
             base, offset = tensor.view_of
             digraph.add_edge(("tensor", base), ("tensor", tensor.name), role="view", offset=offset)
     for op in graph.ops:
-        for role, names in zip(_ROLES, (op.inputs, op.outputs, op.workspaces), strict=True):
+        for role, field in _FIELDS.items():
             positions: dict[str, list[int]] = defaultdict(list)
-            for position, name in enumerate(names):
+            for position, name in enumerate(getattr(op, field)):
                 positions[name].append(position)
             for name, places in positions.items():
-                ends = (("tensor", name), ("op", op.name))
-                source, target = ends if role == "input" else reversed(ends)
-                digraph.add_edge(source, target, role=role, positions=tuple(places))
+                named = ("op" if role == "control" else "tensor", name)
+                ends = (("op", op.name), named) if role in _WRITES else (named, ("op", op.name))
+                digraph.add_edge(*ends, role=role, positions=tuple(places))
     return digraph
 
 
@@ -122,7 +134,8 @@ def _form(digraph: networkx.DiGraph) -> Callable[[networkx.DiGraph], tuple[_Rows
             )
         return _from_both
     sized_nodes = any(_has_size(values) for _, values in digraph.nodes(data=True))
-    sized_edges = any(_has_size(values) for _, _, values in digraph.edges(data=True))
+    carrying = (values for _, _, values in digraph.edges(data=True) if not values.get("control"))
+    sized_edges = any(map(_has_size, carrying))
     return _from_edges if sized_edges and not sized_nodes else _from_nodes
 
 
@@ -140,27 +153,31 @@ def _from_both(digraph: networkx.DiGraph) -> tuple[_Rows, _Rows]:
     places: dict[tuple[Any, str], list[tuple[int, str]]] = defaultdict(list)
     for source, target, values in digraph.edges(data=True):
         role = values.get("role")
-        op, tensor = (target, source) if role == "input" else (source, target)
+        op, named = (source, target) if role in _WRITES else (target, source)
         if role == "view" and source in tensors and target in tensors:
             tensors[target]["view_of"] = [source[1], _integer(values.get("offset", 0))]
-        elif role in _ROLES and op in ops and tensor in tensors:
+        elif (
+            role in tuple(_FIELDS)
+            and op in ops
+            and named in (ops if role == "control" else tensors)
+        ):
             positions = values.get("positions", ())
             if not isinstance(positions, Iterable) or not all(
                 isinstance(position, numbers.Integral) for position in positions
             ):
                 raise InputError(f"edge {source!r} -> {target!r}: positions must be integers")
-            places[op, f"{role}s"] += [(int(position), tensor[1]) for position in positions]
+            places[op, _FIELDS[role]] += [(int(position), named[1]) for position in positions]
         else:
             raise InputError(
                 f"edge {source!r} -> {target!r}: role {role!r} is not understood between these: "
-                "expected input, output, workspace or view"
+                "expected input, output, workspace, view or control"
             )
-    for (op, role), listed in places.items():
+    for (op, field), listed in places.items():
         if {position for position, _ in listed} != set(range(len(listed))):
             raise InputError(
-                f"op {op[1]!r}: the positions of its {role} must be 0, 1, …, each once"
+                f"op {op[1]!r}: the positions of its {field} must be 0, 1, …, each once"
             )
-        ops[op][role] = [name for _, name in sorted(listed)]
+        ops[op][field] = [name for _, name in sorted(listed)]
     return list(tensors.values()), list(ops.values())
 
 
@@ -178,13 +195,15 @@ def _from_nodes(digraph: networkx.DiGraph) -> tuple[_Rows, _Rows]:
         if scratch != 0:
             workspaces = [f"{name}.workspace"]
             tensors.append({"name": workspaces[0], "size": scratch, "kind": "workspace"})
+        edges = list(digraph.in_edges(node, data="control"))
         ops.append(
             {
                 "name": name,
-                **_plain(values, ("kind", "cost", "recomputable")),
-                "inputs": [str(source) for source, _ in digraph.in_edges(node)],
+                **_plain(values, _PLAIN_OP),
+                "inputs": [str(source) for source, _, control in edges if not control],
                 "outputs": [name],
                 "workspaces": workspaces,
+                "after": [str(source) for source, _, control in edges if control],
             }
         )
     return tensors, ops
@@ -196,13 +215,19 @@ def _from_edges(digraph: networkx.DiGraph) -> tuple[_Rows, _Rows]:
     for node, values in digraph.nodes(data=True):
         ops[node] = {
             "name": str(node),
-            **_plain(values, ("kind", "cost", "recomputable")),
+            **_plain(values, _PLAIN_OP),
             "inputs": [],
             "outputs": [],
+            "after": [],
         }
     count: dict[str, int] = defaultdict(int)
     for source, target, values in digraph.edges(data=True):
         name = f"{source}->{target}"
+        if values.get("control"):
+            if _has_size(values):
+                raise InputError(f"edge {name}: a control edge carries no bytes, but has a size")
+            ops[target]["after"].append(str(source))
+            continue
         if not _has_size(values):
             raise InputError(f"edge {name}: missing size: expected the bytes that it carries")
         count[name] += 1

@@ -11,7 +11,7 @@ from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.onnx_bodies import Body, fit_body, largest_result
 from cpplan.io.onnx_kernels import to_numpy
 from cpplan.io.onnx_types import bodies_of, dtype_name, static_shape, types_of
-from cpplan.io.onnx_views import is_random, is_view
+from cpplan.io.onnx_views import draws_in_turn, is_random, is_view
 
 if TYPE_CHECKING:
     import onnx
@@ -130,7 +130,15 @@ class _Builder:
         touched = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
         fitted = tuple(fit_body(node, body, touched) for body in bodies)
         self.ops.append(
-            Op(name, node.op_type, inputs, outputs, recomputable=not random, bodies=fitted)
+            Op(
+                name,
+                node.op_type,
+                inputs,
+                outputs,
+                recomputable=not random,
+                bodies=fitted,
+                sequence="random" if draws_in_turn(node, self.false, self.opset) else None,
+            )
         )
         self.sources[name] = Source(node, reads)
 

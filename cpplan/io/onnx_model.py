@@ -3,8 +3,9 @@
 Initializers, and what is computed from constants alone, are constants; so is what only asks for the
 shape of a tensor. Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference, Cast to the
 same type and Transpose that moves only axes of extent one are views of their inputs: ops that move
-no bytes. The branches of an If and the bodies of Loop and Scan are bodies of their op. Local
-functions are inlined. Weights in other files are not read.
+no bytes. Random ops without a seed are one sequence: they keep their order. The branches of an If
+and the bodies of Loop and Scan are bodies of their op. Local functions are inlined. Weights in
+other files are not read.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cpplan.io.onnx_types import bodies_of, static_shape
@@ -63,11 +63,27 @@ def is_view(
 
 def is_random(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
     """Whether running the node, or a node of its bodies, twice may give different values."""
+    return any(_draws(node, false, opset))
+
+
+def draws_in_turn(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
+    """Whether the node, or a node of its bodies, draws from the state that all such nodes share.
+
+    A node with a seed of its own draws the same numbers whatever ran before.
+    """
+    drawing = _draws(node, false, opset)
+    return any(all(a.name != "seed" for a in inner.attribute) for inner in drawing)
+
+
+def _draws(node: onnx.NodeProto, false: Collection[str], opset: int) -> Iterator[onnx.NodeProto]:
+    """The node, and the nodes of its bodies, that draw random numbers."""
     if is_standard(node) and (
         node.op_type in RANDOM or (node.op_type == "Dropout" and _drops(node, false, opset))
     ):
-        return True
-    return any(is_random(inner, false, opset) for body in bodies_of(node) for inner in body.node)
+        yield node
+    for body in bodies_of(node):
+        for inner in body.node:
+            yield from _draws(inner, false, opset)
 
 
 def _drops(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:

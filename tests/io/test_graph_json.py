@@ -119,6 +119,10 @@ def _malformed():
     yield case("inputs", "op 'f': inputs must be a list of names", set_in("ops", 0, inputs="x"))
     yield case("cost", "op 'f': cost must be a number", set_in("ops", 0, cost="much"))
     yield case("infinite", "op 'f': cost must be a number", set_in("ops", 0, cost=float("inf")))
+    yield case("after", "op 'f': after must be a list of names", set_in("ops", 0, after="f"))
+    yield case("after none", "op 'f': must run after unknown op 'g'", set_in("ops", 0, after=["g"]))
+    yield case("after itself", "cycle: f -> f (control)", set_in("ops", 0, after=["f"]))
+    yield case("sequence", "op 'f': sequence must be a string", set_in("ops", 0, sequence=1))
     yield case("in place", "in_place must be a list of", set_in("ops", 0, in_place=[["y"]]))
     yield case(
         "two producers",

@@ -10,7 +10,7 @@ from random_graphs import graphs
 
 from cpplan.anf import to_anf
 from cpplan.errors import InputError
-from cpplan.graph import Graph, Tensor
+from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.networkx_graph import from_networkx, to_networkx
 
 
@@ -51,6 +51,38 @@ def test_edges_with_sizes_are_tensors_of_their_own(kind):
     assert graph.op["c"].inputs == ("a->c", "b->c")
     # a: 10 + 20; b: 10 + 20 + 30; c: 20 + 30.
     assert to_anf(graph).live_bytes().tolist() == [30, 60, 50]
+
+
+def test_control_edges_between_nodes_with_sizes_are_not_read():
+    digraph = nx.DiGraph()
+    digraph.add_node("a", size=4, sequence="state")
+    digraph.add_node("b", size=8)
+    digraph.add_node("c", size=2)
+    digraph.add_edge("a", "c", control=True)
+    digraph.add_edge("b", "c", control=False)
+    graph = from_networkx(digraph)
+    assert (graph.op["c"].inputs, graph.op["c"].after) == (("b",), ("a",))
+    assert (graph.op["a"].sequence, graph.op["b"].sequence) == ("state", None)
+
+
+def test_a_control_edge_may_run_beside_one_that_carries_bytes():
+    digraph = nx.MultiDiGraph()
+    digraph.add_edge("a", "b", size=4)
+    digraph.add_edge("a", "b", control=True)
+    digraph.add_edge("c", "b", control=True)
+    graph = from_networkx(digraph)
+    assert [tensor.name for tensor in graph.tensors] == ["a->b"]
+    assert (graph.op["b"].inputs, graph.op["b"].after) == (("a->b",), ("a", "c"))
+
+
+def test_a_control_edge_leads_from_op_to_op():
+    graph = Graph("g", (), (Op("a"), Op("b"), Op("c", after=("b", "a"), sequence="s")))
+    digraph = to_networkx(graph)
+    assert list(digraph.edges(data=True)) == [
+        (("op", "a"), ("op", "c"), {"role": "control", "positions": (1,)}),
+        (("op", "b"), ("op", "c"), {"role": "control", "positions": (0,)}),
+    ]
+    assert digraph.nodes["op", "c"]["sequence"] == "s"
 
 
 def test_parallel_edges_are_two_tensors():
@@ -106,6 +138,21 @@ def _malformed():
     role.add_node(("tensor", "t"), node="tensor", size=1)
     role.add_edge(("op", "a"), ("tensor", "t"), role="writes")
     yield role, "role 'writes' is not understood"
+    control = nx.DiGraph()
+    control.add_node("a", size=1)
+    control.add_node("b", size=1)
+    control.add_edge("a", "b")
+    control.add_edge("b", "a", control=True)
+    yield control, "ops form a cycle: a -> b -> a (control)"
+    heavy = nx.DiGraph()
+    heavy.add_edge("a", "b", size=1)
+    heavy.add_edge("a", "c", size=1, control=True)
+    yield heavy, "edge a->c: a control edge carries no bytes, but has a size"
+    astray = nx.DiGraph()
+    astray.add_node(("op", "a"), node="op")
+    astray.add_node(("tensor", "t"), node="tensor", size=1)
+    astray.add_edge(("tensor", "t"), ("op", "a"), role="control", positions=(0,))
+    yield astray, "role 'control' is not understood between these"
     gap = nx.DiGraph()
     gap.add_node(("op", "a"), node="op")
     gap.add_node(("tensor", "t"), node="tensor", size=1)

@@ -248,6 +248,20 @@ def test_random_ops_are_neither_constant_nor_recomputable(node: str) -> None:
     assert kinds(graph)["t"] == "intermediate"
 
 
+def test_random_ops_without_a_seed_keep_their_order() -> None:
+    graph = read(
+        """g (float[4] x, bool c) => (float[4] y) <float r = {0.5}, bool yes = {1}, bool no = {0}>
+        { a = RandomNormalLike(x) b = RandomUniformLike<seed=1.0>(x) d = Dropout(x, r, yes)
+          e = Dropout(x, r, no)
+          f = If(c) <then_branch = t () => (float[4] p) { p = RandomNormalLike(x) },
+                     else_branch = o () => (float[4] q) { q = RandomNormalLike<seed=2.0>(x) }>
+          y = Sum(a, b, d, e, f) }"""
+    )
+    assert [op.sequence for op in graph.ops] == ["random", None, "random", None, "random", None]
+    assert graph.predecessors[:5] == ((), (), (0,), (), (2,))
+    assert [body.ops[0].sequence for body in graph.op["If_4"].bodies] == ["random", None]
+
+
 def test_the_shape_of_a_known_tensor_is_constant_and_so_is_all_that_follows() -> None:
     graph = read(
         """g (float[N,3,4] x) => (float[A,B] y) <int64 zero = {0}, int64[1] minus = {-1},
