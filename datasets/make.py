@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from generators import cells
+from generators.layered import layered
+from generators.randwire import randwire
+from generators.training import training_step
 
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.atomic import write_text
@@ -224,9 +230,24 @@ CASES = (
 )
 
 
+def ordering_graphs() -> Iterator[Graph]:
+    """Graphs that can be run in many orders, which need different amounts of memory."""
+    for nodes in (100, 250, 500, 1000):
+        yield layered(f"layered_{nodes}", nodes, seed=nodes)
+    for seed in (1, 2):
+        yield randwire(f"randwire_{seed}", seed=10 * seed)
+    yield cells.nasnet_mobile("nasnet_mobile")
+    yield cells.single_cell("nasnet_cell", cells.NASNET_NORMAL, channels=44, extent=28)
+    yield cells.darts_cifar("darts_cifar")
+    yield cells.single_cell("darts_cell", cells.DARTS_NORMAL, channels=48, extent=28)
+    yield training_step("vgg11_training")
+
+
 def main() -> None:
     for path in light_models():
         write_graph(read_onnx(path), HERE / f"{path.stem}.json")
+    for graph in ordering_graphs():
+        write_graph(graph, HERE / "ordering" / f"{graph.name}.json")
     cases = [make() for make in CASES]
     for case in cases:
         path = HERE / "hand" / case.file

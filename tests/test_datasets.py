@@ -17,6 +17,7 @@ from cpplan.problem import Problem
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
 OPTIMA = {case["file"]: case for case in json.loads((DATASETS / "hand/optima.json").read_text())}
+SUFFIXES = (".json", ".csv")
 LIGHT = sorted(path.name for path in DATASETS.glob("light_*.json"))
 
 
@@ -58,10 +59,16 @@ def test_a_light_model_is_what_the_onnx_package_carries(file: str) -> None:
 def test_making_the_data_sets_again_changes_nothing(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     copy = tmp_path / "datasets"
-    (copy / "hand").mkdir(parents=True)
-    (copy / "make.py").write_text((DATASETS / "make.py").read_text())
-    subprocess.run([sys.executable, copy / "make.py"], check=True)
+    for folder in ("hand", "ordering"):
+        (copy / folder).mkdir(parents=True)
+    for script in (DATASETS / "make.py", *(DATASETS / "generators").glob("*.py")):
+        target = copy / script.relative_to(DATASETS)
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(script.read_text())
+    subprocess.run([sys.executable, "-B", copy / "make.py"], check=True)
     made = {path.relative_to(copy): path.read_bytes() for path in copy.rglob("*.*")}
-    assert len(made) == 1 + 9 + len(OPTIMA) + 1
+    assert {p for p in made if p.suffix != ".py"} == {
+        path.relative_to(DATASETS) for path in DATASETS.rglob("*.*") if path.suffix in SUFFIXES
+    }
     for path, content in made.items():
         assert (DATASETS / path).read_bytes() == content, path

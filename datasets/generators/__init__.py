@@ -1,0 +1,1 @@
+"""Graphs whose order matters, made here: networks from their papers, random graphs."""
