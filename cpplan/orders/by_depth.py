@@ -51,7 +51,7 @@ def post_order(problem: OrderProblem, deadline: Deadline) -> Ints:
     An op runs only when the first reader of its result is about to.
     """
     sinks = [op for op, after in enumerate(problem.successors) if not after]
-    return np.array(_finished(sinks, problem.predecessors), np.int64)
+    return np.array(finished(sinks, problem.predecessors), np.int64)
 
 
 @register("reverse_post_order")
@@ -60,10 +60,10 @@ def reverse_post_order(problem: OrderProblem, deadline: Deadline) -> Ints:
     sources = [op for op, before in enumerate(problem.predecessors) if not before]
     # The roots and branches visited last come first in the end: those listed first.
     backwards = [tuple(reversed(after)) for after in problem.successors]
-    return np.array(_finished(sources[::-1], backwards)[::-1], np.int64)
+    return np.array(finished(sources[::-1], backwards)[::-1], np.int64)
 
 
-def _finished(roots: Sequence[int], neighbours: Sequence[Sequence[int]]) -> list[int]:
+def finished(roots: Sequence[int], neighbours: Sequence[Sequence[int]]) -> list[int]:
     """The ops in the order in which a depth-first walk leaves them."""
     seen = [False] * len(neighbours)
     order: list[int] = []
