@@ -66,7 +66,8 @@ class _Beam:
         codes = np.random.default_rng(0).integers(0, 2**64, ops, np.uint64)
         self.problem = (
             *_flat(problem.predecessors),
-            *_flat(problem.successors),
+            # An op that waits twice for the same other must not become ready twice.
+            *_flat([tuple(dict.fromkeys(after)) for after in problem.successors]),
             *_flat(problem.touches),
             problem.size.astype(np.int64),
             users,

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from cpplan import orders
 from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
+from cpplan.io.graph_json import read_graph
 from cpplan.ordering import OrderProblem, order_problem
 from cpplan.orders.by_width import beam
 from cpplan.orders.reversal import reverse_time
@@ -201,6 +203,11 @@ def test_the_same_problem_has_the_same_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_waiting_twice_for_the_same_op_is_waiting_once(name: str) -> None:
+    assert run(name, problem_of([[], [0, 0], [1, 0, 1]], [1, 1, 1])) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_nothing_to_order(name: str) -> None:
     assert run(name, problem_of([], [])) == []
 
@@ -227,3 +234,11 @@ def test_naming_the_orders_loads_no_compiler() -> None:
     code = "import sys, cpplan.orders; print({'numba', 'networkx'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_no_order_of_a_published_graph_is_below_its_proved_optimum(shared_data: Path) -> None:
+    # 36,790: found and proved by exhaustive search over downsets.
+    problem = order_problem(read_graph(shared_data / "graphs" / "rl100.json"))
+    peaks = {name: problem.peak(run(name, problem)) for name in NAMES}
+    assert peaks["given"] == 46319
+    assert min(peaks.values()) == peaks["beam"] == 36790
