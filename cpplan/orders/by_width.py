@@ -31,25 +31,49 @@ _STEPS = 16
 
 
 @register("beam")
-def beam(problem: OrderProblem, deadline: Deadline, width: int | None = None) -> Ints:
+def beam(
+    problem: OrderProblem, deadline: Deadline, width: int | None = None, *, level: int = 0
+) -> Ints:
     """The best order that a beam of so many states finds.
 
-    When the deadline is over, the beam goes on with its best state alone. Without a width, one that
-    takes a second or two for 1,000 ops, and less for fewer.
+    When the deadline is over, the beam goes on with its best state alone. O(ops × width × ready
+    ops) time, O(ops × width) memory.
 
-    O(ops × width × ready ops) time, O(ops × width) memory.
+    Parameters
+    ----------
+    width
+        States kept; if left out, as many as take a second or two for 1,000 ops.
+    level
+        Peaks up to so many bytes count as equal, so that live bytes decide: a bound that no order
+        can beat, or a peak that one would be content with.
+
+    Raises
+    ------
+    InputError
+        If ``width`` is less than 1.
+
+    Examples
+    --------
+    >>> join = OrderProblem(
+    ...     predecessors=((), (), (0, 1)), extra=np.array([1, 9, 0]), size=np.array([4, 2]),
+    ...     touched_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
+    ... )
+    >>> beam(join, Deadline(60)).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
+    ([1, 0, 2], 11, 15)
     """
     if width is None:
         width = max(1, min(_MOST, _STATE_OPS // max(1, len(problem))))
     if width < 1:
         raise InputError(f"width must be at least 1, not {width!r}")
-    return _Beam(problem, width).run(deadline)
+    return _Beam(problem, width, level).run(deadline)
 
 
 @register("beam_backward")
-def beam_backward(problem: OrderProblem, deadline: Deadline, width: int | None = None) -> Ints:
+def beam_backward(
+    problem: OrderProblem, deadline: Deadline, width: int | None = None, *, level: int = 0
+) -> Ints:
     """:func:`beam` in reversed time: the last op is chosen first."""
-    backward = beam(reverse_time(problem), deadline, width)
+    backward = beam(reverse_time(problem), deadline, width, level=level)
     return np.ascontiguousarray(backward[::-1])
 
 
@@ -59,7 +83,7 @@ class _Beam:
     Rows that no state reaches are never written, so that they take no memory.
     """
 
-    def __init__(self, problem: OrderProblem, width: int):
+    def __init__(self, problem: OrderProblem, width: int, level: int):
         ops, storages = len(problem), len(problem.size)
         self.ops, self.width = ops, width
         users = np.array(list(map(len, problem.touched_by)), np.int32)
@@ -88,8 +112,8 @@ class _Beam:
             )
             for _ in range(2)
         )
-        _, left, ready, ready_count, live, _, _ = self.beams[0]
-        left[0] = users
+        _, left, ready, ready_count, live, peak, _ = self.beams[0]
+        left[0], peak[0] = users, level
         first = [op for op, before in enumerate(problem.predecessors) if not before]
         ready[0, : len(first)], ready_count[0] = first, len(first)
         live[0] = problem.base + int(problem.size[problem.present].sum())

@@ -190,6 +190,21 @@ def test_a_wider_beam_sees_what_a_narrow_one_misses() -> None:
     assert problem.peak(beam(problem, Deadline(60), 2)) == 9
 
 
+def test_below_the_level_live_bytes_decide() -> None:
+    # 0 (workspace 5 B) leaves nothing, 1 leaves 2 B, kept. With one state and no level, 1 runs
+    # first, for its pressure is less; at 5 B, both are equal and 0 leaves less.
+    problem = problem_of([[], []], [0, 2], extra=[5, 0], kept=[1])
+    assert beam(problem, Deadline(60), 1).tolist() == [1, 0]
+    assert beam(problem, Deadline(60), 1, level=5).tolist() == [0, 1]
+    assert problem.peak([1, 0]) == 7 > problem.peak([0, 1]) == 5
+
+
+@given_examples(problem=problems(), level=st.integers(0, 40))
+@settings(max_examples=40)
+def test_any_level_gives_an_order(problem: OrderProblem, level: int) -> None:
+    assert problem.is_order(beam(problem, Deadline(60), 2, level=level).tolist())
+
+
 def test_a_beam_without_time_still_ends_with_an_order() -> None:
     problem = random_problem(random.Random(1), 60)
     assert problem.is_order(run("beam", problem, seconds=0))
