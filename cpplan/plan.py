@@ -20,6 +20,7 @@ from cpplan.problem import Gap, Problem, Spans
 from cpplan.residency import Residency
 
 if TYPE_CHECKING:
+    import onnx
     import pandas
 
     from cpplan.problem import Ints
@@ -216,6 +217,31 @@ class Plan:
             return cls.from_dict(values)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+    def to_onnx(
+        self,
+        model: str | PathLike[str] | onnx.ModelProto,
+        dims: Mapping[str, int] | None = None,
+    ) -> onnx.ModelProto:
+        """The ONNX model planned, with its nodes in the plan's order; see ``cpplan.io``.
+
+        Parameters
+        ----------
+        model
+            A file, or a model that is already loaded (it is not changed).
+        dims
+            Extents of symbolic dimensions, the same as for the plan.
+
+        Raises
+        ------
+        InputError
+            If the plan has no order, recomputes an op (it is named), or is for another model.
+        """
+        from cpplan.io.onnx_reorder import reorder_onnx
+
+        if self.base_cost is None:
+            raise InputError(f"plan {self.name!r} is for a bare problem: it has no order")
+        return reorder_onnx(model, self.order, dims)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a buffer: name, size, lower, upper, offset, pool."""

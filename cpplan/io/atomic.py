@@ -11,7 +11,22 @@ from cpplan.errors import InputError
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
-    """Write ``text`` to ``path`` through a temporary file in the same folder, then rename.
+    """Write ``text`` as UTF-8 to ``path``; see :func:`write_bytes`.
+
+    Raises
+    ------
+    InputError
+        As :func:`write_bytes`, or if the text holds what is no Unicode; names the file.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: cannot be written: a name is not Unicode text") from error
+    write_bytes(path, data)
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write ``data`` to ``path`` through a temporary file in the same folder, then rename.
 
     Raises
     ------
@@ -24,8 +39,8 @@ def write_text(path: str | PathLike[str], text: str) -> None:
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600; a plan is no secret
@@ -33,9 +48,6 @@ def write_text(path: str | PathLike[str], text: str) -> None:
     except OSError as error:
         os.unlink(temporary)
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
-    except UnicodeEncodeError as error:
-        os.unlink(temporary)
-        raise InputError(f"{target}: cannot be written: a name is not Unicode text") from error
     except BaseException:
         os.unlink(temporary)
         raise

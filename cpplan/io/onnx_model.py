@@ -10,7 +10,8 @@ other files are not read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
@@ -80,6 +81,31 @@ def translate_model(
     with_weights
         Whether the model returned holds the values of its weights, those in other files included.
     """
+    with naming(source):
+        model = load_model(source, with_weights=with_weights)
+        if not name:
+            from_file = isinstance(source, (str, PathLike))
+            name = Path(source).stem if from_file else model.graph.name or "main"
+        return _translate(model, dims or {}, name, with_weights)
+
+
+def load_model(
+    source: str | PathLike[str] | onnx.ModelProto, *, with_weights: bool
+) -> onnx.ModelProto:
+    """The model in a file, or a copy of one that is already loaded.
+
+    Parameters
+    ----------
+    with_weights
+        Whether weights that a file keeps in other files are loaded too.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no ONNX model.
+    MissingExtraError
+        If the package ``onnx`` is missing.
+    """
     if find_spec("onnx") is None:
         raise MissingExtraError("onnx", "onnx", "reading ONNX models")
     import onnx
@@ -87,18 +113,23 @@ def translate_model(
     if isinstance(source, onnx.ModelProto):
         model = onnx.ModelProto()
         model.CopyFrom(source)
-        where = f"ONNX model {model.graph.name!r}"
-        name = name or model.graph.name or "main"
-    else:
-        where = fspath(source)
-        name = name or Path(source).stem
+        return model
+    model = _parse(Path(source))
+    if with_weights:
+        _load_external_data(model, Path(source).parent)
+    return model
+
+
+@contextmanager
+def naming(source: str | PathLike[str] | onnx.ModelProto) -> Iterator[None]:
+    """Let every ``InputError`` raised inside say which model it is about."""
     try:
-        if not isinstance(source, onnx.ModelProto):
-            model = _parse(Path(source))
-            if with_weights:
-                _load_external_data(model, Path(source).parent)
-        return _translate(model, dims or {}, name, with_weights)
+        yield
     except InputError as error:
+        if isinstance(source, (str, PathLike)):
+            where = fspath(source)
+        else:
+            where = f"ONNX model {source.graph.name!r}"
         raise InputError(f"{where}: {error}") from error
 
 
@@ -110,8 +141,6 @@ def opset_versions(model: onnx.ModelProto) -> dict[str, int]:
 def _translate(
     model: onnx.ModelProto, dims: Mapping[str, int], name: str, with_weights: bool
 ) -> tuple[onnx.ModelProto, Translation]:
-    import onnx.inliner
-
     from cpplan.io.onnx_graph import translate
     from cpplan.io.onnx_shapes import bind_dims, infer_shapes
 
@@ -121,16 +150,29 @@ def _translate(
         _drop_weights(model.graph)
     _check_text(model)
     bind_dims(model, dims)
-    if model.functions:
-        try:
-            model = onnx.inliner.inline_local_functions(model)
-        except (RuntimeError, ValueError) as error:
-            text = " ".join(str(error).split())
-            raise InputError(f"its functions cannot be inlined: {text}") from error
-    model = infer_shapes(model)
+    model = infer_shapes(inline_functions(model))
     versions = opset_versions(model)
     opset = versions.get("", versions.get("ai.onnx", 1))
     return model, translate(model.graph, opset, name)
+
+
+def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the nodes of its local functions in place of their calls.
+
+    Raises
+    ------
+    InputError
+        If ONNX's inliner cannot do it.
+    """
+    import onnx.inliner
+
+    if not model.functions:
+        return model
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except (RuntimeError, ValueError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(f"its functions cannot be inlined: {text}") from error
 
 
 def _parse(path: Path) -> onnx.ModelProto:

@@ -57,10 +57,10 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
         if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
             raise InputError(f"dimension {symbol!r} must be a non-negative integer, not {extent!r}")
     for value in inputs:
-        _bind(value, dims)
+        bind_value(value, dims)
         _check_bound(value)
     for value in [*graph.value_info, *graph.output]:
-        _bind(value, dims)
+        bind_value(value, dims)
         tensor_type = value.type.tensor_type
         if value.type.HasField("tensor_type") and static_shape(value.type) is None:
             tensor_type.ClearField("shape")
@@ -91,7 +91,8 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
             return model
 
 
-def _bind(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
+def bind_value(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
+    """Give the symbolic dimensions of one declared tensor their values, in place."""
     for dim in value.type.tensor_type.shape.dim:
         if dim.dim_param in dims:
             dim.dim_value = dims[dim.dim_param]
