@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from cpplan import heuristics
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.graph import Graph
-from cpplan.pipeline import as_problem, check_fixed, solve
+from cpplan.pipeline import solve
 from cpplan.problem import Problem
 from cpplan.residency import Residency
+from cpplan.sources import as_problem
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:
@@ -114,7 +115,6 @@ def compare_rows(
         **{k: options[k] for k in ("inputs", "outputs", "constants") if k in options}
     )
     problem = as_problem(source, residency)
-    check_fixed(problem)
     plan = solve(source, time_limit=time_limit, **options)
     peaks = {name: _run(name, problem, time_limit) for name in chosen}
     bound = plan.lower_bound

@@ -70,6 +70,15 @@ def cli() -> None:
 @click.option(
     "--memory-limit", metavar="BYTES", help="The plan must fit, and be as small as can be."
 )
+@click.option(
+    "--order",
+    default="given",
+    show_default=True,
+    metavar="given|search",
+    help="Run ops as the model lists them, or look for the order that needs least.",
+)
+@click.option("--first", multiple=True, metavar="OP", help="Searched orders start with these ops.")
+@click.option("--last", multiple=True, metavar="OP", help="Searched orders end with these ops.")
 @click.option("--deterministic", is_flag=True, help="Count work instead of time.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The plan with its timings as JSON.")
 @click.option("-o", "--output", metavar="FILE", help="The plan as JSON, the same at every run.")
@@ -93,7 +102,7 @@ def plan(
         result.save(output)
     if csv_path is not None and result.offset is not None:
         from cpplan.io.minimalloc_csv import write_problem
-        from cpplan.pipeline import as_problem
+        from cpplan.sources import as_problem
 
         write_problem(as_problem(source, result.residency), csv_path, result.offset)
     if json_path == "-":

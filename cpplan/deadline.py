@@ -24,8 +24,11 @@ class Deadline:
     (6.0, False)
     """
 
-    def __init__(self, seconds: float, *, deterministic: bool = False):
+    def __init__(
+        self, seconds: float, *, deterministic: bool = False, parent: Deadline | None = None
+    ):
         self.seconds = float(seconds)
+        self._parent = parent
         self.deterministic = deterministic
         self._start = time.monotonic()
         self._spent = 0.0
@@ -45,7 +48,8 @@ class Deadline:
         if self._cancelled:
             return 0.0
         used = self._spent if self.deterministic else self.elapsed()
-        return max(0.0, self.seconds - used)
+        left = max(0.0, self.seconds - used)
+        return left if self._parent is None else min(left, self._parent.remaining())
 
     def expired(self) -> bool:
         return self.remaining() <= 0.0
@@ -53,6 +57,26 @@ class Deadline:
     def spend(self, work: float) -> None:
         """Report deterministic seconds of work done."""
         self._spent += work
+        if self._parent is not None:
+            self._parent.spend(work)
+
+    def share(self, part: float) -> Deadline:
+        """A deadline for one stage: this share of what is left.
+
+        Examples
+        --------
+        >>> whole = Deadline(10, deterministic=True)
+        >>> half = whole.share(0.5)
+        >>> half.spend(4)
+        >>> half.remaining(), whole.remaining()
+        (1.0, 6.0)
+        """
+        seconds = part * self.remaining()
+        return Deadline(seconds, deterministic=self.deterministic, parent=self)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled
 
     def cancel(self) -> None:
         """End the run now (Ctrl-C)."""

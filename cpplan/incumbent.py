@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cpplan.bounds import Bound, fixed_offset_bound, largest_buffer_bound, lower_bound
-from cpplan.deadline import Deadline
 from cpplan.heuristics.bump_allocator import bump
-from cpplan.plan import Progress
 from cpplan.problem import Ints, Problem
 from cpplan.reduction import reduce_problem
 from cpplan.search.outcome import Outcome
@@ -35,20 +33,17 @@ class Incumbent:
         A peak that ends the run, if one is good enough.
     ceiling
         A peak above this is of no use, if there is a limit.
-    history
-        Every improvement.
     """
 
     def __init__(
         self,
         problem: Problem,
-        deadline: Deadline,
         *,
         goal: int | None = None,
         ceiling: int | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        report: Callable[[int, int, str], None] = lambda peak, bound, source: None,
     ):
-        self.deadline, self.goal, self.ceiling = deadline, goal, ceiling
+        self.goal, self.ceiling, self._report = goal, ceiling, report
         self.bound: Bound = lower_bound(problem)
         self.reduction = reduce_problem(problem)
         parts = int(self.reduction.part.max(initial=-1)) + 1
@@ -61,8 +56,7 @@ class Incumbent:
             fixed_offset_bound(problem).value, largest_buffer_bound(problem).value
         )
         self._found_by: list[str | None] = ["bump"] * parts
-        self._progress = progress
-        self.history: list[Progress] = []
+        self._reported: tuple[int, int] | None = None
         self._record("bump")
 
     @property
@@ -74,6 +68,11 @@ class Incumbent:
     def found_by(self) -> str | None:
         """What packed the highest part."""
         return self._found_by[self.highest_part()] if len(self.part_peak) else "no bytes"
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether the peak is at most the goal."""
+        return self.goal is not None and self.peak <= self.goal
 
     @property
     def done(self) -> bool:
@@ -125,9 +124,7 @@ class Incumbent:
         return peaks
 
     def _record(self, source: str) -> None:
-        last = self.history[-1] if self.history else None
-        if last is None or (last.peak, last.lower_bound) != (self.peak, self.bound.value):
-            event = Progress(self.deadline.elapsed(), self.peak, self.bound.value, source)
-            self.history.append(event)
-            if self._progress is not None:
-                self._progress(event)
+        now = self.peak, self.bound.value
+        if now != self._reported:
+            self._reported = now
+            self._report(*now, source)

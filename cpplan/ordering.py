@@ -178,7 +178,9 @@ def _bytes_in_bodies(graph: Graph, residency: Residency) -> Ints:
         return extra
     program = to_anf(graph)
     buffers = to_problem(program, residency)
-    for k, (op, start) in zip(program.order, zip(program.ops, program.starts, strict=False), strict=True):
+    for k, (op, start) in zip(
+        program.order, zip(program.ops, program.starts, strict=False), strict=True
+    ):
         inside = [row for row, name in enumerate(buffers.names) if name.startswith(f"{op.name}/")]
         if op.bodies and inside:
             live = buffers.subset(np.array(inside)).live_bytes()

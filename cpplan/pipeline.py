@@ -1,49 +1,47 @@
 """``solve``: the stages and their one deadline.
 
-Reduce, bound, heuristics; where a gap is left, local search and CP-SAT in turns on the independent
-part that causes it. The first proof of optimality ends the run; so do the deadline and Ctrl-C, with
-the best plan so far. Every plan is verified before it is returned.
+If asked, look for the order with the least pressure; pack; verify what is returned. Each stage ends
+early with a proof. The deadline and Ctrl-C end the run with the best plan so far.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from cpplan import heuristics
-from cpplan.anf import Program, to_anf
-from cpplan.bounds import lower_bound
+from cpplan.anf import Program
 from cpplan.byte_sizes import parse_bytes
-from cpplan.deadline import Deadline, TimeUpError
-from cpplan.errors import InputError, VerificationError
+from cpplan.constraints import with_first_last
+from cpplan.deadline import Deadline
+from cpplan.errors import InputError
 from cpplan.graph import Graph
-from cpplan.heuristics.by_hint import follow_hint
 from cpplan.incumbent import Incumbent
-from cpplan.liveness import to_problem
-from cpplan.plan import Plan, Progress, Status
+from cpplan.packing_pipeline import pack
+from cpplan.plan import Plan, Progress
+from cpplan.plan_maker import Packed, make_plan
 from cpplan.problem import Problem
-from cpplan.rectangles import check_apart, cut_gaps
 from cpplan.residency import Residency
-from cpplan.search.order_search import OrderSearch
-from cpplan.shortfall import explain_shortfall
-from cpplan.verifier import check_offsets, verify
+from cpplan.search.outcome import OrderOutcome
+from cpplan.sources import as_problem, as_program
+from cpplan.verifier import verify
 
-if TYPE_CHECKING:
-    from cpplan.problem import Ints
-    from cpplan.search.outcome import Outcome
-
-# What the first turn of local search (moves) and of CP-SAT (deterministic time a run) may take.
-FIRST_MOVES, FIRST_WORK = 150, 0.01
-MOST_EFFORT = 4**10
+ORDERS = ("given", "search")
+# Shares of the time left: for the order, and for packing it where another may pack better.
+ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
+# After Ctrl-C an order is known but not yet packed: so many seconds for heuristics.
+GRACE = 1.0
 
 
 def solve(
     source: Graph | Program | Problem,
     *,
     time_limit: float = 60.0,
+    order: str = "given",
+    first: Sequence[str] = (),
+    last: Sequence[str] = (),
     capacity: int | str | None = None,
     memory_limit: int | str | None = None,
     inputs: str = "reuse",
@@ -59,10 +57,15 @@ def solve(
     Parameters
     ----------
     source
-        A graph (planned in the order in which its ops are listed), a program, or a bare packing
-        problem.
+        A graph, a program, or a bare packing problem.
     time_limit
         Seconds for everything; the best plan so far is returned when they are over.
+    order
+        ``"given"``: ops run in the order in which the graph lists them, or the program has them.
+        ``"search"``: in the order that needs the fewest bytes; the given one is a candidate, and
+        the bound then holds for every order.
+    first, last
+        Names of ops with which every order must start and end, if it is searched.
     capacity
         Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``).
     memory_limit
@@ -98,173 +101,147 @@ def solve(
     >>> plan.status, plan.peak, plan.offset.tolist()
     ('optimal', 12, [8, 0, 8])
     """
+    if order not in ORDERS:
+        raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
+    if not isinstance(time_limit, (int, float)) or not time_limit > 0:
+        raise InputError(f"time_limit must be positive, not {time_limit!r}")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise InputError(f"workers must be at least 1, not {workers!r}")
     if deterministic and workers not in (None, 1):
         raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
-    if not time_limit > 0:
-        raise InputError(f"time_limit must be positive, not {time_limit!r}")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers must be at least 1, not {workers!r}")
+    if (first or last) and order != "search":
+        raise InputError("first and last constrain a searched order: they need order='search'")
     deadline = Deadline(time_limit, deterministic=deterministic)
-    residency = Residency(inputs, outputs, constants)
     source = as_program(source)
-    problem = as_problem(source, residency)
     limits = [parse_bytes(limit) for limit in (capacity, memory_limit) if limit is not None]
-    if problem.pool.capacity is not None:
-        limits.append(problem.pool.capacity)
+    if isinstance(source, Problem) and source.pool.capacity is not None:
+        limits.append(source.pool.capacity)
     ceiling = min(limits, default=None)
-    goal = ceiling if capacity is not None else None
-    check_fixed(problem)
-    incumbent = Incumbent(problem, deadline, goal=goal, ceiling=ceiling, progress=progress)
-    try:
-        _run_heuristics(incumbent)
-        _run_search(incumbent, 1 if deterministic else workers or _cores(), seed)
-    except TimeUpError:
-        pass
-    except KeyboardInterrupt:
-        deadline.cancel()
-    plan = _to_plan(incumbent, source, problem, residency)
+    run = _Run(
+        residency=Residency(inputs, outputs, constants),
+        ceiling=ceiling,
+        goal=ceiling if capacity is not None else None,
+        workers=1 if deterministic else workers or _cores(),
+        seed=seed,
+        deadline=deadline,
+        progress=progress,
+        history=[],
+    )
+    if order == "given":
+        packed, searched = run.pack(source, deadline), None
+    else:
+        packed, searched = run.search(source, first, last)
+    plan = make_plan(
+        packed,
+        run.residency,
+        searched=searched,
+        runtime=deadline.elapsed(),
+        history=run.history,
+    )
     if plan.offset is not None:
         verify(source, plan)
     return plan
 
 
-def as_program(source: Graph | Program | Problem) -> Program | Problem:
-    """A graph in its listed order; a program or a problem as it is.
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What was asked for, the one deadline, and the history that all stages write."""
 
-    Raises
-    ------
-    InputError
-        If it is none of these.
-    """
-    if isinstance(source, Graph):
-        return to_anf(source)
-    if isinstance(source, (Program, Problem)):
-        return source
-    raise InputError(
-        f"expected a Graph, a Program or a Problem, not {type(source).__name__}: "
-        "cpplan.load reads a model"
-    )
+    residency: Residency
+    ceiling: int | None
+    goal: int | None
+    workers: int
+    seed: int
+    deadline: Deadline
+    progress: Callable[[Progress], None] | None
+    history: list[Progress]
 
+    def pack(
+        self, source: Program | Problem, deadline: Deadline, best: int | None = None
+    ) -> Packed:
+        """Offsets for one order; ``best`` is a peak that another order has already reached."""
+        problem = as_problem(source, self.residency)
 
-def as_problem(source: Graph | Program | Problem, residency: Residency) -> Problem:
-    """The packing problem of anything that can be planned; a problem as it is."""
-    source = as_program(source)
-    return source if isinstance(source, Problem) else to_problem(source, residency)
+        def record(peak: int, bound: int, name: str) -> None:
+            known = peak if best is None else min(peak, best)
+            self.record(known, bound if best is None else None, name)
 
-
-def check_fixed(problem: Problem) -> None:
-    """Whether the buffers whose offset is given leave one another in peace. O(n log n).
-
-    Raises
-    ------
-    InputError
-        Names two that overlap, and a step at which both are live.
-    """
-    rows = np.array(sorted(problem.fixed), np.int64)
-    offsets = np.array([problem.fixed[row] for row in rows.tolist()], np.int64)
-    given = problem.subset(rows)
-    try:
-        check_apart(cut_gaps(given), given.names, offsets)
-    except VerificationError as error:
-        raise InputError(f"the fixed offsets contradict each other: {error}") from error
-
-
-def _run_heuristics(incumbent: Incumbent) -> None:
-    """One after another until one meets the bound."""
-    problem, deadline = incumbent.reduction.problem, incumbent.deadline
-    if problem.hint:
-        incumbent.offer(follow_hint(problem, deadline), "hint")
-    for name in heuristics.portfolio():
-        if incumbent.done:
-            return
-        deadline.check()
-        offsets = heuristics.get(name)(problem, deadline)
-        check_offsets(problem, offsets, name)
-        incumbent.offer(offsets, name)
-
-
-def _run_search(incumbent: Incumbent, workers: int, seed: int) -> None:
-    """Search on the part that is highest, in turns: local search over orders, then CP-SAT.
-
-    The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
-    turn is longer than the last, because nothing tells beforehand which of the two will be quick.
-    """
-    order_searches: dict[int, OrderSearch] = {}
-    effort = 1
-    while not incumbent.done and not incumbent.deadline.expired():
-        part = incumbent.highest_part()
-        problem, rows = incumbent.reduction.part_problem(part)
-        if part not in order_searches:
-            order_searches[part] = OrderSearch(problem, seed)
-            incumbent.offer_bound(part, lower_bound(problem))
-        goal = max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak())
-        search, deadline = order_searches[part], incumbent.deadline
-        state = incumbent.part_state(part, rows)
+        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
         try:
-            state = search.run(state, moves=FIRST_MOVES * effort, goal=goal, deadline=deadline)
-        finally:
-            incumbent.offer_part(part, rows, search.best(state))
-        if incumbent.done or incumbent.highest_part() != part:
-            continue
+            pack(incumbent, deadline, workers=self.workers, seed=self.seed)
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        return Packed(source, problem, incumbent)
 
-        def report(outcome: Outcome, part: int = part, rows: Ints = rows) -> None:
-            incumbent.offer_part(part, rows, outcome)
+    def search(
+        self, source: Program | Problem, first: Sequence[str], last: Sequence[str]
+    ) -> tuple[Packed, OrderOutcome]:
+        """The best order and its offsets; the given order where that packs better."""
+        if not isinstance(source, Program):
+            raise InputError("order='search' needs a graph: a bare problem has no ops to order")
+        outcome = self._search_order(source, first, last)
+        candidates = [tuple(outcome.order.tolist())]
+        if source.order != candidates[0] and not (first or last):
+            candidates.append(source.order)
+        best: Packed | None = None
+        for number, order in enumerate(candidates):
+            program = Program(source.graph, order)
+            floor = int(program.live_bytes().max(initial=0))
+            if best is not None and (best.incumbent.peak <= floor or best.incumbent.good_enough):
+                break
+            others = number + 1 < len(candidates)
+            deadline = self.deadline.share(FIRST_PACKING_SHARE) if others else self.deadline
+            if self.deadline.cancelled:
+                deadline = Deadline(GRACE)
+            packed = self.pack(program, deadline, best.incumbent.peak if best else None)
+            if best is None or packed.incumbent.peak < best.incumbent.peak:
+                best = packed
+                if number:
+                    outcome = outcome._replace(found_by="given order")
+        assert best is not None
+        return best, outcome
 
-        from cpplan.search.cp_sat_packing import run_round
+    def _search_order(
+        self, source: Program, first: Sequence[str], last: Sequence[str]
+    ) -> OrderOutcome:
+        from cpplan.order_pipeline import search_order
+        from cpplan.ordering import order_problem
 
-        run_round(
-            problem,
-            incumbent.part_state(part, rows),
-            deadline,
-            work=FIRST_WORK * effort,
-            goal=goal,
-            ceiling=incumbent.ceiling,
-            workers=workers,
-            seed=seed,
-            report=report,
-        )
-        effort = min(4 * effort, MOST_EFFORT)
+        graph = with_first_last(source.graph, first, last)
+        if len(source.order) != len(graph.ops):
+            raise InputError("order='search' needs a program that runs every op once")
+        position = {op.name: k for k, op in enumerate(source.graph.ops)}
+        given = source if not (first or last) else as_program(graph)
+        assert isinstance(given, Program)
+        ordering = order_problem(graph, self.residency)
+        outcomes: list[OrderOutcome] = []
 
+        def report(outcome: OrderOutcome) -> None:
+            outcomes.append(outcome)
+            self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
 
-def _to_plan(
-    incumbent: Incumbent, source: Program | Problem, problem: Problem, residency: Residency
-) -> Plan:
-    peak, bound, ceiling = incumbent.peak, incumbent.bound, incumbent.ceiling
-    fits = ceiling is None or peak <= ceiling
-    status: Status = "optimal" if peak == bound.value else "feasible"
-    if not fits:
-        status = "infeasible" if bound.value > (ceiling or 0) else "unknown"
-    program = source if isinstance(source, Program) else None
-    return Plan(
-        name=program.graph.name if program else problem.name,
-        status=status,
-        buffers=tuple(problem.names),
-        size=problem.size,
-        lower=problem.lower,
-        upper=problem.upper,
-        gaps=problem.gaps,
-        offset=incumbent.reduction.restore(incumbent.offsets, problem) if fits else None,
-        pool=problem.pool.name,
-        peak=peak if fits else None,
-        lower_bound=bound.value,
-        capacity=ceiling,
-        found_by=incumbent.found_by if fits else None,
-        bound_by=bound.name,
-        order=program.names if program else (),
-        cost=program.cost if program else None,
-        base_cost=sum(op.cost for op in program.graph.ops) if program else None,
-        residency=residency,
-        views=_views(program, problem) if program else {},
-        runtime=incumbent.deadline.elapsed(),
-        history=tuple(incumbent.history),
-        message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
-    )
+        try:
+            search_order(
+                ordering,
+                np.array(given.order, np.int64),
+                self.deadline.share(ORDER_SHARE),
+                goal=self.goal or 0,
+                seed=self.seed,
+                report=report,
+            )
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        # With first and last, the graph lists its ops anew: back to the source's numbers.
+        names = [op.name for op in graph.ops]
+        order = np.array([position[names[op]] for op in outcomes[-1].order], np.int64)
+        return outcomes[-1]._replace(order=order)
 
-
-def _views(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
-    placed = set(problem.names)
-    roots = program.graph.root.items()
-    return {name: root for name, root in roots if name != root[0] and root[0] in placed}
+    def record(self, peak: int | None, bound: int | None, source: str) -> None:
+        """Note an improvement, and tell who watches."""
+        event = Progress(self.deadline.elapsed(), peak, bound, source)
+        self.history.append(event)
+        if self.progress is not None:
+            self.progress(event)
 
 
 def _cores() -> int:

@@ -110,7 +110,7 @@ def _pop(heap, length, peak, count):
 
 
 @njit(cache=True)
-def _find(words, done, table):
+def find(words, done, table):
     """The slot of the table that holds this set, or the free one where it belongs."""
     slots = np.uint64(len(table))
     slot = np.int64(_hash(words) % slots)
@@ -132,6 +132,7 @@ def _find(words, done, table):
 def extend(
     pops,
     ceiling,
+    entry,
     before,
     extra,
     first,
@@ -150,10 +151,10 @@ def extend(
     heap,
     cursor,
 ):
-    """Extend up to ``pops`` states; every state with pressure at or above ``ceiling`` is dropped.
+    """Extend up to ``pops`` states; whatever reaches a pressure of ``ceiling`` is dropped.
 
-    ``cursor`` holds, and keeps between calls: states used, heap length, the level (a proved lower
-    bound on the pressure), and the row of a complete state or -1. Returns why it stopped.
+    ``cursor`` holds, and keeps between calls: states used, heap length, the level, and the row of
+    the complete state once there is one. Returns why it stopped.
     """
     ops, capacity = len(extra), len(live)
     scratch = np.empty(done.shape[1], np.uint64)
@@ -161,7 +162,7 @@ def extend(
         if cursor[1] == 0:
             return PROVED
         row, cursor[1] = _pop(heap, cursor[1], peak, count)
-        if table[_find(done[row], done, table)] != row:
+        if table[find(done[row], done, table)] != row:
             continue  # reached again with less pressure in the meantime
         cursor[2] = max(cursor[2], peak[row])
         if count[row] == ops:
@@ -187,6 +188,8 @@ def extend(
                     nxt, scratch, extra, first, touches, size, users, present, kept
                 )
                 pressure = bytes_live + allocated + extra[nxt]
+                if steps == 0:
+                    pressure += entry
                 if pressure >= ceiling:
                     dropped = True
                     break
@@ -214,7 +217,7 @@ def extend(
                         break
             if dropped:
                 continue
-            slot = _find(scratch, done, table)
+            slot = find(scratch, done, table)
             if table[slot] >= 0 and peak[table[slot]] <= highest:
                 continue
             table[slot] = at

@@ -1,4 +1,4 @@
-"""What a search on one part of a problem hands back."""
+"""What searches hand back: the best they know, and who found and proved it."""
 
 from __future__ import annotations
 
@@ -15,3 +15,13 @@ class Outcome(NamedTuple):
     bound: int
     found_by: str | None = None
     bound_by: str | None = None
+
+
+class OrderOutcome(NamedTuple):
+    """The best order known, shape ``(ops,)``, its peak, and every order's bound, bytes."""
+
+    order: Ints
+    peak: int
+    bound: int
+    found_by: str
+    bound_by: str

@@ -18,10 +18,10 @@ from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.problem import Ints, Problem
 from cpplan.search.outcome import Outcome
 
-NAME = "order search"
+NAME = "ranking search"
 
 
-class OrderSearch:
+class RankingSearch:
     """A search that can be continued: it keeps the ranking it has reached.
 
     Parameters
@@ -35,7 +35,7 @@ class OrderSearch:
     --------
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> OrderSearch(problem, seed=0).run(start, moves=10, goal=12, deadline=Deadline(60)).peak
+    >>> RankingSearch(problem, seed=0).run(start, moves=10, goal=12, deadline=Deadline(60)).peak
     12
     """
 

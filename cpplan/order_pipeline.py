@@ -1,0 +1,134 @@
+"""``search_order``: the stages that look for the order with the least pressure.
+
+Bound, constructive orders, then the pieces between cuts: downset search, exact as far as its states
+reach, and window search, in turns on the highest piece. The given order is always a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cpplan import orders
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.ordering import OrderProblem
+from cpplan.problem import Ints
+from cpplan.search.downset_search import search_downsets
+from cpplan.search.order_bounds import FORCED, order_bounds
+from cpplan.search.order_pieces import OrderPiece, cut_into_pieces, join_pieces
+from cpplan.search.outcome import OrderOutcome
+from cpplan.search.window_search import NAME as WINDOWS
+
+EXACT = "downset search"
+# Of the first turn: states of the exact search; windows, and states for each of them.
+FIRST_STATES, FIRST_WINDOWS, WINDOW_STATES = 20_000, 10, 20_000
+MOST_STATE_BYTES = 1 << 30
+
+
+def search_order(
+    problem: OrderProblem,
+    given: Ints,
+    deadline: Deadline,
+    *,
+    goal: int = 0,
+    seed: int = 0,
+    report: Callable[[OrderOutcome], None] = lambda outcome: None,
+) -> OrderOutcome:
+    """The order with the smallest peak found, and a bound on every order's peak.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages.
+    given
+        A valid order; the result is never worse.
+    deadline
+        When it passes, the best so far is returned.
+    goal
+        A peak that is good enough, bytes.
+    seed
+        Of the local search.
+    report
+        Called at every improvement of either side; what it was told last is what Ctrl-C leaves.
+
+    Examples
+    --------
+    >>> two_chains = OrderProblem(
+    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
+    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
+    ... )
+    >>> outcome = search_order(two_chains, np.arange(4), Deadline(10))
+    >>> outcome.peak, outcome.bound
+    (10, 10)
+    """
+    bounds = order_bounds(problem)
+    best = OrderOutcome(given, problem.peak(given), bounds.bound, "given order", FORCED)
+    report(best)
+    if best.peak <= max(goal, best.bound):
+        return best
+    try:
+        best = _construct(problem, best, goal, deadline, report)
+        if best.peak <= max(goal, best.bound):
+            return best
+        pieces = cut_into_pieces(problem, best.order, bounds, best.found_by, seed)
+        effort = 1
+        while best.peak > max(goal, best.bound) and not deadline.expired():
+            piece = max(pieces, key=lambda piece: piece.peak)
+            below = (other.peak for other in pieces if other.peak < piece.peak)
+            _improve(piece, max(goal, best.bound, *below, 0), effort, deadline)
+            highest = max(pieces, key=lambda piece: piece.peak)
+            proof = max(pieces, key=lambda piece: piece.bound)
+            if highest.peak < best.peak or proof.bound > best.bound:
+                best = OrderOutcome(
+                    join_pieces(pieces), highest.peak, proof.bound, highest.found_by, proof.bound_by
+                )
+                report(best)
+            elif highest is piece:
+                effort *= 2
+    except TimeUpError:
+        pass
+    return best
+
+
+def _construct(
+    problem: OrderProblem,
+    best: OrderOutcome,
+    goal: int,
+    deadline: Deadline,
+    report: Callable[[OrderOutcome], None],
+) -> OrderOutcome:
+    """The constructive orders, until one meets the bound."""
+    for name in orders.names():
+        order = np.asarray(orders.get(name)(problem, deadline), np.int64)
+        peak = problem.peak(order)
+        if peak < best.peak:
+            best = best._replace(order=order, peak=peak, found_by=name)
+            report(best)
+        if best.peak <= max(goal, best.bound):
+            break
+    return best
+
+
+def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> None:
+    """One turn on one piece: exact search, then windows, each longer than in the last turn."""
+    most = MOST_STATE_BYTES // (48 + len(piece.problem) // 8)
+    states = FIRST_STATES * effort
+    if states // 2 <= most:
+        found = search_downsets(
+            piece.problem, piece.order, deadline, level=piece.bound, states=min(states, most)
+        )
+        piece.offer(found.order, EXACT)
+        piece.offer_bound(piece.peak if found.complete else found.level, EXACT)
+    if piece.peak <= max(goal, piece.bound):
+        return
+    if piece.peak < piece.windows.peak:
+        piece.windows.restart(piece.order)
+    piece.windows.run(
+        FIRST_WINDOWS * effort,
+        goal=max(goal, piece.bound),
+        states=WINDOW_STATES,
+        deadline=deadline,
+    )
+    piece.offer(piece.windows.order, WINDOWS)

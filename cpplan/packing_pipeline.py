@@ -1,0 +1,104 @@
+"""``pack``: the stages that place buffers at a given order, under one deadline.
+
+Reduce, bound, heuristics; where a gap is left, local search and CP-SAT in turns on the independent
+part that causes it. The first proof of optimality ends the run; so does the deadline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpplan import heuristics
+from cpplan.bounds import lower_bound
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.heuristics.by_hint import follow_hint
+from cpplan.incumbent import Incumbent
+from cpplan.search.ranking_search import RankingSearch
+from cpplan.verifier import check_offsets
+
+if TYPE_CHECKING:
+    from cpplan.problem import Ints
+    from cpplan.search.outcome import Outcome
+
+# What the first turn of local search (moves) and of CP-SAT (deterministic time a run) may take.
+FIRST_MOVES, FIRST_WORK = 150, 0.01
+MOST_EFFORT = 4**10
+
+
+def pack(incumbent: Incumbent, deadline: Deadline, *, workers: int, seed: int) -> None:
+    """Improve the incumbent until it is good enough, proved smallest, or time is up.
+
+    Parameters
+    ----------
+    incumbent
+        Holds a packing from the start; every improvement is offered to it at once, so that it is
+        good at any moment, also if this function is left by ``KeyboardInterrupt``.
+    deadline
+        For all of it.
+    workers
+        Threads for CP-SAT.
+    seed
+        For random choices.
+    """
+    try:
+        _run_heuristics(incumbent, deadline)
+        _run_search(incumbent, deadline, workers, seed)
+    except TimeUpError:
+        return
+
+
+def _run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
+    """One after another until one meets the bound."""
+    problem = incumbent.reduction.problem
+    if problem.hint:
+        incumbent.offer(follow_hint(problem, deadline), "hint")
+    for name in heuristics.portfolio():
+        if incumbent.done:
+            return
+        deadline.check()
+        offsets = heuristics.get(name)(problem, deadline)
+        check_offsets(problem, offsets, name)
+        incumbent.offer(offsets, name)
+
+
+def _run_search(incumbent: Incumbent, deadline: Deadline, workers: int, seed: int) -> None:
+    """Search on the part that is highest, in turns: local search over orders, then CP-SAT.
+
+    The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
+    turn is longer than the last, because nothing tells beforehand which of the two will be quick.
+    """
+    searches: dict[int, RankingSearch] = {}
+    effort = 1
+    while not incumbent.done and not deadline.expired():
+        part = incumbent.highest_part()
+        problem, rows = incumbent.reduction.part_problem(part)
+        if part not in searches:
+            searches[part] = RankingSearch(problem, seed)
+            incumbent.offer_bound(part, lower_bound(problem))
+        goal = max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak())
+        search = searches[part]
+        state = incumbent.part_state(part, rows)
+        try:
+            state = search.run(state, moves=FIRST_MOVES * effort, goal=goal, deadline=deadline)
+        finally:
+            incumbent.offer_part(part, rows, search.best(state))
+        if incumbent.done or incumbent.highest_part() != part:
+            continue
+
+        def report(outcome: Outcome, part: int = part, rows: Ints = rows) -> None:
+            incumbent.offer_part(part, rows, outcome)
+
+        from cpplan.search.cp_sat_packing import run_round
+
+        run_round(
+            problem,
+            incumbent.part_state(part, rows),
+            deadline,
+            work=FIRST_WORK * effort,
+            goal=goal,
+            ceiling=incumbent.ceiling,
+            workers=workers,
+            seed=seed,
+            report=report,
+        )
+        effort = min(4 * effort, MOST_EFFORT)

@@ -1,0 +1,96 @@
+"""From what the stages found and proved to the Plan that is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cpplan.anf import Program
+from cpplan.bounds import Bound
+from cpplan.incumbent import Incumbent
+from cpplan.plan import Plan, Progress, Scope, Status
+from cpplan.problem import Problem
+from cpplan.residency import Residency
+from cpplan.search.outcome import OrderOutcome
+from cpplan.shortfall import explain_shortfall
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A program, or a bare problem, with the packing found for it."""
+
+    source: Program | Problem
+    problem: Problem
+    incumbent: Incumbent
+
+
+def make_plan(
+    packed: Packed,
+    residency: Residency,
+    *,
+    searched: OrderOutcome | None = None,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """The plan; without offsets if the best packing exceeds the limit, and then with a reason.
+
+    Parameters
+    ----------
+    packed
+        The best packing.
+    residency
+        What the arena holds of the boundary.
+    searched
+        What the order search found and proved; its bound then replaces the packing's, which holds
+        for one order only.
+    runtime
+        Seconds so far.
+    history
+        Every improvement.
+    """
+    incumbent, problem, source = packed.incumbent, packed.problem, packed.source
+    peak, ceiling = incumbent.peak, incumbent.ceiling
+    bound, scope, found_by = incumbent.bound, _scope(searched), incumbent.found_by
+    if searched is not None:
+        bound = Bound(searched.bound, searched.bound_by, incumbent.bound.step)
+        found_by = f"{searched.found_by}, {found_by}"
+    fits = ceiling is None or peak <= ceiling
+    status: Status = "optimal" if peak == bound.value else "feasible"
+    if not fits:
+        status = "infeasible" if bound.value > (ceiling or 0) else "unknown"
+    program = source if isinstance(source, Program) else None
+    return Plan(
+        name=program.graph.name if program else problem.name,
+        status=status,
+        buffers=tuple(problem.names),
+        size=problem.size,
+        lower=problem.lower,
+        upper=problem.upper,
+        gaps=problem.gaps,
+        offset=incumbent.reduction.restore(incumbent.offsets, problem) if fits else None,
+        pool=problem.pool.name,
+        peak=peak if fits else None,
+        lower_bound=bound.value,
+        scope=scope,
+        capacity=ceiling,
+        found_by=found_by if fits else None,
+        bound_by=bound.name,
+        order=program.names if program else (),
+        cost=program.cost if program else None,
+        base_cost=sum(op.cost for op in program.graph.ops) if program else None,
+        residency=residency,
+        views=_views(program, problem) if program else {},
+        runtime=runtime,
+        history=tuple(history),
+        message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
+    )
+
+
+def _scope(searched: OrderOutcome | None) -> Scope:
+    return "given order" if searched is None else "every order"
+
+
+def _views(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
+    placed = set(problem.names)
+    roots = program.graph.root.items()
+    return {name: root for name, root in roots if name != root[0] and root[0] in placed}
