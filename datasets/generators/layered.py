@@ -1,12 +1,13 @@
-"""Random layered graphs, by the rules of Gagrani et al.
+"""Random layered graphs, after Gagrani et al.
 
 Gagrani et al., "Neural Topological Ordering for Computation Graphs" (NeurIPS 2022), appendix A;
 MOCCASIN (ICML 2023) measures itself on graphs of this kind. Nodes lie in layers of varying width;
 edges go to the next layer, near the node's own place in it, and a few skip layers.
 
-Sizes come from a mixture of normal distributions; it, and the costs, are chosen to have the range
-and the quartiles of the instances that MOCCASIN published (20 B to 7.3 kB, median 1.6 kB, in tens;
-costs up to 1000, nearly uniform).
+This is a reconstruction: layers, degrees and shares of edges agree with the two instances that
+MOCCASIN published, not edge by edge. Sizes come from a mixture of normal distributions; it, and the
+costs, have those instances' range and quartiles (20 B to 7.3 kB, median 1.6 kB, in tens; costs up
+to 1000, nearly uniform).
 """
 
 from __future__ import annotations
