@@ -1,0 +1,137 @@
+"""Order and offsets together by CP-SAT, where packing the best order leaves a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.ordering import OrderProblem
+from cpplan.problem import Problem
+from cpplan.reduction import address_unit
+from cpplan.search.cp_sat_run import run_model
+
+if TYPE_CHECKING:
+    from cpplan.problem import Ints
+    from formulations.joint import Layout
+
+NAME = "CP-SAT order and offsets"
+
+
+class JointProof(NamedTuple):
+    """The best layout known, its peak, and a bound on every layout's peak, bytes."""
+
+    layout: Layout
+    peak: int
+    bound: int
+
+
+def search_layouts(
+    problem: OrderProblem,
+    alignment: Sequence[int] | Ints,
+    extra_alignment: Sequence[int] | Ints,
+    start: Layout,
+    deadline: Deadline,
+    *,
+    bound: int = 0,
+    work: float | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    report: Callable[[JointProof], None] = lambda proof: None,
+) -> JointProof:
+    """Look for a lower peak than a layout's until there is provably none.
+
+    An op's ``extra`` bytes are one block, and so are ``base`` and ``entry``: where these stand for
+    several buffers, the bound holds for layouts that keep them together (``formulations.joint``).
+
+    Parameters
+    ----------
+    problem
+        Ops and storages; a few dozen at most.
+    alignment
+        Of every storage, bytes, shape ``(storages,)``.
+    extra_alignment
+        Of every op's ``extra``, bytes, shape ``(ops,)``.
+    start
+        A valid order with offsets that fit it.
+    deadline
+        When it passes, the best so far is returned.
+    bound
+        A proved bound on every layout's peak, bytes.
+    work
+        Units of CP-SAT's deterministic time to spend at most.
+    workers
+        Threads. With one, and enough time, the same input and seed give the same layout.
+    seed
+        For CP-SAT's random choices.
+    report
+        Called, in the calling thread, at every improvement of either side.
+
+    Examples
+    --------
+    >>> from formulations.joint import Layout
+    >>> problem = OrderProblem(
+    ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64),
+    ...     size=np.array([4, 8]), touched_by=((0,), (1,)),
+    ...     present=np.zeros(2, bool), kept=np.zeros(2, bool),
+    ... )
+    >>> start = Layout(np.array([0, 1]), offset=np.array([8, 0]), extra_offset=np.zeros(2, int))
+    >>> proof = search_layouts(problem, [1, 4], [1, 1], start, Deadline(60))
+    >>> proof.layout.offset.tolist(), proof.peak, proof.bound
+    ([0, 0], 8, 8)
+    """
+    from formulations.joint import build
+
+    unit = _unit(problem, alignment, extra_alignment)
+    upper = _peak(problem, start)
+    joint = build(
+        problem, alignment, extra_alignment, unit=unit, upper=upper, lower=min(bound, upper)
+    )
+    joint.hint(start)
+    state = JointProof(start, upper, min(bound, upper))
+
+    def found(layout: Layout) -> None:
+        nonlocal state
+        peak = joint.peak_of(layout)
+        if peak < state.peak:
+            state = state._replace(layout=layout, peak=peak)
+            report(state)
+
+    def proved(bound: int) -> None:
+        nonlocal state
+        if bound > state.bound:
+            state = state._replace(bound=bound)
+            report(state)
+
+    if state.bound < state.peak and not deadline.expired():
+        run_model(
+            joint, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed
+        )
+    return state
+
+
+def _unit(
+    problem: OrderProblem, alignment: Sequence[int] | Ints, extra_alignment: Sequence[int] | Ints
+) -> int:
+    """Some best layout has all offsets at multiples of this, bytes: see ``address_unit``."""
+    rows = [*zip(problem.size.tolist(), alignment, strict=True)]
+    rows += zip(problem.extra.tolist(), extra_alignment, strict=True)
+    rows += [(problem.base, 1), (problem.entry, 1)]
+    size, align = zip(*((size, int(a)) for size, a in rows if size), strict=True)
+    names = tuple(map(str, range(len(size))))
+    steps = np.zeros(len(size), np.int64)
+    return address_unit(Problem(names, lower=steps, upper=steps + 1, size=size, alignment=align))
+
+
+def _peak(problem: OrderProblem, layout: Layout) -> int:
+    ends = np.concatenate(
+        [
+            layout.offset + problem.size,
+            np.where(problem.extra > 0, layout.extra_offset + problem.extra, 0),
+            [layout.base_offset + problem.base if problem.base else 0],
+            [layout.entry_offset + problem.entry if problem.entry else 0],
+        ]
+    )
+    return int(ends.max(initial=0))

@@ -1,0 +1,272 @@
+"""The order of ops and the offsets of their storages together, as a constraint model.
+
+Sets
+    V        ops; E, what must run before what: see ``formulations.positions``
+    B        buffers: the storages; each op's bytes of its own; what is live throughout; what is
+             live at the first step alone
+
+Parameters (addresses in units of u bytes, see ``cpplan.reduction.address_unit``)
+    s_i      size in bytes
+    a_i      alignment, in units (1 if finer than the unit)
+    H        a limit on the peak, in bytes
+    L        a proved lower bound on the peak, in bytes
+    g        the greatest common divisor of u and all sizes, bytes
+
+Variables
+    p_v      the step at which v runs
+    b_i, e_i the steps [b_i, e_i) during which buffer i is live
+    k_i      its offset in multiples of its alignment, 0 <= k_i <= (H - s_i) / (u a_i)
+    peak     L <= g peak <= H
+
+Constraints
+    precedence, birth, death, first step         as in ``formulations.positions``
+    no overlap       the rectangles [b_i, e_i) x [u a_i k_i, u a_i k_i + s_i) are pairwise disjoint
+    height           u a_i k_i + s_i <= g peak
+    pressure         at every step t:  sum of s_i over b_i <= t < e_i  <=  g peak
+
+Objective
+    minimise peak
+
+This is the joint problem of OLLA (Steiner et al., 2022), lifetimes and locations in one model, with
+``NoOverlap2D`` in place of pairwise disjunctions. The pressure is implied; it prunes orders before
+any offset is chosen. Steps may be shared here too: whatever meets at the step of an op that runs
+alone also met at the step it shared, and lies apart.
+
+An op's own bytes (bodies) are one buffer, although what lies in them may be scattered: the peak is
+one that can be reached, and the bound is one on such layouts only. The same goes for the bytes that
+are live throughout and those of the first step. For graphs of a few dozen ops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from formulations.positions import Positions, Solved
+
+if TYPE_CHECKING:
+    from cpplan.ordering import OrderProblem
+    from cpplan.problem import Ints
+
+
+class Layout(NamedTuple):
+    """An order and where everything lies, bytes.
+
+    Attributes
+    ----------
+    order
+        Ops in order of execution, shape ``(ops,)``.
+    offset
+        Of every storage, shape ``(storages,)``.
+    extra_offset
+        Of every op's own bytes, shape ``(ops,)``; 0 where it has none.
+    base_offset, entry_offset
+        Of the bytes live throughout, and of those of the first step; 0 where there are none.
+    """
+
+    order: Ints
+    offset: Ints
+    extra_offset: Ints
+    base_offset: int = 0
+    entry_offset: int = 0
+
+
+def build(
+    problem: OrderProblem,
+    alignment: Sequence[int] | Ints,
+    extra_alignment: Sequence[int] | Ints,
+    *,
+    unit: int,
+    upper: int,
+    lower: int = 0,
+) -> JointModel:
+    """The model of a problem.
+
+    Parameters
+    ----------
+    problem
+        At least one op; its precedences have no cycle.
+    alignment
+        Of every storage, bytes, shape ``(storages,)``.
+    extra_alignment
+        Of every op's own bytes, shape ``(ops,)``.
+    unit
+        Bytes per address unit; divides or is a multiple of every alignment (``address_unit`` of
+        all buffers, those live throughout or at the first step alone with alignment 1).
+    upper, lower
+        Limits on the peak, bytes.
+
+    Examples
+    --------
+    >>> from cpplan.ordering import OrderProblem
+    >>> fork = OrderProblem(
+    ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
+    ...     size=np.array([4, 8, 1]), touched_by=((0, 1, 2), (0, 1), (2,)),
+    ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
+    ... )
+    >>> joint = build(fork, [1, 8, 1], [1, 1, 1], unit=1, upper=20)
+    >>> solver = cp_model.CpSolver()
+    >>> solver.solve(joint.model) == cp_model.OPTIMAL
+    True
+    >>> layout = joint.extract(solver)
+    >>> joint.peak_of(layout), layout.offset[:2].tolist()
+    (12, [8, 0])
+    """
+    joint = JointModel(problem, unit, upper, lower)
+    joint.positions.add_positions()
+    joint.positions.add_precedence()
+    joint.positions.add_lives()
+    if problem.entry:
+        joint.positions.add_first_step()
+    joint.add_buffers(alignment, extra_alignment)
+    joint.add_no_overlap()
+    joint.add_height()
+    joint.add_pressure()
+    return joint
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """A row of B: during which steps, how many bytes, where."""
+
+    steps: cp_model.IntervalVar
+    size: int
+    step: int
+    multiple: cp_model.IntVar
+
+
+@dataclass
+class JointModel:
+    """The model under construction, and how to read its solutions."""
+
+    problem: OrderProblem
+    unit: int
+    upper: int
+    lower: int
+    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    positions: Positions = field(init=False)
+    grain: int = field(init=False)
+    peak: cp_model.IntVar = field(init=False)
+    storages: list[_Buffer] = field(default_factory=list)
+    extras: dict[int, _Buffer] = field(default_factory=dict)
+    base: _Buffer | None = None
+    entry: _Buffer | None = None
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.positions = Positions(problem, self.model)
+        sizes = (*problem.size.tolist(), *problem.extra.tolist(), problem.base, problem.entry)
+        self.grain = math.gcd(self.unit, *sizes)
+
+    @property
+    def buffers(self) -> list[_Buffer]:
+        """All rows of B."""
+        rest = [buffer for buffer in (self.base, self.entry) if buffer is not None]
+        return [*self.storages, *self.extras.values(), *rest]
+
+    def add_buffers(
+        self, alignment: Sequence[int] | Ints, extra_alignment: Sequence[int] | Ints
+    ) -> None:
+        """0 <= k_i <= (H - s_i) / (u a_i)."""
+        problem, fixed = self.problem, self.model.new_fixed_size_interval_var
+        for life, size, align in zip(
+            self.positions.life, problem.size.tolist(), alignment, strict=True
+        ):
+            self.storages.append(self._buffer(self.positions.interval[life], size, int(align)))
+        for op, (size, align) in enumerate(
+            zip(problem.extra.tolist(), extra_alignment, strict=True)
+        ):
+            if size:
+                self.extras[op] = self._buffer(self.positions.step_interval(op), size, int(align))
+        if problem.base:
+            self.base = self._buffer(fixed(0, len(problem), ""), problem.base, 1)
+        if problem.entry:
+            self.entry = self._buffer(fixed(0, 1, ""), problem.entry, 1)
+
+    def _buffer(self, steps: cp_model.IntervalVar, size: int, alignment: int) -> _Buffer:
+        step = max(self.unit, alignment)
+        last = (self.upper - size) // step
+        if last < 0:
+            # An empty domain would be refused, not proved false.
+            self.model.add_bool_or([])
+        return _Buffer(steps, size, step, self.model.new_int_var(0, max(0, last), "k"))
+
+    def add_no_overlap(self) -> None:
+        """Rectangles in steps × addresses are pairwise disjoint."""
+        times, addresses = [], []
+        for buffer in self.buffers:
+            # The next buffer above starts on the grid: rounding the end up to it loses nothing.
+            times.append(buffer.steps)
+            addresses.append(
+                self.model.new_fixed_size_interval_var(
+                    buffer.step // self.unit * buffer.multiple, -(-buffer.size // self.unit), ""
+                )
+            )
+        self.model.add_no_overlap_2d(times, addresses)
+
+    def add_height(self) -> None:
+        """u a_i k_i + s_i <= g peak, minimised."""
+        low, high = -(-self.lower // self.grain), self.upper // self.grain
+        if high < low:
+            self.model.add_bool_or([])
+        self.peak = self.model.new_int_var(low, max(low, high), "peak")
+        for buffer in self.buffers:
+            end = buffer.step // self.grain * buffer.multiple + buffer.size // self.grain
+            self.model.add(end <= self.peak)
+        self.model.minimize(self.peak)
+
+    def add_pressure(self) -> None:
+        """What is live at a step is at most the peak."""
+        steps = [buffer.steps for buffer in self.buffers]
+        demands = [buffer.size // self.grain for buffer in self.buffers]
+        self.model.add_cumulative(steps, demands, self.peak)
+
+    def hint(self, layout: Layout) -> None:
+        """Start from this order and these offsets; every variable gets a value."""
+        self.positions.hint(layout.order)
+        for buffer, offset in self._placed(layout):
+            self.model.add_hint(buffer.multiple, offset // buffer.step)
+        self.model.add_hint(self.peak, self.peak_of(layout) // self.grain)
+
+    def peak_of(self, layout: Layout) -> int:
+        """The end of the highest buffer, bytes."""
+        return max((offset + buffer.size for buffer, offset in self._placed(layout)), default=0)
+
+    def _placed(self, layout: Layout) -> list[tuple[_Buffer, int]]:
+        placed = list(zip(self.storages, layout.offset.tolist(), strict=True))
+        placed += [(buffer, int(layout.extra_offset[op])) for op, buffer in self.extras.items()]
+        if self.base is not None:
+            placed.append((self.base, layout.base_offset))
+        if self.entry is not None:
+            placed.append((self.entry, layout.entry_offset))
+        return placed
+
+    def in_bytes(self, objective: float) -> int:
+        """The peak that a value of the objective stands for, or the bound of a bound."""
+        return round(objective) * self.grain
+
+    def proved_bound(self, solver: cp_model.CpSolver) -> int:
+        """The bound on the peak, within the limits, that a run has proved, bytes."""
+        return self.in_bytes(solver.best_objective_bound)
+
+    def extract(self, solver: Solved) -> Layout:
+        """The solution found."""
+
+        def offset(buffer: _Buffer | None) -> int:
+            return 0 if buffer is None else solver.value(buffer.multiple) * buffer.step
+
+        extra_offset = np.zeros(len(self.problem), np.int64)
+        for op, buffer in self.extras.items():
+            extra_offset[op] = offset(buffer)
+        return Layout(
+            order=self.positions.extract(solver),
+            offset=np.array([offset(buffer) for buffer in self.storages], np.int64),
+            extra_offset=extra_offset,
+            base_offset=offset(self.base),
+            entry_offset=offset(self.entry),
+        )

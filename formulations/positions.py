@@ -1,0 +1,233 @@
+"""What models of orders share: at which step every op runs, and from when to when storages live.
+
+Sets
+    V        ops, n of them; E, what must run before what, without what follows from the rest
+    S        storages; T_s, the ops that touch s
+    T'_s     those that no other op of T_s must precede;  T"_s  those that precede none of T_s
+
+Parameters
+    A_v, D_v the number of ancestors and of descendants of v
+
+Variables
+    p_v      the step at which v runs, A_v <= p_v <= n - 1 - D_v
+    b_s      the first step at which s is live
+    e_s      the first step at which s is free again
+
+Constraints
+    precedence       p_u + 1 <= p_v                          for (u, v) in E
+    birth            b_s <= p_v for v in T'_s;  b_s = 0 if the caller brings s
+    death            e_s >= p_v + 1 for v in T"_s;  e_s = n if s is kept
+    first step       some p_v = 0; only where bytes are live at the first step alone
+
+The steps need not differ. If ops share one, what any of them touches is live at it, so that to run
+them one after another, in whichever order, takes no more than the model has counted; and an order
+is a solution in which none are shared. Without an ``AllDifferent``, CP-SAT proves several times
+faster. Birth and death are inequalities because living longer than it must never helps a storage.
+Where T'_s or T"_s is a single op, as for everything that has one producer, b_s or e_s is that op's
+step and no variable of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+if TYPE_CHECKING:
+    from cpplan.ordering import OrderProblem
+    from cpplan.problem import Ints
+
+# What values can be read from: a finished run, or the solution of one under way.
+Solved: TypeAlias = "cp_model.CpSolver | cp_model.CpSolverSolutionCallback"
+
+
+class Precedence:
+    """Who must run before whom; sets of ops are the bits of an int.
+
+    Examples
+    --------
+    >>> diamond = Precedence(((), (0,), (0,), (0, 1, 2)))
+    >>> diamond.ancestors[3].bit_count(), diamond.descendants[0].bit_count()
+    (3, 3)
+    >>> diamond.reduced[3]
+    [1, 2]
+    >>> diamond.earliest([3, 1, 2]), diamond.latest([0, 1, 2])
+    ([1, 2], [1, 2])
+    """
+
+    def __init__(self, predecessors: Sequence[Sequence[int]]):
+        count = len(predecessors)
+        waiting = [len(before) for before in predecessors]
+        after: list[list[int]] = [[] for _ in predecessors]
+        for op, before in enumerate(predecessors):
+            for other in before:
+                after[other].append(op)
+        order = [op for op in range(count) if not waiting[op]]
+        for op in order:
+            for other in after[op]:
+                waiting[other] -= 1
+                if not waiting[other]:
+                    order.append(other)
+        self.ancestors, self.descendants = [0] * count, [0] * count
+        for op in order:
+            for other in predecessors[op]:
+                self.ancestors[op] |= self.ancestors[other] | 1 << other
+        for op in reversed(order):
+            for other in after[op]:
+                self.descendants[op] |= self.descendants[other] | 1 << other
+        #: For every op, the predecessors that precede none of its other predecessors.
+        self.reduced = [self.latest(sorted(set(before))) for before in predecessors]
+
+    def earliest(self, ops: Iterable[int]) -> list[int]:
+        """Those that none of the others precedes, ascending."""
+        ops = sorted(ops)
+        members = sum(1 << op for op in ops)
+        return [op for op in ops if not self.ancestors[op] & members]
+
+    def latest(self, ops: Iterable[int]) -> list[int]:
+        """Those that precede none of the others, ascending."""
+        ops = sorted(ops)
+        members = sum(1 << op for op in ops)
+        return [op for op in ops if not self.descendants[op] & members]
+
+
+@dataclass(eq=False)
+class Life:
+    """From when to when the storages live that the same ops bring to life and free.
+
+    Attributes
+    ----------
+    earliest
+        The ops of which the first one brings them to life; empty if they are there from the start.
+    latest
+        The ops of which the last one frees them; empty if they stay to the end.
+    begin, end, length
+        Steps; constants or affine expressions in one variable.
+    own
+        Those of the three that are variables, with their names: "begin", "end" or "length".
+    """
+
+    earliest: tuple[int, ...]
+    latest: tuple[int, ...]
+    begin: cp_model.LinearExpr | int = 0
+    end: cp_model.LinearExpr | int = 0
+    length: cp_model.LinearExpr | int = 0
+    own: list[tuple[str, cp_model.IntVar]] = field(default_factory=list)
+
+    def at(self, step: Ints) -> dict[str, int]:
+        """Begin, end and length if op ``v`` runs at ``step[v]``."""
+        begin = int(step[list(self.earliest)].min()) if self.earliest else 0
+        end = int(step[list(self.latest)].max()) + 1 if self.latest else len(step)
+        return {"begin": begin, "end": end, "length": end - begin}
+
+
+class Positions:
+    """The steps of a problem's ops as variables of a model, and the lives of its storages.
+
+    Attributes
+    ----------
+    position
+        p_v of every op.
+    life
+        Of every storage; storages that come and go together share one.
+    interval
+        Of every life, in the order in which they first occur in ``life``.
+    """
+
+    def __init__(self, problem: OrderProblem, model: cp_model.CpModel):
+        self.problem, self.model = problem, model
+        self.precedence = Precedence(problem.predecessors)
+        self.position: list[cp_model.IntVar] = []
+        self.life: list[Life] = []
+        self.interval: dict[Life, cp_model.IntervalVar] = {}
+
+    def add_positions(self) -> None:
+        """A_v <= p_v <= n - 1 - D_v."""
+        for op in range(len(self.problem)):
+            first = self.precedence.ancestors[op].bit_count()
+            last = len(self.problem) - 1 - self.precedence.descendants[op].bit_count()
+            self.position.append(self.model.new_int_var(first, last, f"p_{op}"))
+
+    def add_precedence(self) -> None:
+        """p_u + 1 <= p_v."""
+        for op, before in enumerate(self.precedence.reduced):
+            for other in before:
+                self.model.add(self.position[other] + 1 <= self.position[op])
+
+    def add_first_step(self) -> None:
+        """Some p_v = 0."""
+        first = [op for op, before in enumerate(self.precedence.ancestors) if not before]
+        self.model.add_min_equality(0, [self.position[op] for op in first])
+
+    def add_lives(self) -> None:
+        """b_s <= p_v for v in T'_s, and e_s >= p_v + 1 for v in T"_s."""
+        lives: dict[tuple[tuple[int, ...], tuple[int, ...]], Life] = {}
+        problem = self.problem
+        for ops, present, kept in zip(
+            problem.touched_by, problem.present.tolist(), problem.kept.tolist(), strict=True
+        ):
+            earliest = () if present else tuple(self.precedence.earliest(ops))
+            latest = () if kept else tuple(self.precedence.latest(ops))
+            life = lives.get((earliest, latest))
+            if life is None:
+                life = lives[earliest, latest] = Life(earliest, latest)
+                self._add_birth(life)
+                self._add_death(life)
+                self._add_interval(life)
+            self.life.append(life)
+
+    def _add_birth(self, life: Life) -> None:
+        if len(life.earliest) == 1:
+            life.begin = self.position[life.earliest[0]]
+        elif life.earliest:
+            birth = self.model.new_int_var(0, len(self.problem) - 1, "b")
+            for op in life.earliest:
+                self.model.add(birth <= self.position[op])
+            life.begin = birth
+            life.own.append(("begin", birth))
+
+    def _add_death(self, life: Life) -> None:
+        life.end = len(self.problem)
+        if len(life.latest) == 1:
+            life.end = self.position[life.latest[0]] + 1
+        elif life.latest:
+            death = self.model.new_int_var(1, len(self.problem), "e")
+            for op in life.latest:
+                self.model.add(death >= self.position[op] + 1)
+            life.end = death
+            life.own.append(("end", death))
+
+    def _add_interval(self, life: Life) -> None:
+        if not life.earliest or not life.latest:
+            life.length = life.end - life.begin
+        elif life.earliest == life.latest and len(life.earliest) == 1:
+            life.length = 1
+        else:
+            length = self.model.new_int_var(1, len(self.problem), "l")
+            life.length = length
+            life.own.append(("length", length))
+        self.interval[life] = self.model.new_interval_var(life.begin, life.length, life.end, "")
+
+    def step_interval(self, op: int) -> cp_model.IntervalVar:
+        """[p_v, p_v + 1)."""
+        return self.model.new_fixed_size_interval_var(self.position[op], 1, "")
+
+    def hint(self, order: Sequence[int] | Ints) -> Ints:
+        """Give all these variables the values they have in an order; returns every op's step."""
+        step = np.empty(len(self.problem), np.int64)
+        step[np.asarray(order, np.int64)] = np.arange(len(step))
+        for op, position in enumerate(self.position):
+            self.model.add_hint(position, int(step[op]))
+        for life in self.interval:
+            value = life.at(step)
+            for name, variable in life.own:
+                self.model.add_hint(variable, value[name])
+        return step
+
+    def extract(self, solver: Solved) -> Ints:
+        """The ops by their steps in the solution found; in one step, any order will do."""
+        steps = np.array([solver.value(position) for position in self.position], np.int64)
+        return np.argsort(steps, kind="stable")
