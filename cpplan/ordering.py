@@ -42,7 +42,7 @@ class OrderProblem:
     base
         Bytes that are live throughout and that no op touches.
     entry
-        Bytes that are live during the first step only (what the caller hands in for nobody).
+        Bytes that are live during the first op only (what the caller hands in for nobody).
     names
         Of the ops, for messages.
 
@@ -149,10 +149,9 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
     base, entry, rows = 0, 0, []
     for root, ops in touching.items():
         size = graph.tensor[root].nbytes
-        present = not any(graph.root[n][0] == root for k in ops for n in graph.ops[k].outputs)
-        workspace = graph.tensor[root].kind == "workspace"
+        present = root not in graph.producer and graph.tensor[root].kind != "workspace"
         if size and ops:
-            rows.append((size, tuple(ops), present and not workspace, root in kept))
+            rows.append((size, tuple(ops), present, root in kept))
         elif root in kept:
             base += size
         else:

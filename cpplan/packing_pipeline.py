@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cpplan.search.outcome import Outcome
 
 # What the first turn of local search (moves) and of CP-SAT (deterministic time a run) may take.
-FIRST_MOVES, FIRST_WORK = 150, 0.01
+FIRST_MOVES, FIRST_WORK = 1000, 0.01
 MOST_EFFORT = 4**10
 
 

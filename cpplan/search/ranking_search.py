@@ -70,11 +70,24 @@ class RankingSearch:
         return self._peak is not None and self._peak <= goal
 
     def _try(self, ranked: Ints, deadline: Deadline) -> None:
-        deadline.check()
-        offsets = place_lowest_first(self.problem, ranked, deadline, limit=self._peak)
+        offsets = self._place(ranked, deadline)
         if offsets is not None:
             self._ranked, self._offsets = ranked, offsets
             self._peak = int((offsets + self.problem.size).max(initial=0))
+
+    def _place(self, ranked: Ints, deadline: Deadline) -> Ints | None:
+        problem = self.problem
+        if problem.gaps or problem.fixed:
+            deadline.check()
+            return place_lowest_first(problem, ranked, deadline, limit=self._peak)
+        from cpplan.search import ranking_kernel as kernel
+
+        deadline.check(1e-9 * len(problem) ** 2)
+        waiting, floor, offset = (np.empty(len(problem), np.int64) for _ in range(3))
+        limit = np.iinfo(np.int64).max if self._peak is None else self._peak
+        columns = (problem.lower, problem.upper, problem.size, problem.alignment)
+        placed = kernel.place_lowest_first(ranked, *columns, limit, waiting, floor, offset)
+        return offset if placed else None
 
     def _neighbour(self) -> Ints:
         assert self._ranked is not None
