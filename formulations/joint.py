@@ -75,6 +75,12 @@ class Layout(NamedTuple):
     base_offset: int = 0
     entry_offset: int = 0
 
+    def peak(self, problem: OrderProblem) -> int:
+        """The end of the highest buffer, bytes."""
+        offset = np.array([*self.offset, *self.extra_offset, self.base_offset, self.entry_offset])
+        size = np.array([*problem.size, *problem.extra, problem.base, problem.entry])
+        return int((offset + size)[size > 0].max(initial=0))
+
 
 def build(
     problem: OrderProblem,
@@ -114,7 +120,7 @@ def build(
     >>> solver.solve(joint.model) == cp_model.OPTIMAL
     True
     >>> layout = joint.extract(solver)
-    >>> joint.peak_of(layout), layout.offset[:2].tolist()
+    >>> layout.peak(fork), layout.offset[:2].tolist()
     (12, [8, 0])
     """
     joint = JointModel(problem, unit, upper, lower)
@@ -231,11 +237,7 @@ class JointModel:
         self.positions.hint(layout.order)
         for buffer, offset in self._placed(layout):
             self.model.add_hint(buffer.multiple, offset // buffer.step)
-        self.model.add_hint(self.peak, self.peak_of(layout) // self.grain)
-
-    def peak_of(self, layout: Layout) -> int:
-        """The end of the highest buffer, bytes."""
-        return max((offset + buffer.size for buffer, offset in self._placed(layout)), default=0)
+        self.model.add_hint(self.peak, layout.peak(self.problem) // self.grain)
 
     def _placed(self, layout: Layout) -> list[tuple[_Buffer, int]]:
         placed = list(zip(self.storages, layout.offset.tolist(), strict=True))

@@ -82,19 +82,19 @@ def search_layouts(
     >>> proof.layout.offset.tolist(), proof.peak, proof.bound
     ([0, 0], 8, 8)
     """
+    peak = start.peak(problem)
+    state = JointProof(start, peak, min(bound, peak))
+    if state.bound == peak or deadline.expired():
+        return state
     from formulations.joint import build
 
     unit = _unit(problem, alignment, extra_alignment)
-    upper = _peak(problem, start)
-    joint = build(
-        problem, alignment, extra_alignment, unit=unit, upper=upper, lower=min(bound, upper)
-    )
+    joint = build(problem, alignment, extra_alignment, unit=unit, upper=peak, lower=state.bound)
     joint.hint(start)
-    state = JointProof(start, upper, min(bound, upper))
 
     def found(layout: Layout) -> None:
         nonlocal state
-        peak = joint.peak_of(layout)
+        peak = layout.peak(problem)
         if peak < state.peak:
             state = state._replace(layout=layout, peak=peak)
             report(state)
@@ -105,10 +105,7 @@ def search_layouts(
             state = state._replace(bound=bound)
             report(state)
 
-    if state.bound < state.peak and not deadline.expired():
-        run_model(
-            joint, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed
-        )
+    run_model(joint, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed)
     return state
 
 
@@ -116,22 +113,9 @@ def _unit(
     problem: OrderProblem, alignment: Sequence[int] | Ints, extra_alignment: Sequence[int] | Ints
 ) -> int:
     """Some best layout has all offsets at multiples of this, bytes: see ``address_unit``."""
-    rows = [*zip(problem.size.tolist(), alignment, strict=True)]
-    rows += zip(problem.extra.tolist(), extra_alignment, strict=True)
-    rows += [(problem.base, 1), (problem.entry, 1)]
-    size, align = zip(*((size, int(a)) for size, a in rows if size), strict=True)
-    names = tuple(map(str, range(len(size))))
-    steps = np.zeros(len(size), np.int64)
-    return address_unit(Problem(names, lower=steps, upper=steps + 1, size=size, alignment=align))
-
-
-def _peak(problem: OrderProblem, layout: Layout) -> int:
-    ends = np.concatenate(
-        [
-            layout.offset + problem.size,
-            np.where(problem.extra > 0, layout.extra_offset + problem.extra, 0),
-            [layout.base_offset + problem.base if problem.base else 0],
-            [layout.entry_offset + problem.entry if problem.entry else 0],
-        ]
-    )
-    return int(ends.max(initial=0))
+    size = np.array([*problem.size, *problem.extra, problem.base, problem.entry], np.int64)
+    align = np.array([*alignment, *extra_alignment, 1, 1], np.int64)
+    some = size > 0
+    names = tuple(map(str, np.flatnonzero(some)))
+    lower = np.zeros(len(names), np.int64)
+    return address_unit(Problem(names, lower, lower + 1, size[some], align[some]))
