@@ -13,6 +13,7 @@ import numpy as np
 from cpplan import orders
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.ordering import OrderProblem
+from cpplan.orders.by_subtree import tree_order
 from cpplan.problem import Ints
 from cpplan.search.downset_search import search_downsets
 from cpplan.search.order_bounds import FORCED, order_bounds
@@ -20,10 +21,12 @@ from cpplan.search.order_pieces import OrderPiece, cut_into_pieces, join_pieces
 from cpplan.search.outcome import OrderOutcome
 from cpplan.search.window_search import NAME as WINDOWS
 
-EXACT = "downset search"
+EXACT, LIU = "downset search", "Liu's algorithm"
 # Of the first turn: states of the exact search; windows, and states for each of them.
 FIRST_STATES, FIRST_WINDOWS, WINDOW_STATES = 20_000, 10, 20_000
 MOST_STATE_BYTES = 1 << 30
+# CP-SAT is for what the exact search leaves open: from this effort on, up to so many ops.
+FIRST_CP_SAT, CP_SAT_OPS, CP_SAT_WORK = 16, 250, 0.1
 
 
 def search_order(
@@ -99,7 +102,13 @@ def _construct(
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
 ) -> OrderOutcome:
-    """The constructive orders, until one meets the bound."""
+    """Forests exactly; else the constructive orders, until one meets the bound."""
+    tree = tree_order(problem)
+    if tree is not None:
+        peak = problem.peak(tree)
+        best = OrderOutcome(tree, peak, peak, LIU, LIU)
+        report(best)
+        return best
     for name in orders.names():
         order = np.asarray(orders.get(name)(problem, deadline), np.int64)
         peak = problem.peak(order)
@@ -121,6 +130,14 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
         )
         piece.offer(found.order, EXACT)
         piece.offer_bound(piece.peak if found.complete else found.level, EXACT)
+    if effort >= FIRST_CP_SAT and len(piece.problem) <= CP_SAT_OPS and piece.peak > piece.bound:
+        from cpplan.search.cp_sat_ordering import NAME, prove_order
+
+        proof = prove_order(
+            piece.problem, piece.order, deadline, bound=piece.bound, work=CP_SAT_WORK * effort
+        )
+        piece.offer(np.asarray(proof.order), NAME)
+        piece.offer_bound(proof.bound, NAME)
     if piece.peak <= max(goal, piece.bound):
         return
     if piece.peak < piece.windows.peak:

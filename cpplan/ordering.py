@@ -9,7 +9,7 @@ to the end. While an op runs, everything it touches is live, and its workspaces 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -43,8 +43,8 @@ class OrderProblem:
         Bytes that are live throughout and that no op touches.
     entry
         Bytes that are live during the first op only (what the caller hands in for nobody).
-    names
-        Of the ops, for messages.
+    names, storages
+        Names of the ops and of the storages, where there are any.
 
     Examples
     --------
@@ -65,7 +65,8 @@ class OrderProblem:
     kept: np.ndarray
     base: int = 0
     entry: int = 0
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
+    storages: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.predecessors)
@@ -151,12 +152,12 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
         size = graph.tensor[root].nbytes
         present = root not in graph.producer and graph.tensor[root].kind != "workspace"
         if size and ops:
-            rows.append((size, tuple(ops), present, root in kept))
+            rows.append((root, size, tuple(ops), present, root in kept))
         elif root in kept:
             base += size
         else:
             entry += size
-    sizes, touched_by, present_at_start, stay = zip(*rows, strict=True) if rows else ((),) * 4
+    names, sizes, touched_by, present_at_start, stay = zip(*rows, strict=True) if rows else [()] * 5
     return OrderProblem(
         predecessors=graph.predecessors,
         extra=_bytes_in_bodies(graph, residency),
@@ -167,6 +168,7 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
         base=base,
         entry=entry,
         names=tuple(op.name for op in graph.ops),
+        storages=tuple(names),
     )
 
 

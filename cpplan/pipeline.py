@@ -19,6 +19,8 @@ from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.incumbent import Incumbent
+from cpplan.joint_pipeline import improve_jointly
+from cpplan.ordering import OrderProblem, order_problem
 from cpplan.packing_pipeline import pack
 from cpplan.plan import Plan, Progress
 from cpplan.plan_maker import Packed, make_plan
@@ -179,7 +181,7 @@ class _Run:
         """The best order and its offsets; the given order where that packs better."""
         if not isinstance(source, Program):
             raise InputError("order='search' needs a graph: a bare problem has no ops to order")
-        outcome = self._search_order(source, first, last)
+        ordering, outcome = self._search_order(source, first, last)
         candidates = [tuple(outcome.order.tolist())]
         if source.order != candidates[0] and not (first or last):
             candidates.append(source.order)
@@ -199,13 +201,26 @@ class _Run:
                 if number:
                     outcome = outcome._replace(found_by="given order")
         assert best is not None
+        if (first or last) or best.incumbent.good_enough:
+            return best, outcome
+        try:
+            return improve_jointly(
+                ordering,
+                best,
+                outcome,
+                self.residency,
+                self.deadline,
+                workers=self.workers,
+                seed=self.seed,
+            )
+        except KeyboardInterrupt:
+            self.deadline.cancel()
         return best, outcome
 
     def _search_order(
         self, source: Program, first: Sequence[str], last: Sequence[str]
-    ) -> OrderOutcome:
+    ) -> tuple[OrderProblem, OrderOutcome]:
         from cpplan.order_pipeline import search_order
-        from cpplan.ordering import order_problem
 
         graph = with_first_last(source.graph, first, last)
         if len(source.order) != len(graph.ops):
@@ -234,7 +249,7 @@ class _Run:
         # With first and last, the graph lists its ops anew: back to the source's numbers.
         names = [op.name for op in graph.ops]
         order = np.array([position[names[op]] for op in outcomes[-1].order], np.int64)
-        return outcomes[-1]._replace(order=order)
+        return ordering, outcomes[-1]._replace(order=order)
 
     def record(self, peak: int | None, bound: int | None, source: str) -> None:
         """Note an improvement, and tell who watches."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.anf import Program
-from cpplan.errors import VerificationError
+from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan
 from cpplan.planned import (
@@ -22,7 +22,7 @@ from cpplan.rectangles import Rectangles, check_apart, check_bound, cut_gaps
 
 # Bounds that are proved again here, and searches whose word is taken for theirs.
 RECOMPUTED = ("live bytes", "fixed offset", "largest buffer")
-SEARCHES = ("CP-SAT", "forced live bytes", "downset search")
+SEARCHES = ("CP-SAT", "forced live bytes", "downset search", "Liu's algorithm")
 
 
 def verify(source: Graph | Program | Problem, plan: Plan) -> None:
@@ -44,6 +44,8 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
 
     Raises
     ------
+    InputError
+        If the arguments are of other types.
     VerificationError
         At the first broken rule; names the buffers and the step, or what was expected.
 
@@ -57,6 +59,9 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
     ...
     cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
     """
+    if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
+        found = f"{type(source).__name__} and {type(plan).__name__}"
+        raise InputError(f"expected a Graph, a Program or a Problem and its Plan, not {found}")
     offset = planned_offsets(plan)
     for column in ("size", "lower", "upper"):
         integers(column, getattr(plan, column), len(plan.buffers))

@@ -92,16 +92,19 @@ def test_control_edges_count_in_the_order():
 
 
 def test_peaks_are_the_optimum_over_all_orders():
-    """Where packing reaches the order's live bytes, the plan's peak is brute force's."""
-    reached = 0
+    """Where no order can be packed into its live bytes, order and offsets together say so."""
+    above = 0
     for seed in range(100):
         graph = random_graph(seed, 1 + seed % 8)
-        plan = cpplan.solve(graph, order="search", workers=1, time_limit=10)
+        plan = cpplan.solve(graph, order="search", workers=1, time_limit=20)
         best = least_pressure(graph)
-        assert plan.lower_bound == best, seed
-        assert plan.peak >= best
-        reached += plan.peak == best
-    assert reached >= 95
+        assert plan.status == "optimal", seed
+        if plan.peak > best:
+            above += 1
+            assert plan.bound_by == "CP-SAT order and offsets"
+        else:
+            assert plan.peak == best
+    assert above < 10
 
 
 @pytest.mark.parametrize("path", sorted(DATASETS.glob("light_*.json")), ids=lambda p: p.stem)

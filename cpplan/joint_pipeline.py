@@ -1,0 +1,72 @@
+"""Order and offsets decided together, where the best order cannot be packed into its live bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.anf import Program
+from cpplan.deadline import Deadline
+from cpplan.incumbent import Incumbent
+from cpplan.ordering import OrderProblem
+from cpplan.plan_maker import Packed
+from cpplan.residency import Residency
+from cpplan.search.outcome import OrderOutcome
+from cpplan.sources import as_problem
+
+# The model has a rectangle with variable sides for every storage: beyond this it only costs time.
+MOST_OPS = 40
+
+
+def improve_jointly(
+    ordering: OrderProblem,
+    packed: Packed,
+    outcome: OrderOutcome,
+    residency: Residency,
+    deadline: Deadline,
+    *,
+    workers: int,
+    seed: int,
+) -> tuple[Packed, OrderOutcome]:
+    """A lower peak by another order, or a proof that there is none; else what came in.
+
+    For small graphs without bodies, all of whose buffers are touched by ops: there a storage is one
+    buffer, and what the model proves holds.
+    """
+    program = packed.source
+    assert isinstance(program, Program)
+    plain = not (ordering.extra.any() or ordering.base or ordering.entry)
+    gap = packed.incumbent.peak > outcome.bound
+    if not gap or not plain or len(ordering) > MOST_OPS or deadline.expired():
+        return packed, outcome
+    from cpplan.search.cp_sat_joint import NAME, search_layouts
+    from formulations.joint import Layout
+
+    problem = packed.problem
+    row = {name: k for k, name in enumerate(problem.names)}
+    rows = np.array([row[name] for name in ordering.storages], np.int64)
+    offsets = packed.incumbent.reduction.restore(packed.incumbent.offsets, problem)
+    none = np.zeros(len(ordering), np.int64)
+    start = Layout(np.array(program.order, np.int64), offsets[rows], none)
+    proof = search_layouts(
+        ordering,
+        problem.alignment[rows],
+        none + 1,
+        start,
+        deadline,
+        bound=outcome.bound,
+        workers=workers,
+        seed=seed,
+    )
+    if proof.bound > outcome.bound:
+        outcome = outcome._replace(bound=proof.bound, bound_by=NAME)
+    if proof.peak < packed.incumbent.peak:
+        order = tuple(int(op) for op in proof.layout.order)
+        better = Program(program.graph, order)
+        placed = as_problem(better, residency)
+        offset_of = dict(zip(ordering.storages, proof.layout.offset.tolist(), strict=True))
+        incumbent = Incumbent(placed, goal=packed.incumbent.goal, ceiling=packed.incumbent.ceiling)
+        found = np.array([offset_of.get(name, 0) for name in placed.names], np.int64)
+        incumbent.offer(found[incumbent.reduction.rows], NAME)
+        packed = Packed(better, placed, incumbent)
+        outcome = outcome._replace(order=proof.layout.order, found_by=NAME)
+    return packed, outcome
