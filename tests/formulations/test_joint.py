@@ -1,0 +1,182 @@
+"""Order and offsets in one model: by hand, and against every order with its best packing."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from oracles import brute_force_peak, first_fit
+from ortools.sat.python import cp_model
+from random_orders import every_order, random_order_problem, random_topological
+
+from cpplan.deadline import Deadline
+from cpplan.ordering import OrderProblem
+from cpplan.problem import Problem
+from cpplan.search.cp_sat_joint import search_layouts
+from cpplan.verifier import check_offsets
+from formulations.joint import Layout, build
+
+
+def packing_of(problem: OrderProblem, order, alignment, extra_alignment) -> Problem:
+    """The buffers of an order: storages, extras of all ops, base, entry; empty ones too."""
+    count = len(problem)
+    step = {op: k for k, op in enumerate(order)}
+    lower, upper = [], []
+    for storage, ops in enumerate(problem.touched_by):
+        lower.append(0 if problem.present[storage] else min(step[op] for op in ops))
+        upper.append(count if problem.kept[storage] else max(step[op] for op in ops) + 1)
+    lower += [step[op] for op in range(count)] + [0, 0]
+    upper += [step[op] + 1 for op in range(count)] + [count, 1]
+    size = np.array([*problem.size, *problem.extra, problem.base, problem.entry])
+    names = tuple(f"b{row}" for row in range(len(size)))
+    return Problem(names, lower, upper, size, [*alignment, *extra_alignment, 1, 1])
+
+
+def rows_of(layout: Layout) -> np.ndarray:
+    return np.array([*layout.offset, *layout.extra_offset, layout.base_offset, layout.entry_offset])
+
+
+def best_over_all_orders(problem: OrderProblem, alignment, extra_alignment) -> int:
+    packings = {}
+    for order in every_order(problem):
+        packing = packing_of(problem, order, alignment, extra_alignment)
+        packings[tuple(packing.lower), tuple(packing.upper)] = packing
+    return min(brute_force_peak(packing) for packing in packings.values())
+
+
+def any_layout(problem: OrderProblem, order, alignment, extra_alignment) -> Layout:
+    packing = packing_of(problem, order, alignment, extra_alignment)
+    offset, storages = first_fit(packing), len(problem.size)
+    return Layout(
+        np.array(order, np.int64),
+        offset[:storages],
+        offset[storages : storages + len(problem)],
+        int(offset[-2]),
+        int(offset[-1]),
+    )
+
+
+def alignments(rng: random.Random, problem: OrderProblem) -> tuple[list[int], list[int]]:
+    one, other = (
+        [rng.choice((1, 1, 2, 3, 4)) for _ in range(count)]
+        for count in (len(problem.size), len(problem))
+    )
+    return one, other
+
+
+def prove(problem: OrderProblem, alignment, extra_alignment, order) -> int:
+    """The peak and the bound of a run to the end, which must be the same; the layout is checked."""
+    start = any_layout(problem, order, alignment, extra_alignment)
+    proof = search_layouts(problem, alignment, extra_alignment, start, Deadline(60))
+    packing = packing_of(problem, proof.layout.order, alignment, extra_alignment)
+    offset = rows_of(proof.layout)
+    assert problem.is_order(proof.layout.order)
+    check_offsets(packing, offset, "joint")
+    assert proof.bound == proof.peak
+    filled = packing.size > 0
+    assert proof.peak == int((offset + packing.size)[filled].max(initial=0))
+    return proof.peak
+
+
+def pairs() -> OrderProblem:
+    """Op 0 makes a (4 bytes) for op 1, op 2 makes b (6) for op 3, op 1 makes c (4) for op 3."""
+    return OrderProblem(
+        predecessors=((), (0,), (), (1, 2)),
+        extra=np.zeros(4, np.int64),
+        size=np.array([4, 6, 4]),
+        touched_by=((0, 1), (2, 3), (1, 3)),
+        present=np.zeros(3, bool),
+        kept=np.zeros(3, bool),
+    )
+
+
+def test_the_order_that_packs_best():
+    """Op 2 last but one: a and c meet, then b takes the place of a. Else all three meet: 14."""
+    assert prove(pairs(), [1, 1, 1], [1, 1, 1, 1], [2, 0, 1, 3]) == 10
+
+
+def test_alignment_raises_the_peak():
+    """One of b and c lies at 8, the other at 0: at best c is the upper one."""
+    assert prove(pairs(), [1, 8, 8], [1, 1, 1, 1], [2, 0, 1, 3]) == 12
+
+
+def test_the_order_with_the_fewest_live_bytes_may_pack_worse():
+    """a and b (1 byte, aligned to 8) meet in the order 0, 2, 1: 4 live bytes, but 9 in all.
+
+    In the order 2, 0, 1 they do not: b or a, d and the input g are live, 5 bytes side by side.
+    """
+    problem = OrderProblem(
+        predecessors=((), (0, 2), ()),
+        extra=np.zeros(3, np.int64),
+        size=np.array([1, 1, 1, 3]),
+        touched_by=((0, 1), (2,), (1, 2), (0,)),
+        present=np.array([False, False, False, True]),
+        kept=np.zeros(4, bool),
+    )
+    assert (problem.peak([0, 2, 1]), problem.peak([2, 0, 1])) == (4, 5)
+    assert prove(problem, [8, 8, 1, 1], [1, 1, 1], [0, 2, 1]) == 5
+
+
+def test_an_ops_own_bytes_lie_beside_what_it_touches():
+    """A storage of 5 bytes and a block of 4, at each other's side."""
+    problem = OrderProblem(
+        predecessors=((),),
+        extra=np.array([4]),
+        size=np.array([5]),
+        touched_by=((0,),),
+        present=np.zeros(1, bool),
+        kept=np.zeros(1, bool),
+    )
+    assert prove(problem, [1], [1], [0]) == 9
+    assert prove(problem, [4], [4], [0]) == 9  # the 4 below, the 5 at 4
+    assert prove(problem, [8], [8], [0]) == 12  # the 5 below, the 4 at 8
+
+
+def test_below_the_optimum_is_infeasible():
+    joint = build(pairs(), [1, 1, 1], [1] * 4, unit=2, upper=9)
+    assert cp_model.CpSolver().solve(joint.model) == cp_model.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_agrees_with_every_order_packed_best(seed):
+    rng = random.Random(seed)
+    problem = random_order_problem(rng, 1 + seed % 5)
+    # The exhaustive packer takes about six buffers.
+    while np.count_nonzero([*problem.size, *problem.extra, problem.base, problem.entry]) > 6:
+        problem = random_order_problem(rng, 1 + seed % 5)
+    alignment, extra_alignment = alignments(rng, problem)
+    order = random_topological(rng, problem)
+    expected = best_over_all_orders(problem, alignment, extra_alignment)
+    assert prove(problem, alignment, extra_alignment, order) == expected
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_hint_is_complete_and_feasible(seed):
+    rng = random.Random(seed)
+    problem = random_order_problem(rng, 6)
+    alignment, extra_alignment = alignments(rng, problem)
+    order = random_topological(rng, problem)
+    layout = any_layout(problem, order, alignment, extra_alignment)
+    joint = build(problem, alignment, extra_alignment, unit=1, upper=layout.peak(problem))
+    joint.hint(layout)
+    hinted = joint.model.proto.solution_hint
+    assert sorted(hinted.vars) == list(range(len(joint.model.proto.variables)))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = 1
+    solver.parameters.log_search_progress = True
+    solver.parameters.log_to_stdout = False
+    lines: list[str] = []
+    solver.log_callback = lines.append
+    assert solver.solve(joint.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    assert "is complete and is feasible" in "\n".join(lines)
+
+
+def test_a_bound_that_is_met_ends_it_at_once():
+    problem = pairs()
+    start = any_layout(problem, [0, 1, 2, 3], [1, 1, 1], [1] * 4)
+    proof = search_layouts(
+        problem, [1, 1, 1], [1] * 4, start, Deadline(60), bound=start.peak(problem)
+    )
+    assert proof.layout is start
