@@ -19,17 +19,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from cpplan.anf import Program, to_anf
+from cpplan.anf import Program
 from cpplan.demands import Place, Touch, trace
-from cpplan.errors import InputError, VerificationError
+from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
-from cpplan.io.onnx_kernels import Array, Bytes, from_bytes, to_bytes
+from cpplan.io.onnx_bytes import Array, Bytes, from_bytes, to_bytes
 from cpplan.plan import Plan
+from cpplan.planned import planned_offsets, planned_program
 
 if TYPE_CHECKING:
     import onnx
 
     from cpplan.io.onnx_run import OnnxRun
+    from cpplan.residency import Residency
 
 _SCRATCH = np.uint8(0xA5)
 
@@ -87,9 +89,10 @@ def execute(
     Raises
     ------
     InputError
-        If the model cannot be read or run, an input does not match, or the plan is for another one.
+        If the model cannot be read or run, or an input does not match.
     VerificationError
-        If a byte differs: names op, step, tensor, address, and the last writer of that byte.
+        If the plan is for another model, a kernel's result is not what the model declares, or a
+        byte differs: names op, step, tensor, address, and the last writer of that byte.
 
     Examples
     --------
@@ -112,27 +115,29 @@ def execute(
     """
     from cpplan.io.onnx_run import OnnxRun
 
-    if plan.offset is None or plan.peak is None:
-        raise VerificationError(f"plan {plan.name!r} holds no offsets")
+    offsets = planned_offsets(plan)
+    if plan.peak is None:
+        raise VerificationError("the plan holds no peak")
     run = OnnxRun(model, dims or {}, inputs or {}, seed=seed, weights=weights)
-    graph = run.graph
-    try:
-        program = to_anf(graph, plan.order)
-    except InputError as error:
-        raise InputError(f"plan {plan.name!r} is not for graph {graph.name!r}: {error}") from error
-    unplanned = run.values()
-    return _Arena(graph, plan, unplanned).execute(program, run)
+    program = planned_program(run.graph, plan)
+    arena: Bytes = np.full(plan.peak, _SCRATCH)
+    placed = dict(zip(plan.buffers, offsets.tolist(), strict=True))
+    return _Arena(run.graph, arena, placed, plan.residency, run.values()).execute(program, run)
 
 
 class _Arena:
     """The arena's bytes, what they should be, and who wrote them."""
 
-    def __init__(self, graph: Graph, plan: Plan, unplanned: Mapping[str, Array]):
-        assert plan.offset is not None
-        assert plan.peak is not None
-        self.graph, self.unplanned, self.residency = graph, unplanned, plan.residency
-        self.bytes: Bytes = np.full(plan.peak, _SCRATCH)
-        self.offset = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
+    def __init__(
+        self,
+        graph: Graph,
+        arena: Bytes,
+        offset: Mapping[str, int],
+        residency: Residency,
+        unplanned: Mapping[str, Array],
+    ):
+        self.graph, self.bytes, self.offset = graph, arena, offset
+        self.residency, self.unplanned = residency, unplanned
         self.writes: list[tuple[int, int, str]] = []
         self.checked = 0
 

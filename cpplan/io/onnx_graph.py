@@ -74,6 +74,14 @@ def unique_names(nodes: Iterable[onnx.NodeProto]) -> list[str]:
     return list(names)
 
 
+def name_nodes(proto: onnx.GraphProto) -> None:
+    """Give every node a name of its own, in place, so that all that is said of it can use it."""
+    for node, name in zip(proto.node, unique_names(proto.node), strict=True):
+        node.name = name
+        for body in bodies_of(node):
+            name_nodes(body)
+
+
 class _Builder:
     """Collects tensors and ops, node by node.
 
@@ -184,10 +192,14 @@ class _Builder:
             raise InputError(f"{what} holds strings or untyped elements: expected numbers")
         if shape is None and least is None:
             raise InputError(f"{what} has an unknown shape after shape inference")
-        view_of = None if base is None or self.tensors[base] is None else (base, 0)
+        storage = None if base is None else self.tensors[base]
+        view_of = None if storage is None else (storage.name, 0)
         tensor = Tensor(name, None if shape is not None else least, shape, dtype, kind, 1, view_of)
-        if least is not None and least > tensor.nbytes:
-            tensor = Tensor(name, least, shape, dtype, kind, 1, view_of)
+        if storage is not None and tensor.nbytes != storage.nbytes:
+            raise InputError(
+                f"{what} is {dtype}{list(shape or ())} of {tensor.nbytes} B: expected the "
+                f"{storage.nbytes} B of {base!r}, whose elements it has"
+            )
         self.tensors[name] = tensor
 
     def _read(self, name: str, reader: str) -> None:

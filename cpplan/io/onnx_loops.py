@@ -11,8 +11,9 @@ from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError
-from cpplan.io.onnx_kernels import Array, to_numpy
-from cpplan.io.onnx_types import bodies_of, static_shape, types_of
+from cpplan.io.onnx_bytes import Array
+from cpplan.io.onnx_kernels import to_numpy
+from cpplan.io.onnx_types import bodies_of, set_type, static_shape, types_of
 
 if TYPE_CHECKING:
     import onnx
@@ -41,6 +42,8 @@ def settle_loop(
     InputError
         If the loop carries a tensor whose shape changes; names it.
     """
+    import onnx
+
     label = node.name or node.op_type
     bodies = bodies_of(node)
     if len(bodies) != 1 or len(node.input) < 2 or len(bodies[0].input) != len(node.input):
@@ -71,7 +74,9 @@ def settle_loop(
         else:
             shape = (rows, *shape)
         settled.add((result.name, name))
-        types[name] = _declare(graph, name, inner[result.name].tensor_type.elem_type, shape)
+        element = inner[result.name].tensor_type.elem_type
+        types[name] = onnx.helper.make_tensor_type_proto(element, shape)
+        set_type(graph, name, types[name])
     return len(settled) > before
 
 
@@ -98,17 +103,3 @@ def _always_goes_on(body: onnx.GraphProto) -> bool:
     if name in producer and producer[name].op_type == "Constant":
         constants += [a.t for a in producer[name].attribute if a.name == "value"]
     return any(to_numpy(tensor).all() for tensor in constants)
-
-
-def _declare(
-    graph: onnx.GraphProto, name: str, elem_type: int, shape: tuple[int, ...]
-) -> onnx.TypeProto:
-    import onnx
-
-    declared = next((v for v in [*graph.value_info, *graph.output] if v.name == name), None)
-    if declared is None:
-        declared = graph.value_info.add()
-        declared.name = name
-    type_: onnx.TypeProto = onnx.helper.make_tensor_type_proto(elem_type, shape)
-    declared.type.CopyFrom(type_)
-    return type_

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError, MissingExtraError
 from cpplan.graph import Graph
+from cpplan.io.onnx_functions import inline_functions
 
 if TYPE_CHECKING:
     import onnx
     from google.protobuf.message import Message  # type: ignore[import-untyped]
 
     from cpplan.io.onnx_graph import Translation
-
-_DATA = ("raw_data", "float_data", "double_data", "int32_data", "int64_data", "uint64_data")
 
 
 def read_onnx(
@@ -141,38 +140,25 @@ def opset_versions(model: onnx.ModelProto) -> dict[str, int]:
 def _translate(
     model: onnx.ModelProto, dims: Mapping[str, int], name: str, with_weights: bool
 ) -> tuple[onnx.ModelProto, Translation]:
-    from cpplan.io.onnx_graph import translate
-    from cpplan.io.onnx_shapes import bind_dims, infer_shapes
+    from cpplan.io.onnx_check import check_constants, check_nodes
+    from cpplan.io.onnx_dims import bind_dims
+    from cpplan.io.onnx_graph import name_nodes, translate
+    from cpplan.io.onnx_shapes import infer_shapes
 
     if not model.HasField("graph") or not model.opset_import or not model.ir_version:
         raise InputError("not an ONNX model: expected a graph, an opset and an IR version")
+    _check_text(model)
+    check_constants(model.graph)
     if not with_weights:
         _drop_weights(model.graph)
-    _check_text(model)
     bind_dims(model, dims)
-    model = infer_shapes(inline_functions(model))
+    model = inline_functions(model)
+    name_nodes(model.graph)
     versions = opset_versions(model)
+    check_nodes(model.graph, versions, model.ir_version)
+    model = infer_shapes(model)
     opset = versions.get("", versions.get("ai.onnx", 1))
     return model, translate(model.graph, opset, name)
-
-
-def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the nodes of its local functions in place of their calls.
-
-    Raises
-    ------
-    InputError
-        If ONNX's inliner cannot do it.
-    """
-    import onnx.inliner
-
-    if not model.functions:
-        return model
-    try:
-        return onnx.inliner.inline_local_functions(model)
-    except (RuntimeError, ValueError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"its functions cannot be inlined: {text}") from error
 
 
 def _parse(path: Path) -> onnx.ModelProto:
@@ -184,6 +170,8 @@ def _parse(path: Path) -> onnx.ModelProto:
         model.ParseFromString(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise InputError(f"cannot be read: {error}") from error
     except DecodeError as error:
         raise InputError("not an ONNX model, or cut short: it cannot be decoded") from error
     return model
@@ -215,6 +203,7 @@ def _load_external_data(model: onnx.ModelProto, folder: Path) -> None:
 
 def _drop_weights(graph: onnx.GraphProto) -> None:
     """Forget the values of large initializers: inference copies the model and needs none."""
+    from cpplan.io.onnx_check import DATA
     from cpplan.io.onnx_shapes import SMALL
 
     for tensor in graph.initializer:
@@ -222,5 +211,5 @@ def _drop_weights(graph: onnx.GraphProto) -> None:
         for extent in tensor.dims:
             count *= extent
         if count > SMALL:
-            for field in _DATA:
+            for field in DATA:
                 tensor.ClearField(field)

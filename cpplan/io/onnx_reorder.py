@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from cpplan.anf import to_anf
 from cpplan.errors import InputError
 from cpplan.io.atomic import write_bytes
+from cpplan.io.onnx_dims import bind_value
+from cpplan.io.onnx_functions import inline_functions
 from cpplan.io.onnx_graph import unique_names
-from cpplan.io.onnx_model import inline_functions, load_model, naming, translate_model
-from cpplan.io.onnx_shapes import bind_value
+from cpplan.io.onnx_model import load_model, naming, translate_model
 from cpplan.io.onnx_types import bodies_of
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.anf import to_anf
-from cpplan.errors import InputError
+from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Op
+from cpplan.io.onnx_bytes import Array, numpy_dtype, to_bytes
 from cpplan.io.onnx_graph import Source
-from cpplan.io.onnx_kernels import Array, Kernel, make_kernel, numpy_dtype, to_bytes, to_numpy
-from cpplan.io.onnx_model import opset_versions, translate_model
+from cpplan.io.onnx_kernels import Kernel, make_kernel, to_numpy
+from cpplan.io.onnx_model import naming, opset_versions, translate_model
 from cpplan.io.onnx_types import types_of
 from cpplan.io.onnx_weights import draw_weights
 
@@ -51,12 +52,14 @@ class OnnxRun:
         self._opsets = opset_versions(proto)
         self._kernels: dict[str, Kernel] = {}
         self._draws: dict[str, Array] = {}
+        self._source = model
         rng = np.random.default_rng(seed)
-        self._values = self._inputs(inputs, rng)
-        drawn = {}
-        if weights == "random":
-            drawn = draw_weights(self.graph, self._translation.ops, rng)
-        self._values.update(self._constants(proto.graph, drawn))
+        with naming(model):
+            self._values = self._inputs(inputs, rng)
+            drawn = {}
+            if weights == "random":
+                drawn = draw_weights(self.graph, self._translation.ops, rng)
+            self._values.update(self._constants(proto.graph, drawn))
 
     def values(self) -> dict[str, Array]:
         """Every value of the unplanned run, constants and inputs included."""
@@ -76,32 +79,39 @@ class OnnxRun:
         ------
         InputError
             If the reference kernels cannot run it.
+        VerificationError
+            If a result is not of the type and shape that the graph gives it.
         """
         if any(name in self._draws for name in op.outputs):
             return {name: self._draws[name] for name in op.outputs}
         source = self._translation.ops[op.name]
-        if op.name not in self._kernels:
-            self._kernels[op.name] = make_kernel(
-                source.node, self._types, self._opsets, label=op.name, outputs=op.outputs
-            )
         inputs = {n: arrays[n] if n in arrays else self._values[n] for n in source.reads}
-        results = self._kernels[op.name](inputs)
-        return {name: self._fit(name, result) for name, result in results.items()}
+        with naming(self._source):
+            if op.name not in self._kernels:
+                self._kernels[op.name] = make_kernel(
+                    source.node, self._types, self._opsets, label=op.name, outputs=op.outputs
+                )
+            results = self._kernels[op.name](inputs)
+        return {name: self._check(op.name, source, name, r) for name, r in results.items()}
 
-    def _fit(self, name: str, result: Array) -> Array:
-        """The result as the graph declares it.
+    def _check(self, op: str, source: Source, name: str, result: Array) -> Array:
+        """The result, which must be what the graph says of the tensor.
 
-        A kernel may compute in a wider type, or join the rows of a loop without stacking them.
+        The shape of what a branch writes may be open: then only its type and bytes are known.
         """
-        tensor = self.graph.tensor[name]
-        assert tensor.dtype is not None
-        result = result.astype(numpy_dtype(tensor.dtype), copy=False)
-        if tensor.shape is not None and result.size == math.prod(tensor.shape):
-            return result.reshape(tensor.shape)
-        if to_bytes(result, tensor.dtype).size > tensor.nbytes:
-            raise InputError(
-                f"tensor {name!r}: its kernel gives it shape {result.shape}, "
-                f"more than the {tensor.nbytes} B that the model declares"
+        tensor = self.graph.tensor.get(name)
+        if tensor is None or tensor.dtype is None:  # strings, or an output that nobody reads
+            return result
+        if source.node.op_type == "Loop" and tensor.shape is not None:
+            result = _stacked(result, tensor.shape)
+        shape = result.shape if tensor.shape is None else tensor.shape
+        dtype = numpy_dtype(tensor.dtype)
+        too_large = to_bytes(result, tensor.dtype).size > tensor.nbytes
+        if result.dtype != dtype or result.shape != shape or too_large:
+            declared = f"{tensor.nbytes} B" if tensor.shape is None else f"{list(tensor.shape)}"
+            raise VerificationError(
+                f"op {op!r} ({source.node.op_type}): its kernel gives tensor {name!r} as "
+                f"{result.dtype}{list(result.shape)}, but it is planned as {dtype} {declared}"
             )
         return result
 
@@ -147,4 +157,11 @@ class OnnxRun:
 
     def _run_constant(self, source: Source, values: Mapping[str, Array]) -> dict[str, Array]:
         kernel = make_kernel(source.node, self._types, self._opsets)
-        return kernel({name: values[name] for name in source.reads})
+        results = kernel({name: values[name] for name in source.reads})
+        return {name: self._check(source.node.name, source, name, r) for name, r in results.items()}
+
+
+def _stacked(result: Array, shape: tuple[int, ...]) -> Array:
+    """The rows that a loop collects: the reference kernel joins them along the first axis."""
+    joined = (*shape, 1) if len(shape) == 1 else (math.prod(shape[:2]), *shape[2:])
+    return result.reshape(shape) if result.shape == joined else result

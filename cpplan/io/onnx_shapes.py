@@ -1,4 +1,4 @@
-"""Shapes of every tensor of an ONNX model: bound dimensions, inference, folded shape arithmetic.
+"""Shapes of every tensor of an ONNX model: inference, and folded shape arithmetic.
 
 ONNX's own inference does most of it. Where it stops, two things carry it on: shape arithmetic has
 small constant operands and can be computed, and most loops keep the shapes of what they carry.
@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.errors import InputError
-from cpplan.io.onnx_kernels import Array, make_kernel, to_numpy
+from cpplan.io.onnx_bytes import Array
+from cpplan.io.onnx_declarations import (
+    check_declarations,
+    hand_through,
+    take_declarations,
+    use_declarations,
+)
+from cpplan.io.onnx_kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx_loops import settle_loop
 from cpplan.io.onnx_types import bodies_of, static_shape, types_of
 from cpplan.io.onnx_views import RANDOM, is_standard
@@ -28,92 +35,48 @@ if TYPE_CHECKING:
 SMALL = 4096  # elements: what shape arithmetic works on is far below, weights are far above
 
 
-def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
-    """Give the symbolic dimensions of the model's inputs their values, in place.
-
-    Inference loses symbols on its way, so that they must be bound before. Shapes recorded for other
-    tensors are bound too where that leaves no symbol, else forgotten: inference finds them again.
-
-    Raises
-    ------
-    InputError
-        If a symbol stays unbound, ``dims`` names one that the model does not have or gives it no
-        extent, or an input has an unknown extent without a name.
-    """
-    graph = model.graph
-    constants = {tensor.name for tensor in graph.initializer}
-    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
-    inputs = [value for value in graph.input if value.name not in constants]
-    symbols = {
-        dim.dim_param: None
-        for value in inputs
-        for dim in value.type.tensor_type.shape.dim
-        if dim.dim_param
-    }
-    for symbol, extent in dims.items():
-        if symbol not in symbols:
-            known = f"it has {', '.join(symbols)}" if symbols else "it has none"
-            raise InputError(f"the model has no symbolic dimension {symbol!r}: {known}")
-        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
-            raise InputError(f"dimension {symbol!r} must be a non-negative integer, not {extent!r}")
-    for value in inputs:
-        bind_value(value, dims)
-        _check_bound(value)
-    for value in [*graph.value_info, *graph.output]:
-        bind_value(value, dims)
-        tensor_type = value.type.tensor_type
-        if value.type.HasField("tensor_type") and static_shape(value.type) is None:
-            tensor_type.ClearField("shape")
-
-
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the types of its tensors filled in, as far as they can be known.
 
     Raises
     ------
     InputError
-        If ONNX's inference rejects the model, or a loop carries a tensor whose shape changes.
+        If ONNX's inference rejects the model, an output is declared as something else than it is,
+        or a loop carries a tensor whose shape changes.
     """
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    settled: set[tuple[str, str]] = set()
+    declared = take_declarations(model.graph)
+    use_declarations(model.graph, declared, "foreign")
+    while True:
+        model = _infer(model)
+        if hand_through(model.graph):
+            continue
+        _answer_shapes(model.graph, ChainMap())
+        if _all_known(model.graph):
+            break
+        if _complete(model.graph, ChainMap(), ChainMap(), opsets, settled):
+            continue
+        if use_declarations(model.graph, declared, "ready"):
+            continue
+        if not use_declarations(model.graph, declared, "all"):
+            break
+    check_declarations(model.graph, declared)
+    return _infer(model, strict=True) if _all_typed(model.graph) else model
+
+
+def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """ONNX's own inference; if strict, what contradicts its rules is refused, not left open."""
     import onnx
     from onnx.shape_inference import InferenceError
 
-    opsets = {entry.domain: entry.version for entry in model.opset_import}
-    settled: set[tuple[str, str]] = set()
-    while True:
-        try:
-            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        except (InferenceError, RuntimeError, ValueError, TypeError) as error:
-            raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
-        _answer_shapes(model.graph, ChainMap())
-        if _all_known(model.graph):
-            return model
-        if not _complete(model.graph, ChainMap(), ChainMap(), opsets, settled):
-            return model
-
-
-def bind_value(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
-    """Give the symbolic dimensions of one declared tensor their values, in place."""
-    for dim in value.type.tensor_type.shape.dim:
-        if dim.dim_param in dims:
-            dim.dim_value = dims[dim.dim_param]
-
-
-def _check_bound(value: onnx.ValueInfoProto) -> None:
-    if not value.type.HasField("tensor_type"):
-        return
-    if not value.type.tensor_type.HasField("shape"):
-        raise InputError(f"input {value.name!r} has no shape: expected one in the model")
-    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-        if dim.dim_param:
-            raise InputError(
-                f"input {value.name!r}: dimension {dim.dim_param!r} is unbound: give it an extent, "
-                f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=..."
-            )
-        if not dim.HasField("dim_value") or dim.dim_value < 0:
-            raise InputError(
-                f"input {value.name!r}: the extent of axis {axis} is unknown and has no name: "
-                "expected a number or a symbol in the model"
-            )
+    infer, checker = onnx.shape_inference.infer_shapes, onnx.checker
+    # Operators do not admit the type that inference gives to a constant stored as a sparse tensor.
+    check_type = strict and not model.graph.sparse_initializer
+    try:
+        return infer(model, check_type=check_type, strict_mode=strict, data_prop=True)
+    except (InferenceError, checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
+        raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
 
 
 def _answer_shapes(graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto]) -> None:
@@ -143,6 +106,16 @@ def _all_known(graph: onnx.GraphProto) -> bool:
     return all(
         all(static_shape(types.get(name)) is not None for name in node.output if name)
         and all(_all_known(body) for body in bodies_of(node))
+        for node in graph.node
+    )
+
+
+def _all_typed(graph: onnx.GraphProto) -> bool:
+    """Whether every tensor has a type; where one has none, strict inference blames its readers."""
+    types = types_of(graph)
+    return all(
+        all(name in types for name in node.output if name)
+        and all(_all_typed(body) for body in bodies_of(node))
         for node in graph.node
     )
 
@@ -198,7 +171,22 @@ def _small_results(
             return {}
     try:
         results = make_kernel(node, {}, opsets)({name: values[name] for name in inputs})
-    except InputError:
+    except KernelError:
         return {}  # no kernel, no value: whether one was needed is seen by the shapes left unknown
-    numbers = all(a.dtype.kind != "O" and a.size <= SMALL for a in results.values())
-    return results if numbers else {}
+    sound = all(
+        a.dtype.kind != "O" and a.size <= SMALL and _fits(a, types.get(name))
+        for name, a in results.items()
+    )
+    return results if sound else {}
+
+
+def _fits(value: Array, type_: onnx.TypeProto | None) -> bool:
+    """Whether a kernel's result has the type that inference found, if it found one."""
+    import onnx
+
+    if type_ is None or type_.WhichOneof("value") is None:
+        return True
+    if not type_.tensor_type.elem_type:
+        return False  # a sequence, say
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.tensor_type.elem_type)
+    return bool(value.dtype == dtype) and static_shape(type_) in (None, value.shape)

@@ -73,3 +73,13 @@ def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
     attributes = [a for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
     return [a.g for a in sorted(attributes, key=lambda a: a.name == "else_branch")]
+
+
+def set_type(graph: onnx.GraphProto, name: str, type_: onnx.TypeProto) -> None:
+    """Declare the type of a tensor that a node of the graph writes, in place."""
+    values = [value for value in (*graph.value_info, *graph.output) if value.name == name]
+    if not values:
+        values = [graph.value_info.add()]
+        values[0].name = name
+    for value in values:
+        value.type.CopyFrom(type_)

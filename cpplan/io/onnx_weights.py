@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.graph import Graph, Tensor
-from cpplan.io.onnx_kernels import Array, numpy_dtype
+from cpplan.io.onnx_bytes import Array, numpy_dtype
 
 if TYPE_CHECKING:
     import onnx

@@ -322,8 +322,9 @@ def test_shape_arithmetic_beyond_inference_is_computed() -> None:
 )
 def test_only_what_moves_no_bytes_is_a_view(node: str, is_view: bool) -> None:
     # t is 1 x 2 x 3: only its first axis may move.
+    result = "double" if "to = 11" in node else "float"
     graph = read(
-        f"""g (float[1,2,3] x, bool unsure) => (float y)
+        f"""g (float[1,2,3] x, bool unsure) => ({result} y)
         <int64[2] shape = {{3,2}}, int64[1] axes = {{0}}, float ratio = {{0.5}}, bool no = {{0}},
         bool yes = {{1}}>
         {{ t = Exp(x) v = {node} y = ReduceSum<keepdims=0>(v) }}"""
@@ -492,6 +493,15 @@ def test_strings_are_refused_unless_constant() -> None:
 def test_sequences_and_optionals_are_refused(declaration: str, word: str) -> None:
     message = refusal(f"g ({declaration} x) => ({declaration} y) {{ y = Identity(x) }}")
     assert f"tensor 'x' holds a {word}" in message
+
+
+def test_an_empty_sequence_is_refused_as_one() -> None:
+    # The kernel's empty list must not be folded into an empty constant.
+    message = refusal(
+        """g (float[2] x) => (float[2] y) { s = SequenceEmpty() t = SequenceInsert(s, x)
+        y = ConcatFromSequence<axis = 0>(t) }"""
+    )
+    assert "tensor 's' written by op 'SequenceEmpty_0' holds a sequence" in message
 
 
 def test_an_unknown_operator_is_named_with_its_tensor() -> None:
