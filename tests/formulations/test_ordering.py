@@ -204,7 +204,6 @@ def test_olla_s_graphs_are_ordered_best(shared_data):
         assert minimise(problem) + case["resident"] == case["expected_optimal_peak"], case["name"]
 
 
-@pytest.mark.slow
 def test_rl100_is_proved(shared_data):
     """Random layers of Gagrani et al. (2022): 36,790, also by the search over downsets."""
     from cpplan import load
