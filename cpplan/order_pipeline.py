@@ -14,7 +14,10 @@ from cpplan import orders
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.ordering import OrderProblem
 from cpplan.orders.by_subtree import tree_order
+from cpplan.orders.reversal import reverse_time
 from cpplan.problem import Ints
+from cpplan.search.cp_sat_ordering import NAME as CP_SAT
+from cpplan.search.cp_sat_ordering import prove_order
 from cpplan.search.downset_search import search_downsets
 from cpplan.search.order_bounds import FORCED, order_bounds
 from cpplan.search.order_pieces import OrderPiece, cut_into_pieces, join_pieces
@@ -25,8 +28,8 @@ EXACT, LIU = "downset search", "Liu's algorithm"
 # Of the first turn: states of the exact search; windows, and states for each of them.
 FIRST_STATES, FIRST_WINDOWS, WINDOW_STATES = 20_000, 10, 20_000
 MOST_STATE_BYTES = 1 << 30
-# CP-SAT is for what the exact search leaves open: from this effort on, up to so many ops.
-FIRST_CP_SAT, CP_SAT_OPS, CP_SAT_WORK = 16, 250, 0.1
+# CP-SAT gets so much deterministic time in the first turn; on more ops than that, windows only.
+FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
 
 
 def search_order(
@@ -121,31 +124,35 @@ def _construct(
 
 
 def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> None:
-    """One turn on one piece: exact search, then windows, each longer than in the last turn."""
-    most = MOST_STATE_BYTES // (48 + len(piece.problem) // 8)
-    states = FIRST_STATES * effort
-    if states // 2 <= most:
-        found = search_downsets(
-            piece.problem, piece.order, deadline, level=piece.bound, states=min(states, most)
-        )
-        piece.offer(found.order, EXACT)
-        piece.offer_bound(piece.peak if found.complete else found.level, EXACT)
-    if effort >= FIRST_CP_SAT and len(piece.problem) <= CP_SAT_OPS and piece.peak > piece.bound:
-        from cpplan.search.cp_sat_ordering import NAME, prove_order
-
-        proof = prove_order(
-            piece.problem, piece.order, deadline, bound=piece.bound, work=CP_SAT_WORK * effort
-        )
-        piece.offer(np.asarray(proof.order), NAME)
-        piece.offer_bound(proof.bound, NAME)
-    if piece.peak <= max(goal, piece.bound):
-        return
+    """One turn on one piece: exact search, windows, CP-SAT, each longer than in the last turn."""
+    _search_exactly(piece, effort, deadline)
     if piece.peak < piece.windows.peak:
         piece.windows.restart(piece.order)
-    piece.windows.run(
-        FIRST_WINDOWS * effort,
-        goal=max(goal, piece.bound),
-        states=WINDOW_STATES,
-        deadline=deadline,
-    )
+    target = max(goal, piece.bound)
+    piece.windows.run(FIRST_WINDOWS * effort, goal=target, states=WINDOW_STATES, deadline=deadline)
+    if len(piece.problem) > CP_SAT_OPS:
+        piece.windows.run_cp_sat(effort, goal=target, deadline=deadline)
     piece.offer(piece.windows.order, WINDOWS)
+    if target < piece.peak and len(piece.problem) <= CP_SAT_OPS:
+        work = FIRST_CP_SAT * effort
+        proof = prove_order(piece.problem, piece.order, deadline, bound=piece.bound, work=work)
+        piece.offer(np.asarray(proof.order), CP_SAT)
+        piece.offer_bound(proof.bound, CP_SAT)
+
+
+def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:
+    """Downset search in both directions: which of them meets the fewest states, nothing tells."""
+    most = MOST_STATE_BYTES // (48 + len(piece.problem) // 8)
+    states = FIRST_STATES * effort
+    if states // 2 > most:
+        return
+    for backward in (False, True):
+        if piece.peak <= piece.bound:
+            return
+        problem = reverse_time(piece.problem) if backward else piece.problem
+        order = piece.order[::-1] if backward else piece.order
+        found = search_downsets(
+            problem, order, deadline, level=piece.bound, states=min(states, most)
+        )
+        piece.offer(np.ascontiguousarray(found.order[::-1] if backward else found.order), EXACT)
+        piece.offer_bound(found.peak if found.complete else found.level, EXACT)

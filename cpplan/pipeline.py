@@ -33,6 +33,8 @@ from cpplan.verifier import verify
 ORDERS = ("given", "search")
 # Shares of the time left: for the order, and for packing it where another may pack better.
 ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
+# Packing loses a few percent at most: a given order with more live bytes than that is no rival.
+RIVAL = 1.05
 # After Ctrl-C an order is known but not yet packed: so many seconds for heuristics.
 GRACE = 1.0
 
@@ -182,24 +184,23 @@ class _Run:
         if not isinstance(source, Program):
             raise InputError("order='search' needs a graph: a bare problem has no ops to order")
         ordering, outcome = self._search_order(source, first, last)
-        candidates = [tuple(outcome.order.tolist())]
-        if source.order != candidates[0] and not (first or last):
-            candidates.append(source.order)
+        programs = [Program(source.graph, tuple(outcome.order.tolist()))]
+        if source.order != programs[0].order and not (first or last):
+            programs.append(source)
+        floors = [int(program.live_bytes().max(initial=0)) for program in programs]
         best: Packed | None = None
-        for number, order in enumerate(candidates):
-            program = Program(source.graph, order)
-            floor = int(program.live_bytes().max(initial=0))
+        for program, floor in zip(programs, floors, strict=True):
             if best is not None and (best.incumbent.peak <= floor or best.incumbent.good_enough):
                 break
-            others = number + 1 < len(candidates)
-            deadline = self.deadline.share(FIRST_PACKING_SHARE) if others else self.deadline
+            rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
+            deadline = self.deadline.share(FIRST_PACKING_SHARE) if rival else self.deadline
             if self.deadline.cancelled:
                 deadline = Deadline(GRACE)
             packed = self.pack(program, deadline, best.incumbent.peak if best else None)
             if best is None or packed.incumbent.peak < best.incumbent.peak:
-                best = packed
-                if number:
+                if best is not None:
                     outcome = outcome._replace(found_by="given order")
+                best = packed
         assert best is not None
         if (first or last) or best.incumbent.good_enough:
             return best, outcome

@@ -16,11 +16,12 @@ import numpy as np
 from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
 from cpplan.problem import Ints
+from cpplan.search.cp_sat_ordering import improve_window
 from cpplan.search.downset_search import search_downsets
 from cpplan.search.order_window import OrderWindows
 
 NAME = "window search"
-SHORTEST, LONGEST = 20, 250
+SHORTEST, LONGEST, CP_SAT_WINDOW = 20, 250, 80
 _WIDEST, _NARROWEST = 0.02, 1e-4
 
 
@@ -73,10 +74,28 @@ class WindowSearch:
                 return
             self._search_one(goal, states, deadline)
 
+    def run_cp_sat(self, searches: int, *, goal: int, deadline: Deadline) -> None:
+        """So many windows by CP-SAT, shorter ones: it sees further than a search that gives up."""
+        ops = len(self.problem)
+        for _ in range(searches):
+            if self.peak <= goal or deadline.expired():
+                return
+            pressure = self._pressure()
+            centre = self._random.choice(np.flatnonzero(pressure == self.peak).tolist())
+            width = min(CP_SAT_WINDOW, ops)
+            begin = max(0, min(ops - width, centre - self._random.randrange(width)))
+            improve_window(self._windows, begin, begin + width, deadline, goal=goal)
+            self.peak = self.problem.peak(self.order)
+
+    def _pressure(self) -> Ints:
+        """Of the order as it stands, shape ``(ops,)``."""
+        pressure = np.array(self._windows.live) + self.problem.extra[self._windows.order]
+        pressure[0] += self.problem.entry
+        return pressure
+
     def _search_one(self, goal: int, states: int, deadline: Deadline) -> None:
         windows, ops = self._windows, len(self.problem)
-        pressure = np.array(windows.live) + self.problem.extra[windows.order]
-        pressure[0] += self.problem.entry
+        pressure = self._pressure()
         target = max(goal, int(self.peak * (1 - self._slack)))
         centre = self._random.choice(np.flatnonzero(pressure > target).tolist())
         width = self._random.randint(min(SHORTEST, ops), min(LONGEST, ops))
