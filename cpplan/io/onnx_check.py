@@ -44,7 +44,8 @@ def check_nodes(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: i
 
     context = onnx.checker.C.CheckerContext()
     context.ir_version = ir_version
-    context.opset_imports = dict(opsets)
+    # The checker knows ONNX's own domain by its short name only.
+    context.opset_imports = {_short(domain): version for domain, version in opsets.items()}
     _check_nodes(graph, context)
 
 
@@ -69,6 +70,7 @@ def _check_nodes(graph: onnx.GraphProto, context: CheckerContext) -> None:
     for node in graph.node:
         alone = onnx.NodeProto()
         alone.CopyFrom(node)
+        alone.domain = _short(node.domain)
         for attribute in alone.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 attribute.g.Clear()
@@ -80,6 +82,10 @@ def _check_nodes(graph: onnx.GraphProto, context: CheckerContext) -> None:
             raise InputError(f"op {node.name!r} ({node.op_type}): {reason}") from error
         for body in bodies_of(node):
             _check_nodes(body, context)
+
+
+def _short(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
 
 
 def _constants(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:

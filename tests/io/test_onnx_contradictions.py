@@ -138,6 +138,13 @@ def test_a_malformed_node_is_named_with_the_reason(text: str, op: str, reason: s
     assert reason in message
 
 
+def test_the_long_name_of_the_standard_domain_means_the_same() -> None:
+    text = '<ir_version: 8, opset_import: ["ai.onnx" : 17]> g (float[4] x) => (float[4] y) '
+    assert read_onnx(parser.parse_model(text + "{ y = ai.onnx.Relu(x) }")).op["Relu_0"]
+    message = refusal(parser.parse_model(text + "{ y = ai.onnx.Relu(x, x) }"))
+    assert "input size 2 not in range" in message
+
+
 def test_a_malformed_node_of_a_body_is_named() -> None:
     text = IF.format(declared="4", then="4").replace("Neg(x)", "Neg(x, x)")
     assert "op 'Neg_0' (Neg)" in refusal(text)
