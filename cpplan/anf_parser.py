@@ -41,6 +41,8 @@ def parse_program(text: str) -> Program:
     >>> program.names, program.graph.op["relu"].in_place
     (('relu',), (('y', 'x'),))
     """
+    if not isinstance(text, str):
+        raise InputError(f"expected the text of a program, not {type(text).__name__}")
     lines = Lines(text)
     line = lines.next('"program" and a name')
     line.expect("program")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from numbers import Integral
 
 from cpplan.errors import InputError
+from cpplan.printable import quote
 
 _FACTORS = {
     "": 1,
@@ -22,6 +24,8 @@ _FACTORS = {
     "TB": 10**12,
     "TIB": 1 << 40,
 }
+_LIMIT = 2**63  # what 64-bit integers hold
+_MOST_DIGITS = 100
 _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -31,26 +35,33 @@ def parse_bytes(text: str | int) -> int:
     Raises
     ------
     InputError
-        If the text is no byte count, is negative, or is not a whole number of bytes.
+        If the text is no byte count, is negative, is 2**63 or more, or is not a whole number of
+        bytes.
 
     Examples
     --------
     >>> parse_bytes("256 KiB"), parse_bytes("1.5MiB"), parse_bytes(4096)
     (262144, 1572864, 4096)
     """
-    if isinstance(text, int) and not isinstance(text, bool):
+    if isinstance(text, Integral) and not isinstance(text, bool):  # NumPy's integers are Integral
         if text < 0:
-            raise InputError(f"a byte count cannot be negative: {text}")
-        return text
+            raise InputError(f"a byte count cannot be negative: {quote(text)}")
+        if text >= _LIMIT:
+            raise InputError(f"a byte count must be below 2**63, not {quote(text)}")
+        return int(text)
     match = _PATTERN.fullmatch(text) if isinstance(text, str) else None
     if match is None or match[2].upper() not in _FACTORS:
         raise InputError(f"{text!r} is not a byte count: expected e.g. 262144 or '256 KiB'")
     whole, _, fraction = match[1].partition(".")
+    if len(match[1]) > _MOST_DIGITS:
+        raise InputError(f"{text!r} is not a byte count: it has more than {_MOST_DIGITS} digits")
     # Integer arithmetic: a float would round byte counts above 2**53.
     digits, scale = int(whole + fraction), int("1" + "0" * len(fraction))
     value, rest = divmod(digits * _FACTORS[match[2].upper()], scale)
     if rest:
         raise InputError(f"{text!r} is not a whole number of bytes")
+    if value >= _LIMIT:
+        raise InputError(f"a byte count must be below 2**63, not {text!r}")
     return value
 
 

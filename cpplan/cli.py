@@ -6,46 +6,35 @@ input, 3 it does not fit, 4 verification failed.
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cpplan import __version__
-from cpplan.errors import CpplanError, InfeasibleError, InputError
-
-_MODEL = click.argument("model", type=click.Path())
-
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def _with(options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
-    """Several options as one decorator, for what commands share."""
-
-    def add(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_READING = (
-    click.option("--dim", "dims", multiple=True, metavar="N=8", help="Bind a symbolic dimension."),
+from cpplan.cli_options import (
+    MODEL,
+    PLANNING,
+    READING,
+    check_outputs,
+    parse_dims,
+    parse_limit,
+    with_options,
 )
-_PLANNING = (
-    click.option("--inputs", default="reuse", show_default=True, metavar="reuse|keep|outside",
-                 help="Graph inputs: bytes free after their last use, kept, or not in the arena."),
-    click.option("--outputs", default="keep", show_default=True, metavar="keep|outside",
-                 help="Graph outputs: in the arena to the end, or not at all."),
-    click.option("--constants", default="outside", show_default=True, metavar="outside|keep",
-                 help="Constants: in memory of their own, or in the arena throughout."),
-    click.option("--workers", type=int, help="Threads; as many as there are cores by default."),
-    click.option("--seed", type=int, default=0, show_default=True, help="For random choices."),
-)  # fmt: skip
+from cpplan.errors import CpplanError, InfeasibleError, InputError, MissingExtraError
+from cpplan.printable import MESSAGE, printable
+from cpplan.streams import write_to
+
+if TYPE_CHECKING:
+    from cpplan.graph import Graph
+    from cpplan.plan import Plan
+    from cpplan.problem import Problem
+
+# What planning gets at least, however long reading the model took.
+_SHORTEST = 0.001
 
 
 @click.group()
@@ -55,26 +44,34 @@ def cli() -> None:
 
 
 @cli.command()
-@_MODEL
-@_with(_READING)
-@_with(_PLANNING)
+@MODEL
+@with_options(READING)
+@with_options(PLANNING)
 @click.option(
     "--time-limit",
-    type=float,
+    type=click.FloatRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
     metavar="S",
     help="Seconds for everything; the best plan so far is then returned.",
 )
-@click.option("--capacity", metavar="BYTES", help="Stop at the first plan that fits (256KiB).")
 @click.option(
-    "--memory-limit", metavar="BYTES", help="The plan must fit, and be as small as can be."
+    "--capacity",
+    metavar="BYTES",
+    callback=parse_limit,
+    help="Stop at the first plan that fits (256KiB).",
+)
+@click.option(
+    "--memory-limit",
+    metavar="BYTES",
+    callback=parse_limit,
+    help="The plan must fit, and be as small as can be.",
 )
 @click.option(
     "--order",
+    type=click.Choice(["given", "search"]),
     default="given",
     show_default=True,
-    metavar="given|search",
     help="Run ops as the model lists them, or look for the order that needs least.",
 )
 @click.option("--first", multiple=True, metavar="OP", help="Searched orders start with these ops.")
@@ -89,36 +86,40 @@ def plan(
     csv_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Plan the memory of MODEL (.onnx, .json or .csv)."""
+    started = time.monotonic()
+    check_outputs(model, json_path, {"-o": output, "--csv": csv_path})
+    from cpplan.interrupts import holding_interrupts
     from cpplan.io import load
     from cpplan.pipeline import solve
     from cpplan.report.progress import watching
 
-    _check_writable([path for path in (json_path, output, csv_path) if path and path != "-"])
-    source = load(model, dims=_parse_dims(dims))
-    with watching(enabled=not quiet) as progress:
-        result = solve(source, time_limit=time_limit, progress=progress, **options)
-    text = result.to_json(clock=True)
-    if output is not None:
-        result.save(output)
-    if csv_path is not None and result.offset is not None:
-        from cpplan.io.minimalloc_csv import write_problem
-        from cpplan.sources import as_problem
+    source = load(model, dims=parse_dims(dims))
+    if not options["deterministic"]:
+        time_limit = max(time_limit - (time.monotonic() - started), _SHORTEST)
+    with holding_interrupts() as hold:
+        with _naming(model), watching(enabled=not quiet) as progress:
+            result = solve(source, time_limit=time_limit, progress=progress, **options)
+            hold()
+        if output is not None:
+            result.save(output)
+        if csv_path is not None and result.offset is not None:
+            from cpplan.io.minimalloc_csv import write_problem
 
-        write_problem(as_problem(source, result.residency), csv_path, result.offset)
-    if json_path == "-":
-        click.echo(text, nl=False)
-    else:
-        if json_path is not None:
-            result.save(json_path, clock=True)
-        _print_plan(result)
-    if result.offset is None:
-        raise InfeasibleError(f"{model}: {result.message}")
+            write_problem(_planned(source, result), csv_path, result.offset)
+        if json_path == "-":
+            _print(result.to_json(clock=True))
+        else:
+            if json_path is not None:
+                result.save(json_path, clock=True)
+            _print(_describe(result))
+        if result.offset is None:
+            raise InfeasibleError(f"{model}: {result.message}")
 
 
 @cli.command()
-@_MODEL
+@MODEL
 @click.argument("plan_file", metavar="PLAN", type=click.Path())
-@_with(_READING)
+@with_options(READING)
 @click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
 @click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
 def verify(model: str, plan_file: str, dims: tuple[str, ...], simulate: bool, run: bool) -> None:
@@ -126,32 +127,34 @@ def verify(model: str, plan_file: str, dims: tuple[str, ...], simulate: bool, ru
     import cpplan
     from cpplan.verifier import RECOMPUTED
 
-    bound_dims = _parse_dims(dims)
+    if run and not model.lower().endswith(".onnx"):
+        raise InputError(f"{model}: --execute needs an ONNX model")
+    bound_dims = parse_dims(dims)
     source, result = cpplan.load(model, dims=bound_dims), cpplan.Plan.load(plan_file)
-    cpplan.verify(source, result)
-    click.echo(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B")
-    proof = "recomputed" if result.bound_by in RECOMPUTED else "not recomputed"
-    click.echo(f"bound      ok: {result.lower_bound} B by {result.bound_by}, {proof}")
-    if simulate:
-        ran = cpplan.simulate(source, result)
-        click.echo(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked")
-    if run:
-        if not model.lower().endswith(".onnx"):
-            raise InputError(f"{model}: --execute needs an ONNX model")
-        done = cpplan.execute(model, result, dims=bound_dims)
-        click.echo(f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit")
+    with _naming(model, plan_file):
+        cpplan.verify(source, result)
+        _print(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
+        proof = "recomputed" if result.bound_by in RECOMPUTED else "not recomputed"
+        by = printable(str(result.bound_by))
+        _print(f"bound      ok: {result.lower_bound} B by {by}, {proof}\n")
+        if simulate:
+            ran = cpplan.simulate(source, result)
+            _print(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
+        if run:
+            done = cpplan.execute(model, result, dims=bound_dims)
+            _print(f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n")
 
 
 @cli.command()
-@_MODEL
-@_with(_READING)
-@_with(_PLANNING)
+@MODEL
+@with_options(READING)
+@with_options(PLANNING)
 @click.option(
     "--algorithm", "algorithms", multiple=True, metavar="NAME", help="Only this baseline."
 )
 @click.option(
     "--time-limit",
-    type=float,
+    type=click.FloatRange(min=0, min_open=True),
     default=10.0,
     show_default=True,
     metavar="S",
@@ -166,21 +169,25 @@ def compare(
     import json
     from dataclasses import asdict
 
+    from cpplan import heuristics
     from cpplan.baselines import compare_rows
     from cpplan.io import load
     from cpplan.io.atomic import write_text
     from cpplan.report.tables import format_comparison
 
-    rows = compare_rows(
-        load(model, dims=_parse_dims(dims)), algorithms=algorithms or None, **options
-    )
-    text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
-    if json_path == "-":
-        click.echo(text, nl=False)
-        return
+    check_outputs(model, json_path, {})
+    for name in algorithms:
+        heuristics.get(name)
+    source = load(model, dims=parse_dims(dims))
+    with _naming(model):
+        rows = compare_rows(source, algorithms=algorithms or None, **options)
     if json_path is not None:
+        text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
+        if json_path == "-":
+            _print(text)
+            return
         write_text(json_path, text)
-    click.echo(format_comparison(rows), nl=False)
+    _print(format_comparison(rows))
 
 
 @cli.command()
@@ -192,35 +199,52 @@ def show(plan_file: str, everything: bool) -> None:
     from cpplan.report.tables import format_buffers
 
     result = Plan.load(plan_file)
-    _print_plan(result)
-    click.echo(format_buffers(result, most=None if everything else 20), nl=False)
+    with _naming(plan_file):
+        text = _describe(result) + format_buffers(result, most=None if everything else 20)
+    _print(text)
 
 
-def _print_plan(result: Any) -> None:
+def _planned(source: Graph | Problem, result: Plan) -> Problem:
+    """The packing problem that the plan solves, which depends on the plan's order."""
+    from cpplan.anf import to_anf
+    from cpplan.graph import Graph
+    from cpplan.sources import as_problem
+
+    ordered = to_anf(source, result.order) if isinstance(source, Graph) else source
+    return as_problem(ordered, result.residency)
+
+
+def _describe(result: Plan) -> str:
+    """The summary, and the map of the arena if it is small."""
     from cpplan.report.arena_text import format_arena
 
-    click.echo(str(result))
     arena = format_arena(result)
-    if arena is not None:
-        click.echo(f"\n{arena}")
+    return f"{result}\n" if arena is None else f"{result}\n\n{arena}\n"
 
 
-def _parse_dims(dims: tuple[str, ...]) -> dict[str, int] | None:
-    bound: dict[str, int] = {}
-    for dim in dims:
-        name, equals, value = dim.partition("=")
-        if not (name and equals and value.isascii() and value.isdigit() and int(value) > 0):
-            raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8")
-        bound[name] = int(value)
-    return bound or None
+@contextmanager
+def _naming(*paths: str) -> Iterator[None]:
+    """Say in front of an error which files it is about, once each."""
+    where = printable(", ".join(paths), MESSAGE)
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except CpplanError as error:
+        text = str(error)
+        for path in paths:
+            text = text.removeprefix(f"{printable(path, MESSAGE)}: ")
+        raise type(error)(f"{where}: {text}") from error
 
 
-def _check_writable(paths: Iterable[str]) -> None:
-    """Refuse before planning what could not be written after it."""
-    for path in paths:
-        folder = os.path.dirname(path) or "."
-        if not os.path.isdir(folder) or not os.access(folder, os.W_OK) or os.path.isdir(path):
-            raise InputError(f"{path}: cannot be written")
+def _print(text: str) -> None:
+    reason = write_to(sys.stdout, text)
+    if reason is not None:
+        raise InputError(f"cannot write to standard output: {reason}")
+
+
+def _complain(text: str) -> None:
+    write_to(sys.stderr, f"cpplan: {printable(text, MESSAGE)}\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -228,18 +252,17 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = cli.main(arguments, prog_name="cpplan", standalone_mode=False)
     except CpplanError as error:
-        click.echo(f"cpplan: {error}", err=True)
+        _complain(str(error))
         return error.exit_code
     except click.exceptions.Abort:
-        click.echo("cpplan: interrupted", err=True)
+        _complain("interrupted")
         return 130
     except click.ClickException as error:
-        click.echo(f"cpplan: {error.format_message()}", err=True)
+        _complain(error.format_message())
         return 2
-    except BrokenPipeError:
-        # Whoever read stdout has left; point it elsewhere so that the flush at exit is quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:  # of click's own: a help text that finds no room
+        _complain(f"cannot write to standard output: {error.strerror}")
+        return 2
     return code if isinstance(code, int) else 0
 
 

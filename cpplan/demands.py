@@ -93,7 +93,9 @@ def trace(program: Program, residency: Residency) -> list[Touch]:
     for tensor in graph.tensors:
         if tensor.view_of is None and tensor.name not in written:
             scope.begin_unproduced(tensor.name, None, 0)
-    record.touches += [touch._replace(writes=False) for touch in record.touches]
+    # What the caller hands in is there until the first op has run, used or not.
+    entered = program.starts[1] - 1 if program.order else 0
+    record.touches += [t._replace(step=entered, writes=False) for t in record.touches]
     scope.run(program, 0)
     boundary = {
         "input": residency.inputs,
@@ -212,11 +214,14 @@ class _Scope:
             if tensor.name in op.tensors and tensor.view_of is None
         }
         inner = _Scope(body, self.record, f"{call}/{number}/", given)
-        # The op carries its body's boundary in and out: it is there as long as the body runs.
+        # The op brings what its body is given; that is there as long as the body runs.
         carried = []
+        inputs = {body.root[tensor.name][0] for tensor in boundary if tensor.kind == "input"}
         for root in dict.fromkeys(body.root[tensor.name][0] for tensor in boundary):
             if root not in body.producer:
                 inner.begin_unproduced(root, call, start)
+            elif root not in inputs:
+                continue
             elif root not in given:
                 self.record.touch(
                     start, call, inner._place_in(inner._begin(root), root), writes=True
@@ -227,6 +232,8 @@ class _Scope:
             if tensor.kind == "constant" and tensor.name in used:
                 inner.begin_unproduced(tensor.name, call, start)
         inner.run(program, start)
+        # It takes away the outputs at the end; until they are written they need no bytes.
+        carried += [inner.place(tensor.name) for tensor in boundary if tensor.kind == "output"]
         for place in carried:
             self.record.touch(stop - 1, call, place, writes=False)
         return stop

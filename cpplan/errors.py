@@ -5,11 +5,16 @@ The command line turns each into an exit code; a library user catches the class.
 
 from __future__ import annotations
 
+from cpplan.printable import MESSAGE, printable
+
 
 class CpplanError(Exception):
-    """Any failure cpplan foresees; its text is one line for the user."""
+    """Any failure cpplan foresees; its text is one line for the user, however odd the names in it."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), MESSAGE)
 
 
 class InputError(CpplanError, ValueError):

@@ -16,10 +16,16 @@ from typing import TYPE_CHECKING
 from cpplan.dependencies import check_acyclic, find_predecessors
 from cpplan.dtypes import tensor_bytes
 from cpplan.errors import InputError
+from cpplan.names import check_name
+from cpplan.printable import quote
 
 if TYPE_CHECKING:
     import networkx
 
+# An address plus a size must fit into 64 bits.
+LIMIT = 2**62
+# Sums of a million such numbers are still finite.
+_MOST_COST = 1e300
 KINDS = ("input", "output", "constant", "intermediate", "workspace")
 
 
@@ -59,20 +65,21 @@ class Tensor:
     view_of: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"a tensor's name must be a non-empty string, not {self.name!r}")
+        check_name("a tensor's name", self.name)
         if self.shape is not None:
             for extent in self.shape:
-                _check_count(f"tensor {self.name!r}: extent", extent, least=0)
+                _check_count(f"tensor {self.name!r}: extent", extent)
             object.__setattr__(self, "shape", tuple(self.shape))
+            _check_count(f"tensor {self.name!r}: the product of its shape", math.prod(self.shape))
         computed = None
         if self.shape is not None and self.dtype is not None:
             computed = tensor_bytes(self.shape, self.dtype)
+            _check_count(f"tensor {self.name!r}: bytes of its shape and dtype", computed)
         if self.size is None:
             if computed is None:
                 raise InputError(f"tensor {self.name!r}: give size, or shape and a known dtype")
             object.__setattr__(self, "size", computed)
-        _check_count(f"tensor {self.name!r}: size", self.size, least=0)
+        _check_count(f"tensor {self.name!r}: size", self.size)
         if computed is not None and self.view_of is None and self.nbytes < computed:
             raise InputError(
                 f"tensor {self.name!r}: size {self.size} is less than its shape and dtype need "
@@ -86,7 +93,7 @@ class Tensor:
         _check_count(f"tensor {self.name!r}: alignment", self.alignment, least=1)
         if self.view_of is not None:
             base, offset = self.view_of
-            _check_count(f"tensor {self.name!r}: offset within {base!r}", offset, least=0)
+            _check_count(f"tensor {self.name!r}: offset within {base!r}", offset)
 
     @property
     def nbytes(self) -> int:
@@ -117,7 +124,8 @@ class Op:
         Graphs that run inside the op's step, one after another: the body of a call or a loop, the
         branches of an ``if`` (which exclude each other, so they share their bytes). An input of a
         body that bears the name of one of the op's tensors is that tensor; any other has storage of
-        its own for as long as the body runs.
+        its own for as long as the body runs. So has an output, but only from where it is written to
+        the body's end: what a loop carries is then copied into the body's inputs.
     after
         Names of ops that must have run before: control dependencies, which carry no bytes.
     sequence
@@ -143,8 +151,8 @@ class Op:
     sequence: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"an op's name must be a non-empty string, not {self.name!r}")
+        check_name("an op's name", self.name)
+        check_name(f"op {self.name!r}: kind", self.kind, empty=True)
         for field in ("inputs", "outputs", "workspaces", "bodies"):
             object.__setattr__(self, field, tuple(getattr(self, field)))
         object.__setattr__(self, "after", tuple(dict.fromkeys(self.after)))
@@ -153,13 +161,16 @@ class Op:
                 f"op {self.name!r}: sequence must be a non-empty string or None, "
                 f"not {self.sequence!r}"
             )
+        check_name(f"op {self.name!r}: sequence", self.sequence or "", empty=True)
         object.__setattr__(self, "in_place", tuple((o, i) for o, i in self.in_place))
         if (
             isinstance(self.cost, bool)
             or not isinstance(self.cost, (int, float))
-            or not (0 <= self.cost < math.inf)
+            or not (0 <= self.cost < _MOST_COST)
         ):
-            raise InputError(f"op {self.name!r}: cost must be a number >= 0, not {self.cost!r}")
+            raise InputError(
+                f"op {self.name!r}: cost must be a number >= 0 below 1e300, not {quote(self.cost)}"
+            )
         for output, source in self.in_place:
             if output not in self.outputs or source not in self.inputs:
                 raise InputError(
@@ -199,6 +210,7 @@ class Graph:
     ops: tuple[Op, ...]
 
     def __post_init__(self) -> None:
+        check_name("a graph's name", self.name, empty=True)
         object.__setattr__(self, "tensors", tuple(self.tensors))
         object.__setattr__(self, "ops", tuple(self.ops))
         _check_unique("tensor", (t.name for t in self.tensors))
@@ -347,10 +359,12 @@ class Graph:
                     )
 
 
-def _check_count(what: str, value: object, *, least: int) -> None:
+def _check_count(what: str, value: object, *, least: int = 0) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         wanted = "a non-negative integer" if least == 0 else f"an integer of at least {least}"
-        raise InputError(f"{what} must be {wanted}, not {value!r}")
+        raise InputError(f"{what} must be {wanted}, not {quote(value)}")
+    if value >= LIMIT:
+        raise InputError(f"{what} must be below 2**62, not {quote(value)}")
 
 
 def _check_unique(what: str, names: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from cpplan.anf import Program, to_anf
 from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.graph import LIMIT, Graph, Op, Tensor
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 
@@ -50,7 +50,8 @@ def to_problem(program: Program, residency: Residency | None = None) -> Problem:
     for tensor in graph.tensors:
         written = tensor.name in graph.producer or tensor.kind == "workspace"
         if tensor.view_of is None and not written:
-            sweep.life(tensor.name, 0)
+            # What the caller hands in is there until the first op has run, used or not.
+            sweep.life(tensor.name, 0).upper = program.starts[min(1, len(program.order))] or 1
     sweep.run(program, 0)
     for tensor in graph.tensors:
         # The caller reads outputs after the last step; a view keeps its whole storage.
@@ -61,6 +62,12 @@ def to_problem(program: Program, residency: Residency | None = None) -> Problem:
     for life in placed.values():
         if life.tensor.kind == "constant":
             life.lower, life.upper = 0, stop
+    for name, life in placed.items():
+        if life.alignment >= LIMIT:
+            raise InputError(
+                f"buffer {name!r}: the alignments of the tensors in it have no common multiple "
+                "below 2**62"
+            )
     lives = placed.values()
     return Problem(
         names=tuple(placed),
@@ -179,6 +186,7 @@ class _Sweep:
     def _run_body(self, body: Graph, op: Op, start: int, prefix: str) -> int:
         program = to_anf(body)
         stop = start + max(1, program.starts[-1])
+        outputs = [t.name for t in body.tensors if t.kind == "output"]
         boundary = [t.name for t in body.tensors if t.kind in ("input", "output")]
         # A boundary tensor that is a view within the body lies where its base does.
         shared = {
@@ -188,11 +196,15 @@ class _Sweep:
         }
         inner = _Sweep(body, self.table, self.residency, prefix, shared)
         for name in boundary:
-            # What a loop carries from one turn to the next lives through the whole body.
+            # What a body is given is there from its start; what it gives back, once it is written.
             root = body.root[name][0]
-            life = inner.newest.get(root) or inner._begin(root, start)
-            life.upper = max(life.upper, stop)
+            if body.tensor[name].kind == "input" or root not in body.producer:
+                life = inner.newest.get(root) or inner._begin(root, start)
+                life.upper = max(life.upper, stop)
         inner.run(program, start)
+        for name in outputs:
+            life = inner.life(name, start)
+            life.upper = max(life.upper, stop)
         return stop
 
     def _begin(self, root: str, step: int) -> _Life:

@@ -16,6 +16,7 @@ import numpy as np
 
 from cpplan.byte_sizes import format_bytes
 from cpplan.errors import InputError
+from cpplan.printable import MESSAGE, printable
 from cpplan.problem import Gap, Problem, Spans
 from cpplan.residency import Residency
 
@@ -156,7 +157,7 @@ class Plan:
     def __str__(self) -> str:
         exact = "" if self.peak is None or self.peak < 10240 else f" ({self.peak} B)"
         rows = {
-            "plan": self.name,
+            "plan": printable(self.name),
             "status": self.status,
             "peak": f"{format_bytes(self.peak)}{exact}",
             "lower bound": format_bytes(self.lower_bound),
@@ -164,9 +165,9 @@ class Plan:
             "capacity": format_bytes(self.capacity) if self.capacity is not None else None,
             "buffers": f"{len(self.buffers)}",
             "steps": f"{int(np.max(self.upper, initial=0))}",
-            "method": self.method,
+            "method": self.method and printable(self.method),
             "runtime": f"{self.runtime:.3f} s" if self.runtime is not None else None,
-            "reason": self.message,
+            "reason": self.message and printable(self.message, MESSAGE),
         }
         return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
 

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.errors import InputError
+from cpplan.names import check_name, check_names
+from cpplan.printable import quote
 
 Ints = NDArray[np.int64]
 
@@ -47,10 +49,11 @@ class Pool:
     capacity: int | None = None
 
     def __post_init__(self) -> None:
-        if self.capacity is not None and not _is_count(self.capacity):
+        check_name("a pool's name", self.name, empty=True)
+        if self.capacity is not None and not (_is_count(self.capacity) and self.capacity < 2**63):
             raise InputError(
-                f"pool {self.name!r}: capacity must be a non-negative integer, not "
-                f"{self.capacity!r}"
+                f"pool {self.name!r}: capacity must be a non-negative integer below 2**63, not "
+                f"{quote(self.capacity)}"
             )
 
 
@@ -129,6 +132,8 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         count = len(self.names)
+        check_name("a problem's name", self.name, empty=True)
+        check_names("a buffer's name", self.names)
         if self.alignment is None:
             object.__setattr__(self, "alignment", np.ones(count, np.int64))
         for column in ("lower", "upper", "size", "alignment"):
@@ -156,14 +161,14 @@ class Problem:
             if not _is_count(offset) or offset >= _HIGHEST:
                 raise InputError(
                     f"buffer {self.names[row]!r}: hint must be a non-negative integer below 2**62, "
-                    f"not {offset!r}"
+                    f"not {quote(offset)}"
                 )
         for row, offset in self.fixed.items():
             wrong = not _is_count(offset) or offset >= _HIGHEST
             if wrong or offset % int(self.alignment[row]):
                 raise InputError(
-                    f"buffer {self.names[row]!r}: fixed offset {offset} must be a non-negative "
-                    f"multiple of its alignment {self.alignment[row]}"
+                    f"buffer {self.names[row]!r}: fixed offset {quote(offset)} must be a "
+                    f"non-negative multiple of its alignment {self.alignment[row]}"
                 )
 
     def __len__(self) -> int:
@@ -280,4 +285,4 @@ def _integers(column: str, values: object) -> Ints:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cpplan.bounds import Bound
+from cpplan.printable import printable
 from cpplan.problem import Problem
 
 _NAMED = 8
@@ -31,7 +32,7 @@ def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: 
     times, live = problem.live_profile()
     step = bound.step if bound.step is not None else int(times[live.argmax()])
     rows = problem.live_at(step)
-    named = [f"{problem.names[row]} ({problem.size[row]} B)" for row in rows[:_NAMED]]
+    named = [f"{printable(problem.names[row])} ({problem.size[row]} B)" for row in rows[:_NAMED]]
     if len(rows) > _NAMED:
         named.append(f"and {len(rows) - _NAMED} more")
     where = f"live at step {step}: {', '.join(named)}"

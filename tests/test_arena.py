@@ -198,6 +198,31 @@ def test_what_a_body_is_given_lives_as_long_as_it_runs() -> None:
     rejected(program, moved(plan, **{"loop/0/i": start}), "'i' in buffer.*'o' in buffer 'loop/0/o'")
 
 
+def test_what_a_body_gives_back_needs_no_bytes_before_it_is_written() -> None:
+    tensors = (
+        *(Tensor("i", 4, kind="input"), Tensor("t", 8), Tensor("u", 2)),
+        *(Tensor("o", 8, kind="output"), Tensor("same", 1, kind="output")),
+    )
+    ops = (
+        Op("f", inputs=("i",), outputs=("t",)),
+        Op("g", inputs=("t",), outputs=("u",)),
+        Op("h", inputs=("u",), outputs=("o",)),
+    )
+    loop = Op("loop", outputs=("y",), bodies=(Graph("turn", tensors, ops),))
+    program = to_anf(Graph("loop", (Tensor("y", 3),), (loop,)))
+    plan = plan_for(program)
+    spans = dict(zip(plan.buffers, zip(plan.lower, plan.upper, strict=True), strict=True))
+    # i and same, which nobody writes, are there throughout; t and o never meet.
+    assert spans["loop/0/i"] == spans["loop/0/same"] == (0, 3)
+    assert spans["loop/0/o"] == (2, 3)
+    # Optimum 18 = i 4 + same 1 + y 3 + t or o 8 + u 2.
+    assert (plan.peak, plan.status) == (18, "optimal")
+    verify(program, plan)
+    simulate(program, plan)
+    start = plan.offset_of("loop/0/i")
+    rejected(program, moved(plan, **{"loop/0/o": start}), "'i'.*'o' in buffer 'loop/0/o'")
+
+
 def test_a_copy_is_read_where_it_was_last_written() -> None:
     tensors = (Tensor("t", 4), Tensor("u", 4), Tensor("y", 4, kind="output"))
     ops = (

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from instances import stubborn
 
 from cpplan.cli import main
+from cpplan.errors import InputError
 from cpplan.io.minimalloc_csv import read_problem, write_problem
 from cpplan.plan import Plan
 
@@ -150,6 +155,31 @@ BAD_GRAPHS = {
     "unknown tensor": (lambda g: g["ops"][1].update(inputs=["z"]), "unknown tensor 'z'"),
     "two producers": (lambda g: g["ops"][1].update(outputs=["t"]), "two producers"),
     "cycle": (lambda g: g["ops"][0].update(inputs=["y"]), "cycle: "),
+    "size beyond 62 bits": (
+        lambda g: g["tensors"][1].update(size=2**63),
+        "'t': size must be below",
+    ),
+    "alignment": (
+        lambda g: g["tensors"][1].update(alignment=2**62),
+        "'t': alignment must be below",
+    ),
+    "shape": (
+        lambda g: g["tensors"][1].update(shape=[2**40, 2**40]),
+        "'t': the product of its shape must be below 2**62",
+    ),
+    "bytes of a shape": (
+        lambda g: g["tensors"][1].update(shape=[2**61], dtype="float32"),
+        "'t': bytes of its shape and dtype must be below 2**62",
+    ),
+    "alignments without a common multiple": (
+        lambda g: g["tensors"].extend(
+            {"name": f"v{a}", "size": 0, "view_of": "t", "alignment": a} for a in (2**61, 3)
+        ),
+        "buffer 't': the alignments of the tensors in it",
+    ),
+    "lone surrogate": (lambda g: g["tensors"][1].update(name="\ud800"), "lone surrogate"),
+    "cost": (lambda g: g["ops"][1].update(cost=10**400), "'b': cost must be a number >= 0 below"),
+    "very long name": (lambda g: g["ops"][1].update(inputs=["z" * 100_000]), "…zzz"),
 }
 BAD_CSV = {
     "upper not above lower": ("id,lower,upper,size\na,2,2,4\n", "upper"),
@@ -172,6 +202,7 @@ def _refused(arguments, capsys, tmp_path) -> str:
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
+    assert len(err) < 1200
     assert "Traceback" not in err
     assert sorted(tmp_path.rglob("*")) == before
     return err
@@ -220,14 +251,19 @@ def test_missing_file(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--capacity", "lots"], "'lots' is not a byte count"),
-        (["--time-limit", "0"], "time_limit must be positive"),
+        (["--capacity", "lots"], "--capacity: 'lots' is not a byte count"),
+        (["--capacity", "9" * 5000], "--capacity: '9999"),
+        (["--memory-limit", str(2**63)], "--memory-limit: a byte count must be below 2**63"),
+        (["--dim", "N=" + "9" * 5000], "expected at most 18 digits"),
+        (["--dim", "N=8", "--dim", "N=9"], "'N' is bound to 8 already"),
+        (["--seed", "-1"], "-1 is not in the range"),
+        (["--time-limit", "0"], "0.0 is not in the range"),
         (["--time-limit", "soon"], "'soon' is not a valid float"),
         (["--dim", "N"], "expected e.g. N=8"),
         (["--dim", "N=8"], "dims"),
         (["--inputs", "maybe"], "'maybe'"),
         (["--colour", "red"], "--colour"),
-        (["--workers", "0"], "workers must be at least 1"),
+        (["--workers", "0"], "0 is not in the range"),
     ],
 )
 def test_bad_options(options, named, tiny, capsys, tmp_path):
@@ -273,6 +309,231 @@ def test_interrupt_prints_the_best_plan_so_far(tmp_path):
     values = json.loads(out)
     assert values["status"] == "feasible"
     assert values["peak"] < int(stubborn().size.sum())
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """Something that is there and no file."""
+    path = tmp_path / "pipe.json"
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+@pytest.mark.parametrize("option", ["-o", "--csv", "--json"])
+def test_what_is_no_regular_file_is_not_replaced(option, tiny, pipe, capsys):
+    assert main(["plan", tiny, option, str(pipe)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"cpplan: {pipe}: is not a regular file\n")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+@pytest.mark.parametrize("suffix", [".json", ".csv", ".onnx"])
+def test_what_is_no_regular_file_is_not_read(suffix, pipe, capsys):
+    path = pipe.rename(pipe.with_suffix(suffix))
+    assert main(["plan", str(path)]) == 2
+    assert capsys.readouterr().err == f"cpplan: {path}: is not a regular file\n"
+
+
+def test_a_symbolic_link_is_followed(tiny, tmp_path):
+    link, target = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to(target)
+    for _ in range(2):
+        assert main(["plan", tiny, "-q", "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert Plan.load(target).peak == 12
+
+
+def test_outputs_that_would_be_lost_are_refused(tiny, tmp_path, capsys):
+    other = tmp_path / "other.csv"
+    other.hardlink_to(tiny)
+    plan = str(tmp_path / "plan.json")
+    for options, reason in (
+        (["-o", tiny], f"-o {tiny}: would overwrite the file that is read"),
+        (["--csv", str(other)], f"--csv {other}: would overwrite the file that is read"),
+        (["-o", plan, "--json", plan], f"-o {plan}: is the same file as that of --json"),
+        (["-o", plan, "--csv", f"{tmp_path}/./plan.json"], "is the same file as that of -o"),
+        (["-o", "-"], "-o '-': expected the name of a file"),
+        (["--csv", "-"], "--csv '-': expected the name of a file"),
+        (["-o", ""], "-o '': expected the name of a file"),
+        (["-o", str(tmp_path / ("x" * 300))], "cannot be written: File name too long"),
+    ):
+        assert main(["plan", tiny, "-q", *options]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert reason in err
+    assert Path(tiny).read_text() == TINY
+    assert not Path(plan).exists()
+
+
+def test_a_name_as_long_as_names_may_be_can_be_written(tiny, tmp_path):
+    target = tmp_path / ("x" * 250 + ".json")
+    assert main(["plan", tiny, "-q", "-o", str(target)]) == 0
+    assert Plan.load(target).peak == 12
+
+
+def test_reading_the_model_counts_towards_the_time_limit(tiny, monkeypatch):
+    clock = iter([0.0, 4.0, 0.0, 40.0, 0.0])
+    limits = []
+
+    def solve(*_, time_limit, **__):
+        limits.append(time_limit)
+        raise InputError("seen")
+
+    monkeypatch.setattr("cpplan.cli.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("cpplan.pipeline.solve", solve)
+    assert main(["plan", tiny, "--time-limit", "10"]) == 2
+    assert main(["plan", tiny, "--time-limit", "10"]) == 2
+    assert main(["plan", tiny, "--time-limit", "10", "--deterministic"]) == 2
+    assert limits == [6.0, 0.001, 10.0]
+
+
+def test_json_is_made_only_where_asked_for(tiny, monkeypatch):
+    monkeypatch.setattr(Plan, "to_json", None)
+    assert main(["plan", tiny, "-q"]) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_an_interrupt_after_the_search_loses_nothing(tiny, tmp_path, monkeypatch):
+    describe = Plan.to_dict
+
+    def interrupted(self, **options):
+        os.kill(os.getpid(), signal.SIGINT)
+        return describe(self, **options)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(Plan, "to_dict", interrupted)
+    assert main(["plan", tiny, "-q", "-o", str(tmp_path / "p.json")]) == 0
+    assert Plan.load(tmp_path / "p.json").peak == 12
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class _Full(io.StringIO):
+    """A stream on a device without room."""
+
+    def flush(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("arguments", [["plan", SQUEEZENET, "-q"], ["--help"]])
+def test_standard_output_without_room_is_an_error(arguments, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", _Full())
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert err == "cpplan: cannot write to standard output: No space left on device\n"
+
+
+def test_a_closed_standard_output_is_an_error_before_planning(tiny, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["plan", tiny, "--json", "-"]) == 2
+    assert capsys.readouterr().err == "cpplan: cannot write to standard output: it is closed\n"
+
+
+@pytest.mark.parametrize("stream", [None, _Full()])
+def test_progress_that_nobody_can_see_breaks_no_run(stream, tiny, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert main(["plan", tiny]) == 0
+    assert "peak         12 B" in capsys.readouterr().out
+
+
+def test_characters_that_the_terminal_lacks_are_escaped(tmp_path, monkeypatch):
+    path = tmp_path / "m.csv"
+    path.write_text("id,lower,upper,size\nöl,0,1,4\n", encoding="utf-8")
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, "ascii"))
+    assert main(["plan", str(path), "-q"]) == 0
+    assert b"A \\xf6l (4 B)" in raw.getvalue()
+
+
+ODD = "a\x1b[2J\x07\u2028\u202e\n" + "b" * 100_000
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """Two buffers; the name of one would clear the screen and fill it."""
+    values = json.loads(json.dumps(GRAPH))
+    values["name"] = values["tensors"][1]["name"] = values["ops"][0]["outputs"][0] = ODD
+    values["ops"][1]["inputs"] = [ODD]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(values))
+    return str(path)
+
+
+def test_names_never_reach_the_terminal_raw(odd, tmp_path, capsys):
+    plan = str(tmp_path / "plan.json")
+    assert main(["plan", odd, "-o", plan]) == 0
+    assert main(["show", plan]) == 0
+    assert main(["verify", odd, plan]) == 0
+    assert main(["plan", odd, "--capacity", "1"]) == 3
+    values = json.loads(Path(plan).read_text())
+    for row in values["buffers"]:
+        row["offset"] = 0
+    Path(plan).write_text(json.dumps(values))
+    assert main(["verify", odd, plan]) == 4
+    out, err = capsys.readouterr()
+    assert r"a\x1b[2J\x07\u2028\u202e\n" in out
+    assert r"a\x1b[2J\x07\u2028\u202e\n" in err
+    assert (out + err).replace("\n", "").isprintable()
+    assert max(map(len, (out + err).splitlines())) < 1200
+
+
+def test_errors_name_their_files_once(tiny, tmp_path, capsys):
+    plan = str(tmp_path / "plan.json")
+    main(["plan", SQUEEZENET, "-q", "-o", plan])
+    assert main(["verify", tiny, plan]) == 4
+    assert capsys.readouterr().err.startswith(f"cpplan: {tiny}, {plan}: a bare problem has no")
+    clash = tmp_path / "clash.csv"
+    clash.write_text("id,lower,upper,size,offset\na,0,2,4,0\nb,0,2,4,2\n")
+    for command in ("plan", "compare"):
+        assert main([command, str(clash)]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith(f"cpplan: {clash}: the fixed offsets contradict")
+        assert err.count(str(clash)) == 1
+
+
+def test_only_an_onnx_model_can_be_executed(tiny, tmp_path, capsys):
+    plan = str(tmp_path / "none.json")
+    assert main(["verify", tiny, plan, "--execute"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"cpplan: {tiny}: --execute needs an ONNX model\n")
+
+
+@pytest.mark.parametrize("field", ["peak", "lower_bound", "capacity", "cost", "gap", "runtime"])
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), float("nan")])
+def test_show_refuses_numbers_beyond_reason(field, value, tiny, tmp_path, capsys):
+    path = tmp_path / "p.json"
+    main(["plan", tiny, "-q", "-o", str(path)])
+    capsys.readouterr()
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    assert main(["show", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert f"p.json: not a valid plan: {field} " in err
+
+
+def test_show_names_the_file_whose_plan_makes_no_sense(tiny, tmp_path, capsys):
+    path = tmp_path / "p.json"
+    main(["plan", tiny, "-q", "-o", str(path)])
+    capsys.readouterr()
+    values = json.loads(path.read_text())
+    values["buffers"][0]["upper"] = 0
+    path.write_text(json.dumps(values))
+    assert main(["show", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"cpplan: {path}: buffer 'a': upper must be greater than lower")
+
+
+def test_offsets_of_a_searched_order_are_written_with_its_lifespans(tmp_path):
+    target = tmp_path / "packed.csv"
+    model, plan = str(DATASETS / "ordering" / "darts_cell.json"), tmp_path / "p.json"
+    arguments = ["--order", "search", "--csv", str(target), "-o", str(plan)]
+    assert main(["plan", model, "-q", *arguments]) == 0
+    written, found = read_problem(target), Plan.load(plan)
+    assert dict(zip(written.names, written.lower.tolist(), strict=True)) == dict(
+        zip(found.buffers, found.lower.tolist(), strict=True)
+    )
 
 
 def test_a_closed_pipe_is_no_error():

@@ -47,6 +47,14 @@ def test_a_plan_without_offsets_round_trips(plan: Plan) -> None:
     [
         (["format"], "cpplan.graph", "not a plan: expected .* \"format\": 'cpplan.plan'"),
         (["version"], 2, "plan version 2 is not understood: expected 1"),
+        (["version"], True, "plan version True is not understood: expected 1"),
+        (["version"], 1.0, "plan version 1.0 is not understood: expected 1"),
+        (["gap"], 0.5, r"gap is 0\.5, but peak and lower_bound make 0\.0"),
+        (["gap"], None, r"gap is None, but peak and lower_bound make 0\.0"),
+        (["gap"], "0", "gap must be a number or null, not '0'"),
+        (["method"], "magic", "method is 'magic', but found_by and bound_by make"),
+        (["buffers", 0, "name"], "\ud800", "name must be Unicode text"),
+        (["buffers", 0, "offset"], 2**63 - 1, "buffer 0: must end below"),
         (["status"], "good", "status 'good': expected one of"),
         (["peak"], "12", "peak must be an integer or null, not '12'"),
         (["peak"], True, "peak must be an integer or null, not True"),
@@ -65,7 +73,7 @@ def test_a_plan_without_offsets_round_trips(plan: Plan) -> None:
         (["buffers", 1, "size"], "8", "buffer 1: size must be an integer, not '8'"),
         (["buffers", 1, "lower"], None, "buffer 1: lower must be an integer, not None"),
         (["buffers", 0, "name"], ["a"], "buffer 0: name must be a string"),
-        (["buffers", 0, "offset"], 2**70, "offset is beyond 64 bits"),
+        (["buffers", 0, "offset"], 2**70, "buffer 0: offset must be below"),
         (["buffers", 0, "pool"], "sram", "buffers in several pools: arena, sram"),
     ],
 )

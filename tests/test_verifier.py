@@ -555,5 +555,5 @@ def test_checkers_load_no_planner() -> None:
     ).stdout.split()
     checkers = {"arena", "demands", "planned", "rectangles", "script", "verifier"}
     types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "problem"}
-    types |= {"dependencies", "residency"}
+    types |= {"dependencies", "names", "printable", "residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

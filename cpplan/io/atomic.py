@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from os import PathLike
-from pathlib import Path
 
 from cpplan.errors import InputError
+from cpplan.io.regular_file import resolve_target
 
 
 def write_text(path: str | PathLike[str], text: str) -> None:
@@ -28,16 +28,20 @@ def write_text(path: str | PathLike[str], text: str) -> None:
 def write_bytes(path: str | PathLike[str], data: bytes) -> None:
     """Write ``data`` to ``path`` through a temporary file in the same folder, then rename.
 
+    A symbolic link stays one: what it leads to is written.
+
     Raises
     ------
     InputError
-        If the folder does not exist or cannot be written to; names the file.
+        If ``path`` is no regular file, or its folder does not exist or cannot be written to; names
+        the file.
     """
-    target = Path(path)
+    target = resolve_target(path)
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        # Not the target's own name with something added: that could be too long.
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".cpplan.")
     except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -47,7 +51,7 @@ def write_bytes(path: str | PathLike[str], data: bytes) -> None:
         os.replace(temporary, target)
     except OSError as error:
         os.unlink(temporary)
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     except BaseException:
         os.unlink(temporary)
         raise

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from cpplan.errors import InputError
+from cpplan.io.regular_file import check_source
 
 
 def read_text(path: str | PathLike[str]) -> str:
@@ -15,8 +16,9 @@ def read_text(path: str | PathLike[str]) -> str:
     Raises
     ------
     InputError
-        If it does not exist, cannot be read, or is not UTF-8; names the file.
+        If it does not exist, is no regular file, cannot be read, or is not UTF-8; names the file.
     """
+    check_source(path)
     try:
         with open(path, encoding="utf-8-sig", newline="") as stream:
             return stream.read()
@@ -24,8 +26,6 @@ def read_text(path: str | PathLike[str]) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: expected UTF-8 text") from error
-    except ValueError as error:  # a NUL in the name
-        raise InputError(f"{str(path)!r} cannot be read: {error}") from error
 
 
 def read_json(path: str | PathLike[str]) -> Any:

@@ -24,7 +24,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from os import PathLike
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,6 +31,7 @@ import numpy as np
 from cpplan.errors import InputError
 from cpplan.io.atomic import write_text
 from cpplan.io.json_file import read_text
+from cpplan.names import name_of_file
 from cpplan.problem import Gap, Ints, Problem
 
 _COLUMN = {
@@ -191,7 +191,7 @@ class _Table:
             gaps=self._of(rows, self.gaps),
             fixed=self._of(rows, self.sparse["offset"]),
             hint=self._of(rows, self.sparse["hint"]),
-            name=Path(self.path).stem,
+            name=name_of_file(self.path),
         )
 
     def _of(self, rows: slice, table: dict[int, Any]) -> dict[int, Any]:

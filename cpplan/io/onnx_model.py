@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from cpplan.errors import InputError, MissingExtraError
 from cpplan.graph import Graph
 from cpplan.io.onnx_functions import inline_functions
+from cpplan.names import name_of_file
 
 if TYPE_CHECKING:
     import onnx
@@ -84,7 +85,7 @@ def translate_model(
         model = load_model(source, with_weights=with_weights)
         if not name:
             from_file = isinstance(source, (str, PathLike))
-            name = Path(source).stem if from_file else model.graph.name or "main"
+            name = name_of_file(source) if from_file else model.graph.name or "main"
         return _translate(model, dims or {}, name, with_weights)
 
 
@@ -166,6 +167,8 @@ def _parse(path: Path) -> onnx.ModelProto:
     from google.protobuf.message import DecodeError
 
     model = onnx.ModelProto()
+    if path.exists() and not path.is_file():  # a pipe would keep us waiting
+        raise InputError("is not a regular file")
     try:
         model.ParseFromString(path.read_bytes())
     except OSError as error:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
 from typing import Any, get_args
 
 from cpplan.errors import InputError
-from cpplan.plan import Scope, Status
+from cpplan.names import check_names
+from cpplan.plan import Plan, Scope, Status
+from cpplan.printable import quote
 
 _Types = tuple[type, ...]
+
+_LIMIT = 2**63  # columns are 64-bit integers
 
 _TEXT: _Types = (str,)
 _TEXT_OR_NULL: _Types = (str, type(None))
@@ -34,6 +40,8 @@ _PLAN: dict[str, _Types] = {
     "gaps": (dict,),
     "views": (dict,),
 }
+# What follows from other fields: written for those who read the file without cpplan.
+_DERIVED: dict[str, _Types] = {"gap": _NUMBER_OR_NULL, "method": _TEXT_OR_NULL}
 _CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}
 _BUFFER: dict[str, _Types] = {
     "name": _TEXT,
@@ -64,9 +72,11 @@ def check_fields(values: Mapping[str, Any]) -> None:
     cpplan.errors.InputError: not a valid plan: peak must be an integer or null, not '12'
     """
     _check_object("", values, _PLAN)
-    _check_object("", values, {key: _CLOCK[key] for key in _CLOCK if key in values})
+    optional = {**_CLOCK, **_DERIVED}
+    _check_object("", values, {key: optional[key] for key in optional if key in values})
     for name in values["order"]:
         _check("order: an op", name, _TEXT)
+    check_names("order: an op's name", values["order"])
     for key, choices in (("status", get_args(Status)), ("scope", get_args(Scope))):
         if values[key] not in choices:
             raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(choices)}")
@@ -75,6 +85,9 @@ def check_fields(values: Mapping[str, Any]) -> None:
         raise InputError(f"residency: expected {', '.join(_RESIDENCY)} and nothing else")
     for number, row in enumerate(values["buffers"]):
         _check_object(f"buffer {number}", row, _BUFFER)
+        if row["offset"] is not None and row["offset"] + row["size"] >= _LIMIT:
+            raise InputError(f"not a valid plan: buffer {number}: must end below 2**63")
+    check_names("a buffer's name", [row["name"] for row in values["buffers"]])
     for name, gaps in values["gaps"].items():
         for gap in gaps if isinstance(gaps, list) else [gaps]:
             _check_list(f"gap of {name!r}", gap, (_INTEGER,) * 4)
@@ -82,6 +95,30 @@ def check_fields(values: Mapping[str, Any]) -> None:
         _check_list(f"view {name!r}", place, (_TEXT, _INTEGER))
     for number, event in enumerate(values.get("history", ())):
         _check_list(f"history: event {number}", event, _EVENT)
+
+
+def check_derived(values: Mapping[str, Any], plan: Plan) -> None:
+    """Check that what a file says of its plan, for others to read, is what the plan says.
+
+    Raises
+    ------
+    InputError
+        Names the field, its value and the plan's.
+    """
+    if "gap" in values:
+        gap = values["gap"]
+        equal = gap is plan.gap is None
+        if gap is not None and plan.gap is not None:
+            equal = math.isclose(gap, plan.gap, rel_tol=1e-9, abs_tol=1e-9)
+        if not equal:
+            raise InputError(
+                f"not a valid plan: gap is {gap!r}, but peak and lower_bound make {plan.gap!r}"
+            )
+    if "method" in values and values["method"] != plan.method:
+        raise InputError(
+            f"not a valid plan: method is {values['method']!r}, but found_by and bound_by make "
+            f"{plan.method!r}"
+        )
 
 
 def _check_object(where: str, values: Any, fields: Mapping[str, _Types]) -> None:
@@ -105,4 +142,7 @@ def _check(what: str, value: Any, types: _Types) -> None:
     if isinstance(value, bool) or not isinstance(value, types):
         wanted = "a number" if float in types else _WORDS[types[0]]
         null = " or null" if type(None) in types else ""
-        raise InputError(f"not a valid plan: {what} must be {wanted}{null}, not {value!r}")
+        raise InputError(f"not a valid plan: {what} must be {wanted}{null}, not {quote(value)}")
+    limit, text = (sys.float_info.max, "finite") if float in types else (_LIMIT, "below 2**63")
+    if isinstance(value, (int, float)) and not abs(value) < limit:
+        raise InputError(f"not a valid plan: {what} must be {text}, not {quote(value)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.errors import InputError
-from cpplan.io.plan_fields import check_fields
+from cpplan.io.plan_fields import check_derived, check_fields
 from cpplan.plan import Plan, Progress
 from cpplan.problem import Gap
 from cpplan.residency import Residency
@@ -73,10 +73,9 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
     """
     if not isinstance(values, Mapping) or values.get("format") != FORMAT:
         raise InputError(f'not a plan: expected a JSON object with "format": {FORMAT!r}')
-    if values.get("version") != VERSION:
-        raise InputError(
-            f"plan version {values.get('version')!r} is not understood: expected {VERSION}"
-        )
+    version = values.get("version")
+    if version != VERSION or type(version) is not int:  # True == 1 == 1.0
+        raise InputError(f"plan version {version!r} is not understood: expected {VERSION}")
     check_fields(values)
     rows = values["buffers"]
     pools = {row["pool"] for row in rows} or {"arena"}
@@ -87,7 +86,7 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
     if stray is not None:
         raise InputError(f"not a valid plan: gaps of unknown buffer {stray!r}")
     placed = all(row["offset"] is not None for row in rows)
-    return Plan(
+    plan = Plan(
         name=values["name"],
         status=values["status"],
         buffers=tuple(row["name"] for row in rows),
@@ -112,10 +111,9 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         history=tuple(Progress(*event) for event in values.get("history", ())),
         message=values["message"],
     )
+    check_derived(values, plan)
+    return plan
 
 
 def _column(rows: list[dict[str, Any]], key: str) -> Ints:
-    try:
-        return np.array([row[key] for row in rows], np.int64)
-    except OverflowError as error:
-        raise InputError(f"not a valid plan: buffers: a {key} is beyond 64 bits") from error
+    return np.array([row[key] for row in rows], np.int64)

@@ -8,6 +8,7 @@ import numpy as np
 
 from cpplan.byte_sizes import format_bytes
 from cpplan.plan import Plan
+from cpplan.printable import printable
 
 SYMBOLS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 MOST_STEPS = 100
@@ -58,7 +59,7 @@ def format_arena(plan: Plan) -> str | None:
     ]
     lines.append(f"{'':>{width}} + 0..{steps - 1}")
     legend = [
-        f"{symbol} {plan.buffers[row]} ({format_bytes(int(plan.size[row]))})"
+        f"{symbol} {printable(plan.buffers[row])} ({format_bytes(int(plan.size[row]))})"
         for symbol, row in zip(SYMBOLS, rows, strict=False)
     ]
     return "\n".join([*lines, *_columns(legend)])

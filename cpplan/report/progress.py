@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from cpplan.byte_sizes import format_bytes
 from cpplan.plan import Progress
+from cpplan.printable import printable
+from cpplan.streams import write_to
 
 
 @contextmanager
@@ -19,14 +21,19 @@ def watching(*, enabled: bool = True) -> Iterator[Callable[[Progress], None] | N
     """
     if not enabled:
         yield None
-    elif not sys.stderr.isatty():
-        yield lambda event: print(describe(event), file=sys.stderr)
+    elif sys.stderr is None or not sys.stderr.isatty():
+        # Whoever closed stderr still wants the plan.
+        yield _write_line
     else:
         line = _Line()
         try:
             yield line.update
         finally:
             line.close()
+
+
+def _write_line(event: Progress) -> None:
+    write_to(sys.stderr, f"{describe(event)}\n")
 
 
 def describe(event: Progress) -> str:
@@ -42,7 +49,7 @@ def describe(event: Progress) -> str:
         gap = f"{(event.peak - event.lower_bound) / event.peak if event.peak else 0.0:.2%}"
     return (
         f"{event.seconds:8.3f} s  peak {format_bytes(event.peak)}  "
-        f"bound {format_bytes(event.lower_bound)}  gap {gap}  {event.source}"
+        f"bound {format_bytes(event.lower_bound)}  gap {gap}  {printable(event.source)}"
     )
 
 

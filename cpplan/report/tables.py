@@ -9,6 +9,7 @@ import numpy as np
 from cpplan.baselines import Baseline
 from cpplan.byte_sizes import format_bytes
 from cpplan.plan import Plan
+from cpplan.printable import printable
 
 
 def format_comparison(rows: Iterable[Baseline]) -> str:
@@ -24,7 +25,7 @@ def format_comparison(rows: Iterable[Baseline]) -> str:
     header = ("algorithm", "bytes", "", "ratio", "seconds", "status")
     cells = [
         (
-            row.algorithm,
+            printable(row.algorithm),
             "" if row.bytes is None else str(row.bytes),
             format_bytes(row.bytes),
             "" if row.ratio is None else f"{row.ratio:.4f}",
@@ -42,11 +43,11 @@ def format_buffers(plan: Plan, most: int | None = 20) -> str:
     shown = rows if most is None else rows[:most]
     cells = [
         (
-            plan.buffers[row],
+            printable(plan.buffers[row]),
             str(plan.size[row]),
             f"[{plan.lower[row]}, {plan.upper[row]})",
             "" if plan.offset is None else str(plan.offset[row]),
-            plan.pool,
+            printable(plan.pool),
         )
         for row in shown
     ]

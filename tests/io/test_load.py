@@ -26,7 +26,7 @@ def test_paths_by_suffix(tmp_path):
     write_problem(PROBLEM, tmp_path / "p.CSV")
     assert load(tmp_path / "g.json") == GRAPH
     assert load(str(tmp_path / "g.json"), name="other").name == "other"
-    assert load(tmp_path / "p.CSV").names == ["a"]
+    assert load(tmp_path / "p.CSV").names == ("a",)
     assert load(tmp_path / "p.CSV").name == "p"
 
 

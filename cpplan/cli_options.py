@@ -1,0 +1,113 @@
+"""Options that several commands share, and what is checked of them before any work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from cpplan.errors import InputError
+
+# Of an extent: below 2**62, as all counts are.
+_MOST_DIGITS = 18
+
+MODEL = click.argument("model", type=click.Path())
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
+    """Several options as one decorator, for what commands share."""
+
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """A byte count given as an option; an error names the option."""
+    from cpplan.byte_sizes import parse_bytes
+
+    try:
+        return None if text is None else parse_bytes(text)
+    except InputError as error:
+        raise InputError(f"{option.opts[0]}: {error}") from error
+
+
+READING = (
+    click.option("--dim", "dims", multiple=True, metavar="N=8", help="Bind a symbolic dimension."),
+)
+PLANNING = (
+    click.option(
+        "--inputs",
+        type=click.Choice(["reuse", "keep", "outside"]),
+        default="reuse",
+        show_default=True,
+        help="Graph inputs: bytes free after their last use, kept, or not in the arena.",
+    ),
+    click.option(
+        "--outputs",
+        type=click.Choice(["keep", "outside"]),
+        default="keep",
+        show_default=True,
+        help="Graph outputs: in the arena to the end, or not at all.",
+    ),
+    click.option(
+        "--constants",
+        type=click.Choice(["outside", "keep"]),
+        default="outside",
+        show_default=True,
+        help="Constants: in memory of their own, or in the arena throughout.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 1024),
+        help="Threads; as many as there are cores by default.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**31 - 1),
+        default=0,
+        show_default=True,
+        help="For random choices.",
+    ),
+)
+
+
+def parse_dims(dims: tuple[str, ...]) -> dict[str, int] | None:
+    """Extents of symbolic dimensions, each once.
+
+    Examples
+    --------
+    >>> parse_dims(("N=8",))
+    {'N': 8}
+    """
+    bound: dict[str, int] = {}
+    for dim in dims:
+        name, equals, value = dim.partition("=")
+        if not (name and equals and value.isascii() and value.isdigit() and value.strip("0")):
+            raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8")
+        if len(value.lstrip("0")) > _MOST_DIGITS:
+            raise InputError(f"--dim {dim!r}: expected at most {_MOST_DIGITS} digits")
+        if name in bound:
+            raise InputError(f"--dim {dim!r}: {name!r} is bound to {bound[name]} already")
+        bound[name] = int(value.lstrip("0"))
+    return bound or None
+
+
+def check_outputs(model: str, json_path: str | None, others: Mapping[str, str | None]) -> None:
+    """Refuse before planning what could not be written after it."""
+    from cpplan.io.regular_file import check_targets
+
+    if json_path == "-":
+        if sys.stdout is None:
+            raise InputError("cannot write to standard output: it is closed")
+        json_path = None
+    given = {"--json": json_path, **others}
+    check_targets(model, {option: path for option, path in given.items() if path is not None})

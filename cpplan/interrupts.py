@@ -1,0 +1,37 @@
+"""Ctrl-C while results are written: too late to stop anything but the writing."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def holding_interrupts() -> Iterator[Callable[[], None]]:
+    """Ctrl-C acts as ever, until the function yielded is called; from then on it does nothing.
+
+    So what was found by then can be written to the end. Only in the main thread, which alone may
+    handle signals; where Ctrl-C is ignored already, it stays so.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
+        yield lambda: None
+        return
+    act, held = previous, False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if not held:
+            act(number, frame)
+
+    def hold() -> None:
+        nonlocal held
+        held = True
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield hold
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,39 @@
+"""Names and numbers of any length and content, as a person may read them on one line."""
+
+from __future__ import annotations
+
+# Of a name in a table or a list; of a message as a whole.
+NAME, MESSAGE = 80, 1000
+_LONGEST = 4096
+
+
+def printable(text: str, most: int = NAME) -> str:
+    """``text`` in at most about ``most`` characters, none of which moves a terminal's cursor.
+
+    Control characters, line ends of all scripts, marks that turn the direction of writing, and lone
+    surrogates become what Python would write for them; of a longer text the middle is left out.
+
+    Examples
+    --------
+    >>> printable("a\\x1b[2Jb"), printable("x" * 100, most=8)
+    ('a\\\\x1b[2Jb', 'xxxxx…xx')
+    """
+    if len(text) > most:
+        tail = most // 3
+        text = f"{text[: most - tail - 1]}…{text[len(text) - tail :]}"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def quote(value: object) -> str:
+    """``repr(value)``, also of integers that have more digits than Python agrees to write.
+
+    Examples
+    --------
+    >>> quote("x"), quote(10**5000)
+    ("'x'", 'an integer of 16610 bits')
+    """
+    if isinstance(value, int) and value.bit_length() > _LONGEST:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value)
