@@ -22,8 +22,10 @@ class Heuristic(Protocol):
 
 
 _REGISTRY: dict[str, Heuristic] = {}
-# What ``solve`` tries, one after another until the bound is met; what most often ends it is first.
+# What ``solve`` tries, one after another until the bound is met: first what is quick also where
+# there are very many buffers, then what most often ends it.
 _PORTFOLIO = [
+    "first_fit",
     "greedy_by_size",
     "lowest_offset_first",
     "greedy_by_breadth",
@@ -32,7 +34,6 @@ _PORTFOLIO = [
     "first_fit_by_size",
     "first_fit_by_lifetime",
     "best_fit",
-    "first_fit",
 ]
 
 

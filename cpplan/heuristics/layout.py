@@ -50,6 +50,8 @@ class Layout:
         spans, first = self.problem.spans, self.problem.first_span
         for k in range(first[row], first[row + 1]):
             begin, end = offset + int(spans.begin[k]), offset + int(spans.end[k])
+            if begin == end:
+                continue  # no bytes, in nobody's way
             count = self._count
             at = int(np.searchsorted(self._begin[:count], begin))
             for column, value in (
@@ -70,7 +72,7 @@ class Layout:
         self.offset[rows] = [self.problem.fixed[row] for row in rows.tolist()]
         self.placed[rows] = True
         spans = self.problem.spans
-        held = self.placed[spans.buffer]
+        held = self.placed[spans.buffer] & (spans.end > spans.begin)
         at = self.offset[spans.buffer[held]]
         by_address = np.argsort(at + spans.begin[held], kind="stable")
         self._count = count = len(by_address)

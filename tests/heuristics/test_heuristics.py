@@ -15,8 +15,9 @@ from cpplan.deadline import Deadline, TimeUpError
 from cpplan.errors import InputError
 from cpplan.heuristics.by_conflicts import conflict_counts
 from cpplan.heuristics.by_hint import follow_hint
-from cpplan.problem import Gap, Problem
+from cpplan.heuristics.layout import best_fit_in_order, first_fit_in_order
 from cpplan.heuristics.preorders import largest_total, preorder
+from cpplan.problem import Gap, Problem
 from cpplan.verifier import check_offsets
 
 
@@ -61,6 +62,26 @@ def test_first_fit_takes_the_lowest_hole_and_best_fit_the_tightest():
     )
     assert run("first_fit", problem)[5] == 10
     assert run("best_fit", problem)[5] == 18
+
+
+@pytest.mark.parametrize("name", ["first_fit", "best_fit"])
+def test_a_list_of_holes_gives_what_looking_at_everything_gives(name):
+    """The general path, which knows no time, places each buffer at the same address."""
+    in_order = {"first_fit": first_fit_in_order, "best_fit": best_fit_in_order}[name]
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        lower = rng.integers(0, 30, 40)
+        problem = Problem(
+            tuple(f"b{k}" for k in range(40)),
+            lower,
+            lower + rng.integers(1, 12, 40),
+            rng.integers(0, 50, 40),
+            2 ** rng.integers(0, 5, 40),
+        )
+        order = np.lexsort((-problem.size, problem.lower))
+        some = problem.size > 0
+        slow = in_order(problem, order, Deadline(math.inf))
+        assert run(name, problem)[some].tolist() == slow[some].tolist()
 
 
 def test_greedy_by_size_places_the_largest_first():
