@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cpplan.dependencies import explain
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op
+from cpplan.names import tuple_of
 
 if TYPE_CHECKING:
     from cpplan.expression import Expression
@@ -58,7 +59,9 @@ class Program:
     order: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", tuple(self.order))
+        if not isinstance(self.graph, Graph):
+            raise InputError(f"a program is of a Graph, not {type(self.graph).__name__}")
+        object.__setattr__(self, "order", tuple_of(int, "order", self.order))
         ops, done = self.graph.ops, set[int]()
         for k in self.order:
             if not 0 <= k < len(ops):

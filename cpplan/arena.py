@@ -12,7 +12,7 @@ from cpplan.demands import trace
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.plan import Plan
-from cpplan.planned import planned_offsets, planned_program
+from cpplan.planned import check_types, planned_offsets, planned_program
 from cpplan.problem import Ints, Problem
 from cpplan.script import Script, from_problem, from_touches
 
@@ -84,6 +84,7 @@ def simulate(source: Graph | Program | Problem, plan: Plan) -> Simulation:
     cpplan.errors.VerificationError: at step 1 bytes 2..4 of the arena are no longer those of \
 buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
     """
+    check_types(source, plan)
     if isinstance(source, Problem):
         script, ops = from_problem(source), 0
     else:

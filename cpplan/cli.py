@@ -80,20 +80,41 @@ def cli() -> None:
 @click.option("--json", "json_path", metavar="FILE|-", help="The plan with its timings as JSON.")
 @click.option("-o", "--output", metavar="FILE", help="The plan as JSON, the same at every run.")
 @click.option("--csv", "csv_path", metavar="FILE", help="The offsets as MiniMalloc CSV.")
+@click.option("--program", "text_path", metavar="FILE", help="The ops in order, as text.")
+@click.option(
+    "--onnx", "onnx_path", metavar="FILE", help="MODEL with its nodes in the plan's order."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def plan(
     model: str, dims: tuple[str, ...], time_limit: float, json_path: str | None, output: str | None,
-    csv_path: str | None, quiet: bool, **options: Any,
+    csv_path: str | None, text_path: str | None, onnx_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Plan the memory of MODEL (.onnx, .json or .csv)."""
     started = time.monotonic()
-    check_outputs(model, json_path, {"-o": output, "--csv": csv_path})
+    outputs = {"-o": output, "--csv": csv_path, "--program": text_path, "--onnx": onnx_path}
+    check_outputs(model, json_path, outputs)
+    if onnx_path is not None and not model.lower().endswith(".onnx"):
+        raise InputError(f"{model}: --onnx needs an ONNX model")
+    from cpplan.anf import to_anf
+    from cpplan.graph import Graph
     from cpplan.interrupts import holding_interrupts
     from cpplan.io import load
+    from cpplan.io.atomic import write_text
     from cpplan.pipeline import solve
+    from cpplan.problem import Problem
     from cpplan.report.progress import watching
 
     source = load(model, dims=parse_dims(dims))
+    if text_path is not None and isinstance(source, Problem):
+        raise InputError(f"{model}: --program needs a graph, and this is a bare packing problem")
+    if csv_path is not None:
+        from cpplan.io.minimalloc_csv import check_ids
+        from cpplan.residency import Residency
+        from cpplan.sources import as_problem
+
+        where = Residency(options["inputs"], options["outputs"], options["constants"])
+        with _naming(model):
+            check_ids(as_problem(source, where).names, csv_path)
     if not options["deterministic"]:
         time_limit = max(time_limit - (time.monotonic() - started), _SHORTEST)
     with holding_interrupts() as hold:
@@ -106,6 +127,12 @@ def plan(
             from cpplan.io.minimalloc_csv import write_problem
 
             write_problem(_planned(source, result), csv_path, result.offset)
+        if text_path is not None and isinstance(source, Graph):
+            write_text(text_path, str(to_anf(source, result.order)))
+        if onnx_path is not None:
+            from cpplan.io.onnx_reorder import write_reordered
+
+            write_reordered(model, result.order, onnx_path, parse_dims(dims))
         if json_path == "-":
             _print(result.to_json(clock=True))
         else:

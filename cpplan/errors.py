@@ -9,7 +9,7 @@ from cpplan.printable import MESSAGE, printable
 
 
 class CpplanError(Exception):
-    """Any failure cpplan foresees; its text is one line for the user, however odd the names in it."""
+    """Any failure cpplan foresees; its text is one line, however odd the names in it."""
 
     exit_code = 2
 

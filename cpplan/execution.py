@@ -115,6 +115,8 @@ def execute(
     """
     from cpplan.io.onnx_run import OnnxRun
 
+    if not isinstance(plan, Plan):
+        raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
     offsets = planned_offsets(plan)
     if plan.peak is None:
         raise VerificationError("the plan holds no peak")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from cpplan.dependencies import check_acyclic, find_predecessors
 from cpplan.dtypes import tensor_bytes
 from cpplan.errors import InputError
-from cpplan.names import check_name
+from cpplan.names import check_name, tuple_of
 from cpplan.printable import quote
 
 if TYPE_CHECKING:
@@ -67,9 +67,10 @@ class Tensor:
     def __post_init__(self) -> None:
         check_name("a tensor's name", self.name)
         if self.shape is not None:
+            shape = tuple_of(object, f"tensor {self.name!r}: shape", self.shape)
+            object.__setattr__(self, "shape", shape)
             for extent in self.shape:
                 _check_count(f"tensor {self.name!r}: extent", extent)
-            object.__setattr__(self, "shape", tuple(self.shape))
             _check_count(f"tensor {self.name!r}: the product of its shape", math.prod(self.shape))
         computed = None
         if self.shape is not None and self.dtype is not None:
@@ -92,6 +93,11 @@ class Tensor:
             )
         _check_count(f"tensor {self.name!r}: alignment", self.alignment, least=1)
         if self.view_of is not None:
+            if not (isinstance(self.view_of, tuple) and len(self.view_of) == 2):
+                raise InputError(
+                    f"tensor {self.name!r}: view_of must be (base, byte offset), "
+                    f"not {self.view_of!r}"
+                )
             base, offset = self.view_of
             _check_count(f"tensor {self.name!r}: offset within {base!r}", offset)
 
@@ -153,8 +159,10 @@ class Op:
     def __post_init__(self) -> None:
         check_name("an op's name", self.name)
         check_name(f"op {self.name!r}: kind", self.kind, empty=True)
-        for field in ("inputs", "outputs", "workspaces", "bodies"):
-            object.__setattr__(self, field, tuple(getattr(self, field)))
+        for field in ("inputs", "outputs", "workspaces", "bodies", "after"):
+            kind: type = Graph if field == "bodies" else str
+            values = tuple_of(kind, f"op {self.name!r}: {field}", getattr(self, field))
+            object.__setattr__(self, field, values)
         object.__setattr__(self, "after", tuple(dict.fromkeys(self.after)))
         if self.sequence is not None and not (isinstance(self.sequence, str) and self.sequence):
             raise InputError(
@@ -211,8 +219,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         check_name("a graph's name", self.name, empty=True)
-        object.__setattr__(self, "tensors", tuple(self.tensors))
-        object.__setattr__(self, "ops", tuple(self.ops))
+        object.__setattr__(self, "tensors", tuple_of(Tensor, "tensors", self.tensors))
+        object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
         _check_unique("tensor", (t.name for t in self.tensors))
         _check_unique("op", (op.name for op in self.ops))
         self._check_references()

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 
 from cpplan.errors import InputError
+
+_T = TypeVar("_T")
 
 
 def check_name(what: str, name: object, *, empty: bool = False) -> None:
@@ -47,6 +50,29 @@ def check_names(what: str, names: Iterable[str]) -> None:
     except (TypeError, UnicodeEncodeError):
         for name in names:
             check_name(what, name, empty=True)
+
+
+def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
+    """``values`` as a tuple, each of them a ``kind``; a string is no sequence of names.
+
+    Raises
+    ------
+    InputError
+        Says what was given instead.
+
+    Examples
+    --------
+    >>> tuple_of(str, "inputs", ["x", "y"])
+    ('x', 'y')
+    """
+    expected = f"{what} must be a sequence of {kind.__name__}"
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"{expected}, not {type(values).__name__}")
+    found = tuple(values)
+    stray = next((value for value in found if not isinstance(value, kind)), None)
+    if stray is not None:
+        raise InputError(f"{expected}, but holds a {type(stray).__name__}")
+    return found
 
 
 def name_of_file(path: str | PathLike[str]) -> str:

@@ -18,6 +18,26 @@ from cpplan.problem import Ints, Problem
 HIGHEST = 2**62
 
 
+def check_types(source: object, plan: object) -> None:
+    """Refuse what is no model, or no plan.
+
+    Raises
+    ------
+    InputError
+        Says what was given instead.
+
+    Examples
+    --------
+    >>> check_types(Graph("g", (), ()), "plan.json")
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: expected a Graph, a Program or a Problem and its Plan, not Graph and str
+    """
+    if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
+        found = f"{type(source).__name__} and {type(plan).__name__}"
+        raise InputError(f"expected a Graph, a Program or a Problem and its Plan, not {found}")
+
+
 def planned_program(source: Graph | Program, plan: Plan) -> Program:
     """The program the plan's order makes of the graph.
 

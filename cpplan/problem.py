@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.errors import InputError
-from cpplan.names import check_name, check_names
+from cpplan.names import check_name, check_names, tuple_of
 from cpplan.printable import quote
 
 Ints = NDArray[np.int64]
@@ -130,7 +130,7 @@ class Problem:
     name: str = "problem"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", tuple_of(str, "names", self.names))
         count = len(self.names)
         check_name("a problem's name", self.name, empty=True)
         check_names("a buffer's name", self.names)
@@ -156,6 +156,7 @@ class Problem:
                 if not _is_count(row) or row >= count:
                     raise InputError(f"{column}: there is no row {row!r} among {count} buffers")
         for row, gaps in self.gaps.items():
+            tuple_of(Gap, f"buffer {self.names[row]!r}: gaps", gaps)
             self._check_gaps(row, gaps)
         for row, offset in self.hint.items():
             if not _is_count(offset) or offset >= _HIGHEST:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.anf import Program
-from cpplan.errors import InputError, VerificationError
+from cpplan.errors import VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan
 from cpplan.planned import (
     HIGHEST,
     check_costs,
+    check_types,
     check_views,
     integers,
     needed_buffers,
@@ -59,9 +60,7 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
     ...
     cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
     """
-    if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
-        found = f"{type(source).__name__} and {type(plan).__name__}"
-        raise InputError(f"expected a Graph, a Program or a Problem and its Plan, not {found}")
+    check_types(source, plan)
     offset = planned_offsets(plan)
     for column in ("size", "lower", "upper"):
         integers(column, getattr(plan, column), len(plan.buffers))

@@ -17,6 +17,8 @@ from types import SimpleNamespace
 import pytest
 from instances import stubborn
 
+import cpplan
+from cpplan.anf import Program
 from cpplan.cli import main
 from cpplan.errors import InputError
 from cpplan.io.minimalloc_csv import read_problem, write_problem
@@ -541,3 +543,25 @@ def test_a_closed_pipe_is_no_error():
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert "Traceback" not in result.stderr
     assert "BrokenPipe" not in result.stderr
+
+
+def test_a_searched_order_is_given_back_as_text_and_as_a_model(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    model = str(folder / "light_shufflenet.onnx")
+    outputs = {name: str(tmp_path / name) for name in ("plan.json", "order.txt", "model.onnx")}
+    command = ["plan", model, "-q", "--order", "search", "-o", outputs["plan.json"]]
+    assert main([*command, "--program", outputs["order.txt"], "--onnx", outputs["model.onnx"]]) == 0
+    searched = Plan.load(outputs["plan.json"])
+    assert searched.status == "optimal"
+    program = Program.parse(Path(outputs["order.txt"]).read_text())
+    assert program.names == searched.order
+    # In the rewritten file, the listed order is the one that was found.
+    given = cpplan.solve(cpplan.load(outputs["model.onnx"]))
+    assert given.peak == searched.peak
+    assert main(["verify", outputs["model.onnx"], outputs["plan.json"]]) == 0
+
+
+@pytest.mark.parametrize("option", ["--onnx", "--program"])
+def test_an_order_needs_a_model_that_has_ops(option, tiny, capsys, tmp_path):
+    _refused(["plan", tiny, option, str(tmp_path / "out")], capsys, tmp_path)

@@ -54,6 +54,7 @@ _INTEGER = re.compile(r"-?[0-9]+")
 _GAP = re.compile(r"([0-9]{1,18})-([0-9]{1,18})(?:@([0-9]{1,18}):([0-9]{1,18}))?")
 _LIMIT = 1 << 62  # so that the end of a buffer still fits 64 bits
 _CHUNK = 1 << 16
+_LONGEST = csv.field_size_limit()
 
 
 def read_problem(path: str | PathLike[str]) -> Problem:
@@ -88,6 +89,25 @@ def read_problem(path: str | PathLike[str]) -> Problem:
     return table.problem()
 
 
+def check_ids(names: Sequence[str], path: str | PathLike[str]) -> None:
+    """Refuse names that could be written to ``path``, but not be read again.
+
+    Raises
+    ------
+    InputError
+        Names the file, and the buffer.
+
+    Examples
+    --------
+    >>> check_ids(["a", "b\\nc"], "tiny.csv")
+    """
+    for name in names:
+        if not name or len(name) > _LONGEST:
+            raise InputError(
+                f"{path}: buffer {name!r}: an id must have from 1 to {_LONGEST} characters"
+            )
+
+
 def write_problem(
     problem: Problem, path: str | PathLike[str], offsets: Sequence[int] | Ints | None = None
 ) -> None:
@@ -98,7 +118,8 @@ def write_problem(
     Raises
     ------
     InputError
-        If the file cannot be written or there is not one offset a buffer; names the file.
+        If the file cannot be written, there is not one offset a buffer, or a name is empty or too
+        long for a field; names the file.
 
     Examples
     --------
@@ -113,6 +134,7 @@ def write_problem(
     a,0,2,4,8
     b,1,3,8,0
     """
+    check_ids(problem.names, path)
     count = range(len(problem))
     columns: dict[str, Sequence[object]] = {"id": problem.names}
     for column in ("lower", "upper", "size"):
