@@ -21,7 +21,7 @@ import numpy as np
 
 from cpplan.anf import Program
 from cpplan.demands import Place, Touch, trace
-from cpplan.errors import VerificationError
+from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.io.onnx_bytes import Array, Bytes, from_bytes, to_bytes
 from cpplan.plan import Plan

@@ -161,7 +161,9 @@ class Op:
         check_name(f"op {self.name!r}: kind", self.kind, empty=True)
         for field in ("inputs", "outputs", "workspaces", "bodies", "after"):
             kind: type = Graph if field == "bodies" else str
-            values = tuple_of(kind, f"op {self.name!r}: {field}", getattr(self, field))
+            values: tuple[object, ...] = tuple_of(
+                kind, f"op {self.name!r}: {field}", getattr(self, field)
+            )
             object.__setattr__(self, field, values)
         object.__setattr__(self, "after", tuple(dict.fromkeys(self.after)))
         if self.sequence is not None and not (isinstance(self.sequence, str) and self.sequence):

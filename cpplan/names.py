@@ -65,13 +65,13 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
     >>> tuple_of(str, "inputs", ["x", "y"])
     ('x', 'y')
     """
-    expected = f"{what} must be a sequence of {kind.__name__}"
+    expected = f"{what} must be a sequence" + ("" if kind is object else f" of {kind.__name__}")
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{expected}, not {type(values).__name__}")
     found = tuple(values)
     stray = next((value for value in found if not isinstance(value, kind)), None)
     if stray is not None:
-        raise InputError(f"{expected}, but holds a {type(stray).__name__}")
+        raise InputError(f"{expected}, but holds {type(stray).__name__}")
     return found
 
 

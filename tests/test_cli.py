@@ -565,3 +565,27 @@ def test_a_searched_order_is_given_back_as_text_and_as_a_model(tmp_path):
 @pytest.mark.parametrize("option", ["--onnx", "--program"])
 def test_an_order_needs_a_model_that_has_ops(option, tiny, capsys, tmp_path):
     _refused(["plan", tiny, option, str(tmp_path / "out")], capsys, tmp_path)
+
+
+def test_names_that_csv_cannot_hold_are_refused_before_planning(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("cpplan.pipeline.solve", None)
+    path, target = tmp_path / "long.json", tmp_path / "packed.csv"
+    path.write_text(
+        _graph(lambda g: g["tensors"][0].update(name="n" * 200_000)).replace(
+            '["x"]', json.dumps(["n" * 200_000])
+        )
+    )
+    assert main(["plan", str(path), "--csv", str(target)]) == 2
+    err = capsys.readouterr().err
+    assert "an id must have from 1 to 131072 characters" in err
+    assert not target.exists()
+
+
+def test_standard_streams_may_be_closed(tmp_path):
+    """The real thing: each stream closed in turn, as a shell does it."""
+    command = f"{sys.executable} -m cpplan plan {SQUEEZENET} -o {tmp_path}/p.json"
+    for closed, code in ((">&-", 2), ("2>&-", 0), (">&- 2>&-", 2)):
+        done = subprocess.run(f"{command} {closed}", shell=True, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert b"Traceback" not in done.stderr
+        assert Plan.load(tmp_path / "p.json").status == "optimal"

@@ -66,10 +66,10 @@ def check_fields(values: Mapping[str, Any]) -> None:
 
     Examples
     --------
-    >>> check_fields({"name": "tiny", "peak": "12"})
+    >>> check_fields({"name": 12})
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: not a valid plan: peak must be an integer or null, not '12'
+    cpplan.errors.InputError: not a valid plan: name must be a string, not 12
     """
     _check_object("", values, _PLAN)
     optional = {**_CLOCK, **_DERIVED}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cpplan.errors import InputError
@@ -165,3 +168,22 @@ def test_the_shared_instances(shared_data):
     assert len(challenge) == 154
     assert challenge.live_bytes().max() == 1048576  # its bound is its capacity
     assert len(read_problem(shared_data / "traces" / "S_1.csv")) == 28_526
+
+
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True))
+@example(["\r", "\n", "\r\n", ",", '"', " a ", "\x00", "\ufeff", "\x85", "\u2028", "\t"])
+def test_any_names_come_back(names):
+    count = len(names)
+    problem = Problem(names, [0] * count, [3] * count, [2] * count)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "names.csv")
+        write_problem(problem, path, offsets=range(0, 2 * count, 2))
+        assert read_problem(path).names == tuple(names)
+
+
+@pytest.mark.parametrize("name", ["", "n" * 200_000])
+def test_names_that_would_not_come_back_are_refused(name, tmp_path):
+    path = tmp_path / "names.csv"
+    with pytest.raises(InputError, match=r"names\.csv: buffer .* an id must have from 1 to 131072"):
+        write_problem(Problem((name,), [0], [1], [2]), path)
+    assert not path.exists()
