@@ -1,4 +1,4 @@
-"""Ctrl-C while results are written: too late to stop anything but the writing."""
+"""Ctrl-C while results are checked and written: too late to stop anything but that."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.incumbent import Incumbent
+from cpplan.interrupts import holding_interrupts
 from cpplan.joint_pipeline import improve_jointly
 from cpplan.ordering import OrderProblem, order_problem
 from cpplan.packing_pipeline import pack
@@ -111,6 +112,8 @@ def solve(
         raise InputError(f"time_limit must be positive, not {time_limit!r}")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise InputError(f"workers must be at least 1, not {workers!r}")
+    if not isinstance(seed, int) or not 0 <= seed < 2**31:
+        raise InputError(f"seed must be an integer from 0 to 2**31 - 1, not {seed!r}")
     if deterministic and workers not in (None, 1):
         raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
     if (first or last) and order != "search":
@@ -135,15 +138,17 @@ def solve(
         packed, searched = run.pack(source, deadline), None
     else:
         packed, searched = run.search(source, first, last)
-    plan = make_plan(
-        packed,
-        run.residency,
-        searched=searched,
-        runtime=deadline.elapsed(),
-        history=run.history,
-    )
-    if plan.offset is not None:
-        verify(source, plan)
+    with holding_interrupts() as hold:
+        hold()  # what was found is checked and handed out, however impatient the user
+        plan = make_plan(
+            packed,
+            run.residency,
+            searched=searched,
+            runtime=deadline.elapsed(),
+            history=run.history,
+        )
+        if plan.offset is not None:
+            verify(source, plan)
     return plan
 
 

@@ -214,6 +214,7 @@ def test_fixed_offsets_in_one_another_s_gaps_do_not_overlap():
     [
         ({"time_limit": 0}, "time_limit must be positive"),
         ({"workers": 0}, "workers must be at least 1"),
+        ({"seed": -1}, "seed must be an integer"),
         ({"workers": 2, "deterministic": True}, "deterministic=True needs workers=1"),
         ({"capacity": "many"}, "'many' is not a byte count"),
         ({"inputs": "perhaps"}, "expected one of reuse, keep, outside"),

@@ -108,9 +108,15 @@ def test_fixed_orders_of_olla_s_graphs(shared_data):
     assert checked >= 3
 
 
-@pytest.mark.parametrize("instance", ["A", "C", "F", "H"])
+@pytest.mark.parametrize(
+    "instance",
+    [
+        *("A", "C", "F", "H"),
+        pytest.param("D", marks=pytest.mark.slow),
+        pytest.param("J", marks=pytest.mark.slow),
+    ],
+)
 def test_minimalloc_s_instances_fit_their_capacity(instance, shared_data):
-    """D and J, which take longer, are in tests/benchmarks."""
     problem = read_problem(shared_data / "minimalloc" / f"{instance}.1048576.csv")
     plan = cpplan.solve(problem, capacity=1048576, time_limit=60)
     assert plan.offset is not None

@@ -10,9 +10,9 @@ from instances import perfect_packing, triangle
 from oracles import brute_force_peak, random_problem
 from ortools.sat.python import cp_model
 
+from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.problem import Problem
 from cpplan.reduction import address_unit
-from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.verifier import check_offsets
 from formulations.packing import build, equal_buffers
 
