@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from cpplan.problem import Ints
     from cpplan.search.outcome import Outcome
 
-# What the first turn of local search (moves) and of CP-SAT (deterministic time a run) may take.
-FIRST_MOVES, FIRST_WORK = 1000, 0.01
+# What the first turn of local search and of CP-SAT (deterministic time a run) may take.
+MOVES_A_BUFFER, FIRST_WORK = 10, 0.01
 MOST_EFFORT = 4**10
 
 
@@ -78,8 +78,9 @@ def _run_search(incumbent: Incumbent, deadline: Deadline, workers: int, seed: in
         goal = max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak())
         search = searches[part]
         state = incumbent.part_state(part, rows)
+        moves = MOVES_A_BUFFER * len(problem) * effort
         try:
-            state = search.run(state, moves=FIRST_MOVES * effort, goal=goal, deadline=deadline)
+            state = search.run(state, moves=moves, goal=goal, deadline=deadline)
         finally:
             incumbent.offer_part(part, rows, search.best(state))
         if incumbent.done or incumbent.highest_part() != part:
