@@ -109,7 +109,7 @@ class Program:
         return live[: self.starts[-1]]
 
     def __str__(self) -> str:
-        from cpplan.anf_text import format_program
+        from cpplan.text.printer import format_program
 
         return format_program(self)
 
@@ -122,7 +122,7 @@ class Program:
         InputError
             Names the line and what was expected there.
         """
-        from cpplan.anf_parser import parse_program
+        from cpplan.text.parser import parse_program
 
         return parse_program(text)
 

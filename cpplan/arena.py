@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.anf import Program
-from cpplan.demands import trace
+from cpplan.checks.demands import trace
+from cpplan.checks.planned import check_types, planned_offsets, planned_program
+from cpplan.checks.script import Script, from_problem, from_touches
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.plan import Plan
-from cpplan.planned import check_types, planned_offsets, planned_program
 from cpplan.problem import Ints, Problem
-from cpplan.script import Script, from_problem, from_touches
 
 # Larger arenas are simulated in cells instead of bytes.
 _BYTES_AT_MOST = 1 << 30

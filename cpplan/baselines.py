@@ -14,7 +14,7 @@ from cpplan.graph import Graph
 from cpplan.pipeline import solve
 from cpplan.problem import Problem
 from cpplan.residency import Residency
-from cpplan.sources import as_problem
+from cpplan.stages.sources import as_problem
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:

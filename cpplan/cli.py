@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cpplan import __version__
-from cpplan.cli_options import (
+from cpplan.errors import CpplanError, InfeasibleError, InputError, MissingExtraError
+from cpplan.printable import MESSAGE, printable
+from cpplan.terminal.options import (
     MODEL,
     PLANNING,
     READING,
@@ -24,9 +26,7 @@ from cpplan.cli_options import (
     parse_limit,
     with_options,
 )
-from cpplan.errors import CpplanError, InfeasibleError, InputError, MissingExtraError
-from cpplan.printable import MESSAGE, printable
-from cpplan.streams import write_to
+from cpplan.terminal.streams import write_to
 
 if TYPE_CHECKING:
     from cpplan.graph import Graph
@@ -110,7 +110,7 @@ def plan(
     if csv_path is not None:
         from cpplan.io.minimalloc_csv import check_ids
         from cpplan.residency import Residency
-        from cpplan.sources import as_problem
+        from cpplan.stages.sources import as_problem
 
         where = Residency(options["inputs"], options["outputs"], options["constants"])
         with _naming(model):
@@ -235,7 +235,7 @@ def _planned(source: Graph | Problem, result: Plan) -> Problem:
     """The packing problem that the plan solves, which depends on the plan's order."""
     from cpplan.anf import to_anf
     from cpplan.graph import Graph
-    from cpplan.sources import as_problem
+    from cpplan.stages.sources import as_problem
 
     ordered = to_anf(source, result.order) if isinstance(source, Graph) else source
     return as_problem(ordered, result.residency)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 
 
@@ -38,6 +39,14 @@ class Deadline:
     def endless(self) -> bool:
         """Whether the clock never ends the run."""
         return self.deterministic or math.isinf(self.seconds)
+
+    def patience(self) -> float | None:
+        """How long to wait for news, in seconds, as a queue takes it: ``None`` is for ever."""
+        return None if self.endless else min(self.remaining(), threading.TIMEOUT_MAX)
+
+    def grace(self) -> float:
+        """How long a solver that was told to stop may take to do so, seconds."""
+        return min(1.0, 0.02 * self.seconds)
 
     def elapsed(self) -> float:
         """Seconds by the clock since the start."""

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from cpplan.anf import Program
-from cpplan.demands import Place, Touch, trace
+from cpplan.checks.demands import Place, Touch, trace
+from cpplan.checks.planned import planned_offsets, planned_program
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.io.onnx_bytes import Array, Bytes, from_bytes, to_bytes
 from cpplan.plan import Plan
-from cpplan.planned import planned_offsets, planned_program
 
 if TYPE_CHECKING:
     import onnx

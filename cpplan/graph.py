@@ -356,6 +356,12 @@ class Graph:
         for tensor in self.tensors:
             if tensor.view_of is not None:
                 base_name, offset = tensor.view_of
+                root = self.tensor[self.root[tensor.name][0]]
+                if tensor.kind == "constant" and root.kind != "constant":
+                    raise InputError(
+                        f"constant tensor {tensor.name!r} cannot be a view of {root.name!r}, "
+                        f"which is {_a(root.kind)}"
+                    )
                 room = self.tensor[base_name].nbytes
                 if offset + tensor.nbytes > room:
                     raise InputError(
@@ -375,6 +381,10 @@ def _check_count(what: str, value: object, *, least: int = 0) -> None:
         raise InputError(f"{what} must be {wanted}, not {quote(value)}")
     if value >= LIMIT:
         raise InputError(f"{what} must be below 2**62, not {quote(value)}")
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def _check_unique(what: str, names: Iterable[str]) -> None:

@@ -9,13 +9,13 @@ to the end. While an op runs, everything it touches is live, and its workspaces 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from cpplan.anf import Program, to_anf
-from cpplan.graph import Graph
+from cpplan.graph import Graph, Op, Tensor
 from cpplan.liveness import outside_storages, to_problem
 from cpplan.problem import Ints
 from cpplan.residency import Residency
@@ -106,7 +106,8 @@ class OrderProblem:
 
     def peak(self, order: Iterable[int]) -> int:
         """The largest :meth:`pressure` of an order, bytes."""
-        return int(self.pressure(order).max(initial=self.base))
+        idle = self.base if len(self) else self.base + self.entry
+        return int(self.pressure(order).max(initial=idle))
 
     def is_order(self, order: Iterable[int]) -> bool:
         """Whether every op comes once, after its predecessors."""
@@ -147,7 +148,8 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
         for root in dict.fromkeys(graph.root[name][0] for name in op.tensors):
             if root in touching:
                 touching[root].append(k)
-    base, entry, rows = 0, 0, []
+    base = _constants_in_bodies(graph) if residency.constants == "keep" else 0
+    entry, rows = 0, []
     for root, ops in touching.items():
         size = graph.tensor[root].nbytes
         present = root not in graph.producer and graph.tensor[root].kind != "workspace"
@@ -160,7 +162,7 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
     names, sizes, touched_by, present_at_start, stay = zip(*rows, strict=True) if rows else [()] * 5
     return OrderProblem(
         predecessors=graph.predecessors,
-        extra=_bytes_in_bodies(graph, residency),
+        extra=np.array([_bytes_in_bodies(op, graph, residency) for op in graph.ops], np.int64),
         size=np.array(sizes, np.int64),
         touched_by=tuple(touched_by),
         present=np.array(present_at_start, bool),
@@ -172,18 +174,28 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
     )
 
 
-def _bytes_in_bodies(graph: Graph, residency: Residency) -> Ints:
-    """The most bytes that buffers inside an op's bodies hold at once, for every op."""
-    extra = np.zeros(len(graph.ops), np.int64)
-    if not any(op.bodies for op in graph.ops):
-        return extra
-    program = to_anf(graph)
-    buffers = to_problem(program, residency)
-    for k, (op, start) in zip(
-        program.order, zip(program.ops, program.starts, strict=False), strict=True
-    ):
-        inside = [row for row, name in enumerate(buffers.names) if name.startswith(f"{op.name}/")]
-        if op.bodies and inside:
-            live = buffers.subset(np.array(inside)).live_bytes()
-            extra[k] = live[start:].max(initial=0)
-    return extra
+def _bytes_in_bodies(op: Op, graph: Graph, residency: Residency) -> int:
+    """The most bytes that buffers of an op's bodies hold at once, their constants apart.
+
+    The op is looked at alone, its tensors without their views: what else has a buffer is a body's.
+    """
+    if not op.bodies:
+        return 0
+    kinds = dict.fromkeys(op.inputs, "input")
+    kinds |= dict.fromkeys(op.outputs, "intermediate")
+    kinds |= dict.fromkeys(op.workspaces, "workspace")
+    tensors = tuple(Tensor(name, graph.tensor[name].nbytes, kind=k) for name, k in kinds.items())
+    alone = Graph(op.name, tensors, (replace(op, after=(), sequence=None, in_place=()),))
+    buffers = to_problem(to_anf(alone), replace(residency, constants="outside"))
+    inside = [row for row, name in enumerate(buffers.names) if name not in kinds]
+    return int(buffers.subset(np.array(inside, np.int64)).live_bytes().max(initial=0))
+
+
+def _constants_in_bodies(graph: Graph) -> int:
+    """Bytes of the constants of all bodies, which live throughout where constants are kept."""
+    return sum(
+        sum(t.nbytes for t in body.tensors if t.kind == "constant" and t.view_of is None)
+        + _constants_in_bodies(body)
+        for op in graph.ops
+        for body in op.bodies
+    )

@@ -18,17 +18,18 @@ from cpplan.constraints import with_first_last
 from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
-from cpplan.incumbent import Incumbent
 from cpplan.interrupts import holding_interrupts
-from cpplan.joint_pipeline import improve_jointly
 from cpplan.ordering import OrderProblem, order_problem
-from cpplan.packing_pipeline import pack
 from cpplan.plan import Plan, Progress
-from cpplan.plan_maker import Packed, make_plan
 from cpplan.problem import Problem
 from cpplan.residency import Residency
+from cpplan.search.order_bounds import FORCED
 from cpplan.search.outcome import OrderOutcome
-from cpplan.sources import as_problem, as_program
+from cpplan.stages.incumbent import Incumbent
+from cpplan.stages.joint import improve_jointly
+from cpplan.stages.packing import pack
+from cpplan.stages.plan_maker import Packed, make_plan
+from cpplan.stages.sources import as_problem, as_program
 from cpplan.verifier import verify
 
 ORDERS = ("given", "search")
@@ -67,8 +68,9 @@ def solve(
         Seconds for everything; the best plan so far is returned when they are over.
     order
         ``"given"``: ops run in the order in which the graph lists them, or the program has them.
-        ``"search"``: in the order that needs the fewest bytes; the given one is a candidate, and
-        the bound then holds for every order.
+        ``"search"``: in the order that needs the fewest bytes. The given one is a candidate: the
+        order chosen never has more live bytes, though packing it has less time. The bound then
+        holds for every order.
     first, last
         Names of ops with which every order must start and end, if it is searched.
     capacity
@@ -209,24 +211,21 @@ class _Run:
         assert best is not None
         if (first or last) or best.incumbent.good_enough:
             return best, outcome
-        try:
-            return improve_jointly(
-                ordering,
-                best,
-                outcome,
-                self.residency,
-                self.deadline,
-                workers=self.workers,
-                seed=self.seed,
-            )
-        except KeyboardInterrupt:
-            self.deadline.cancel()
-        return best, outcome
+        return improve_jointly(
+            ordering,
+            best,
+            outcome,
+            self.residency,
+            self.deadline,
+            workers=self.workers,
+            seed=self.seed,
+            report=self.record,
+        )
 
     def _search_order(
         self, source: Program, first: Sequence[str], last: Sequence[str]
     ) -> tuple[OrderProblem, OrderOutcome]:
-        from cpplan.order_pipeline import search_order
+        from cpplan.stages.ordering import search_order
 
         graph = with_first_last(source.graph, first, last)
         if len(source.order) != len(graph.ops):
@@ -235,7 +234,9 @@ class _Run:
         given = source if not (first or last) else as_program(graph)
         assert isinstance(given, Program)
         ordering = order_problem(graph, self.residency)
-        outcomes: list[OrderOutcome] = []
+        start = np.array(given.order, np.int64)
+        # Until the search has said something, the given order is all there is.
+        outcomes = [OrderOutcome(start, ordering.peak(start), 0, "given order", FORCED)]
 
         def report(outcome: OrderOutcome) -> None:
             outcomes.append(outcome)
@@ -244,7 +245,7 @@ class _Run:
         try:
             search_order(
                 ordering,
-                np.array(given.order, np.int64),
+                start,
                 self.deadline.share(ORDER_SHARE),
                 goal=self.goal or 0,
                 seed=self.seed,

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.anf import Program
-from cpplan.errors import VerificationError
-from cpplan.graph import Graph
-from cpplan.plan import Plan
-from cpplan.planned import (
+from cpplan.checks.planned import (
     HIGHEST,
     check_costs,
     check_types,
@@ -18,8 +15,11 @@ from cpplan.planned import (
     planned_offsets,
     planned_program,
 )
+from cpplan.checks.rectangles import Rectangles, check_apart, check_bound, cut_gaps
+from cpplan.errors import VerificationError
+from cpplan.graph import Graph
+from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
-from cpplan.rectangles import Rectangles, check_apart, check_bound, cut_gaps
 
 # Bounds that are proved again here, and searches whose word is taken for theirs.
 RECOMPUTED = ("live bytes", "fixed offset", "largest buffer")

@@ -7,9 +7,9 @@ from hypothesis import given
 from random_graphs import programs
 
 from cpplan.anf import Program, to_anf
-from cpplan.anf_parser import parse_program
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
+from cpplan.text.parser import parse_program
 
 
 @given(programs())

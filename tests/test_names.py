@@ -14,7 +14,7 @@ from cpplan.bounds import Bound
 from cpplan.byte_sizes import parse_bytes
 from cpplan.errors import InputError
 from cpplan.printable import printable
-from cpplan.shortfall import explain_shortfall
+from cpplan.stages.shortfall import explain_shortfall
 
 LONE = "a\ud800"
 NONE = np.zeros(0, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.graph_json import read_graph
-from cpplan.order_pipeline import search_order
 from cpplan.search.order_bounds import topological_order
+from cpplan.stages.ordering import search_order
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
 
@@ -177,6 +178,74 @@ def test_interrupt_in_the_order_search_still_gives_a_verified_plan():
     plan = cpplan.solve(graph, order="search", progress=interrupt)
     assert plan.status == "feasible"
     assert plan.peak < cpplan.solve(graph, time_limit=1).peak
+
+
+def test_an_interrupt_at_any_event_gives_a_verified_plan():
+    graph = _as_graph(layered(3, layers=6, width=5))
+    events: list[object] = []
+    cpplan.solve(graph, order="search", time_limit=5, workers=1, progress=events.append)
+    assert len(events) > 3
+    for last in range(1, len(events) + 1):
+        seen = []
+
+        def interrupt(event, seen=seen, last=last):
+            seen.append(event)
+            if len(seen) == last:
+                raise KeyboardInterrupt
+
+        plan = cpplan.solve(graph, order="search", time_limit=5, workers=1, progress=interrupt)
+        assert plan.offset is not None
+
+
+def test_no_time_limit_ends_by_itself():
+    graph = _as_graph(layered(2, layers=4, width=3))
+    assert cpplan.solve(graph, order="search", time_limit=math.inf).status == "optimal"
+
+
+def test_an_unused_input_counts_whichever_op_is_first():
+    """100 B that nobody reads are there while the first op runs: 10 + 100, better than 50 + 100."""
+    graph = Graph(
+        "two trees",
+        (
+            Tensor("unused", 100, kind="input"),
+            Tensor("a", 50),
+            Tensor("a_", 1, kind="output"),
+            Tensor("b", 10),
+            Tensor("b_", 10, kind="output"),
+        ),
+        (
+            Op("a", outputs=("a",)),
+            Op("b", outputs=("b",)),
+            Op("a_", inputs=("a",), outputs=("a_",)),
+            Op("b_", inputs=("b",), outputs=("b_",)),
+        ),
+    )
+    plan = cpplan.solve(graph, order="search")
+    assert (plan.status, plan.peak, plan.order[0]) == ("optimal", 110, "b")
+
+
+def test_tensors_named_like_a_body_s_are_not_a_body_s():
+    """``loop/y`` is the loop's own output, as ONNX exporters name them: 100 B once, not twice."""
+    body = Graph(
+        "body",
+        (Tensor("k", 2, kind="input"), Tensor("s", 4)),
+        (Op("inner", inputs=("k",), outputs=("s",)),),
+    )
+    graph = Graph(
+        "slashes",
+        (Tensor("loop/y", 100, kind="output"),),
+        (Op("loop", outputs=("loop/y",), bodies=(body,)),),
+    )
+    given = cpplan.solve(graph)
+    searched = cpplan.solve(graph, order="search")
+    assert given.peak == searched.peak == 106
+    assert searched.status == "optimal"
+
+
+def test_what_lives_while_nothing_runs_is_bounded_too():
+    graph = Graph("idle", (Tensor("x", 4, kind="input"),), ())
+    plan = cpplan.solve(graph, order="search")
+    assert (plan.status, plan.peak) == ("optimal", 4)
 
 
 def test_time_ends_with_an_order_no_worse_than_given():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from oracles import random_program
 from orders_oracle import least_pressure, random_graph
 
 from cpplan.anf import Program, to_anf
+from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.liveness import to_problem
 from cpplan.ordering import order_problem
@@ -81,3 +83,29 @@ def test_the_oracle_by_hand():
     )
     assert order_problem(graph).peak(np.arange(4)) == 17
     assert least_pressure(graph) == 10
+
+
+def test_constants_of_bodies_live_throughout_where_constants_are_kept():
+    body = Graph(
+        "body",
+        (Tensor("w", 7, kind="constant"), Tensor("s", 4)),
+        (Op("inner", inputs=("w",), outputs=("s",)),),
+    )
+    graph = Graph(
+        "g",
+        (Tensor("t", 10), Tensor("y", 1, kind="output")),
+        (Op("first", outputs=("t",)), Op("call", inputs=("t",), outputs=("y",), bodies=(body,))),
+    )
+    for constants in ("outside", "keep"):
+        residency = Residency(constants=constants)
+        live = to_problem(to_anf(graph), residency).live_bytes()
+        assert order_problem(graph, residency).pressure([0, 1]).tolist() == live[:2].tolist()
+
+
+def test_a_constant_cannot_be_a_view_of_what_changes():
+    with pytest.raises(InputError, match="'c' cannot be a view of 'x', which is an input"):
+        Graph(
+            "g",
+            (Tensor("x", 4, kind="input"), Tensor("c", 4, kind="constant", view_of=("x", 0))),
+            (),
+        )

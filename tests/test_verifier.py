@@ -28,11 +28,11 @@ from oracles import (
 import cpplan
 from cpplan import Graph, Op, Plan, Problem, Program, Tensor, verify
 from cpplan.bounds import lower_bound
-from cpplan.demands import lifespans, trace
+from cpplan.checks.demands import lifespans, trace
+from cpplan.checks.rectangles import check_bound, cut_gaps
 from cpplan.errors import VerificationError
 from cpplan.liveness import to_problem
 from cpplan.problem import Gap, Pool
-from cpplan.rectangles import check_bound, cut_gaps
 from cpplan.residency import Residency
 
 RESIDENCIES = [
@@ -553,7 +553,8 @@ def test_checkers_load_no_planner() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    checkers = {"arena", "demands", "planned", "rectangles", "script", "verifier"}
+    checkers = {"arena", "checks", "verifier"}
+    checkers |= {f"checks.{name}" for name in ("demands", "planned", "rectangles", "script")}
     types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "problem"}
     types |= {"dependencies", "names", "printable", "residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

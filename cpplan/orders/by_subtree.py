@@ -39,6 +39,8 @@ def tree_order(problem: OrderProblem) -> Ints | None:
     >>> tree_order(join).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
     ([1, 0, 2], 11, 15)
     """
+    if problem.entry:
+        return None  # bytes of the first step, whichever op it is, are no tree's
     if _is_forest(problem):
         return np.array(_merged(problem), np.int64)
     backward = reverse_time(problem)

@@ -142,9 +142,8 @@ class _Portfolio:
                 self._start(task)
             if not self.running:
                 return
-            patience = None if self.deadline.endless else self.deadline.remaining()
             try:
-                answer = self.answers.get(timeout=patience)
+                answer = self.answers.get(timeout=self.deadline.patience())
             except queue.Empty:
                 return
             del self.running[answer.task]
@@ -155,7 +154,7 @@ class _Portfolio:
             task.solver.stop_search()
         # Presolve may not notice at once: a thread that overruns its grace is left behind.
         for thread in self.running.values():
-            thread.join(timeout=min(1.0, 0.02 * self.deadline.seconds))
+            thread.join(timeout=self.deadline.grace())
         self.running.clear()
 
     def _tasks(self, work: float) -> Iterator[_Task]:

@@ -136,18 +136,21 @@ class _Run(Generic[U]):
 
     def watch(self) -> None:
         """Hand on the news as they come, until the run has ended or time is up."""
-        ended = False
-        while not ended:
-            patience = None if self.deadline.deterministic else self.deadline.remaining()
-            try:
-                ended = self._hand_on(self.news.get(timeout=patience))
-            except queue.Empty:
-                return
+        news = self._wait()
+        while news is not None and not self._hand_on(news):
+            news = self._wait()
+
+    def _wait(self) -> _News[U] | None:
+        """The next news, or ``None`` when time is up."""
+        try:
+            return self.news.get(timeout=self.deadline.patience())
+        except queue.Empty:
+            return None
 
     def stop(self) -> None:
         self.solver.stop_search()
         # Presolve may not notice at once: a thread that overruns its grace is left behind.
-        self.thread.join(timeout=0.02 * self.deadline.seconds)
+        self.thread.join(timeout=self.deadline.grace())
 
     def drain(self) -> None:
         while not self.news.empty():

@@ -26,16 +26,19 @@ class OrderBounds:
         Ops that every other op must precede or follow, in the order in which they come.
     cut_positions
         The step at which each of the cuts runs in every order, ascending.
+    idle
+        Bytes that are live even while nothing runs.
     """
 
     forced: Ints
     cuts: tuple[int, ...]
     cut_positions: tuple[int, ...]
+    idle: int
 
     @property
     def bound(self) -> int:
         """No order has a smaller peak, bytes."""
-        return int(self.forced.max(initial=0))
+        return int(self.forced.max(initial=self.idle))
 
 
 def order_bounds(problem: OrderProblem) -> OrderBounds:
@@ -75,7 +78,8 @@ def order_bounds(problem: OrderProblem) -> OrderBounds:
         forced[_members(born & needed, ops)] += problem.size[storage]
     position = {op: before[op].bit_count() - 1 for op in sequence}
     cuts = [op for op in sequence if before[op].bit_count() + after[op].bit_count() == ops + 1]
-    return OrderBounds(forced, tuple(cuts), tuple(position[op] for op in cuts))
+    idle = problem.base if ops else problem.base + problem.entry
+    return OrderBounds(forced, tuple(cuts), tuple(position[op] for op in cuts), idle)
 
 
 def topological_order(problem: OrderProblem) -> list[int]:

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import cpplan
 from cpplan.anf import to_anf
 from cpplan.deadline import Deadline
-from cpplan.order_pipeline import search_order
 from cpplan.ordering import OrderProblem, order_problem
 from cpplan.orders.by_width import beam, beam_backward
+from cpplan.stages.ordering import search_order
 from datasets.generators.layered import layered
 
 

@@ -12,8 +12,8 @@ from cpplan import heuristics
 from cpplan.bounds import lower_bound
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
-from cpplan.incumbent import Incumbent
 from cpplan.search.ranking_search import RankingSearch
+from cpplan.stages.incumbent import Incumbent
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def pack(incumbent: Incumbent, deadline: Deadline, *, workers: int, seed: int) -
     seed
         For random choices.
     """
+    incumbent.announce()
     try:
         _run_heuristics(incumbent, deadline)
         _run_search(incumbent, deadline, workers, seed)

@@ -43,7 +43,7 @@ _WORD = re.compile(r"[A-Za-z0-9_./:~-]+")
 
 
 def format_program(program: Program) -> str:
-    """The program as text that :func:`cpplan.anf_parser.parse_program` reads back exactly.
+    """The program as text that :func:`cpplan.text.parser.parse_program` reads back exactly.
 
     The comment behind a binding has the bytes of its results, and the bytes live while it runs.
 

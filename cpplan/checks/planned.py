@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from cpplan.anf import Program, to_anf
-from cpplan.demands import lifespans, trace
+from cpplan.checks.demands import lifespans, trace
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan

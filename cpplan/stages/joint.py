@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cpplan.anf import Program
 from cpplan.deadline import Deadline
-from cpplan.incumbent import Incumbent
 from cpplan.ordering import OrderProblem
-from cpplan.plan_maker import Packed
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
-from cpplan.sources import as_problem
+from cpplan.stages.incumbent import Incumbent
+from cpplan.stages.plan_maker import Packed
+from cpplan.stages.sources import as_problem
 
 # The model has a rectangle with variable sides for every storage: beyond this it only costs time.
 MOST_OPS = 40
@@ -26,6 +28,7 @@ def improve_jointly(
     *,
     workers: int,
     seed: int,
+    report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
     """A lower peak by another order, or a proof that there is none; else what came in.
 
@@ -38,7 +41,7 @@ def improve_jointly(
     gap = packed.incumbent.peak > outcome.bound
     if not gap or not plain or len(ordering) > MOST_OPS or deadline.expired():
         return packed, outcome
-    from cpplan.search.cp_sat_joint import NAME, search_layouts
+    from cpplan.search.cp_sat_joint import NAME, JointProof, search_layouts
     from formulations.joint import Layout
 
     problem = packed.problem
@@ -47,16 +50,27 @@ def improve_jointly(
     offsets = packed.incumbent.reduction.restore(packed.incumbent.offsets, problem)
     none = np.zeros(len(ordering), np.int64)
     start = Layout(np.array(program.order, np.int64), offsets[rows], none)
-    proof = search_layouts(
-        ordering,
-        problem.alignment[rows],
-        none + 1,
-        start,
-        deadline,
-        bound=outcome.bound,
-        workers=workers,
-        seed=seed,
-    )
+    proof = JointProof(start, packed.incumbent.peak, outcome.bound)
+
+    def keep(better: JointProof) -> None:
+        nonlocal proof
+        proof = better
+        report(better.peak, better.bound, NAME)
+
+    try:
+        proof = search_layouts(
+            ordering,
+            problem.alignment[rows],
+            none + 1,
+            start,
+            deadline,
+            bound=outcome.bound,
+            workers=workers,
+            seed=seed,
+            report=keep,
+        )
+    except KeyboardInterrupt:
+        deadline.cancel()
     if proof.bound > outcome.bound:
         outcome = outcome._replace(bound=proof.bound, bound_by=NAME)
     if proof.peak < packed.incumbent.peak:

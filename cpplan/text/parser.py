@@ -1,4 +1,4 @@
-"""Reading a Program's text; the grammar is in ``cpplan.anf_text``."""
+"""Reading a Program's text; the grammar is in ``cpplan.text.printer``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from cpplan.anf import Program
-from cpplan.anf_tokens import Line, Lines
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
+from cpplan.text.tokens import Line, Lines
 
 _KIND = {
     "input": "input",
@@ -23,7 +23,7 @@ _ATTRIBUTES = ("name", "cost", "recomputable", "after", "sequence")
 
 
 def parse_program(text: str) -> Program:
-    """The program that :func:`cpplan.anf_text.format_program` printed. O(length of the text).
+    """The program that :func:`cpplan.text.printer.format_program` printed. O(length of the text).
 
     Raises
     ------

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from cpplan.anf import Program
 from cpplan.bounds import Bound
-from cpplan.incumbent import Incumbent
 from cpplan.plan import Plan, Progress, Scope, Status
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
-from cpplan.shortfall import explain_shortfall
+from cpplan.stages.incumbent import Incumbent
+from cpplan.stages.shortfall import explain_shortfall
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.anf import Program, to_anf
+from cpplan.checks.rectangles import check_apart, cut_gaps
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.liveness import to_problem
 from cpplan.problem import Problem
-from cpplan.rectangles import check_apart, cut_gaps
 from cpplan.residency import Residency
 
 

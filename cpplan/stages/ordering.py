@@ -28,6 +28,8 @@ EXACT, LIU = "downset search", "Liu's algorithm"
 # Of the first turn: states of the exact search; windows, and states for each of them.
 FIRST_STATES, FIRST_WINDOWS, WINDOW_STATES = 20_000, 10, 20_000
 MOST_STATE_BYTES = 1 << 30
+# Without a time limit, the search ends here, so that packing has its turn.
+MOST_EFFORT = 1024
 # CP-SAT gets so much deterministic time in the first turn; on more ops than that, windows only.
 FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
 
@@ -80,7 +82,8 @@ def search_order(
             return best
         pieces = cut_into_pieces(problem, best.order, bounds, best.found_by, seed)
         effort = 1
-        while best.peak > max(goal, best.bound) and not deadline.expired():
+        while best.peak > max(goal, best.bound) and effort <= MOST_EFFORT:
+            deadline.check()
             piece = max(pieces, key=lambda piece: piece.peak)
             below = (other.peak for other in pieces if other.peak < piece.peak)
             _improve(piece, max(goal, best.bound, *below, 0), effort, deadline)
@@ -112,14 +115,17 @@ def _construct(
         best = OrderOutcome(tree, peak, peak, LIU, LIU)
         report(best)
         return best
-    for name in orders.names():
-        order = np.asarray(orders.get(name)(problem, deadline), np.int64)
-        peak = problem.peak(order)
-        if peak < best.peak:
-            best = best._replace(order=order, peak=peak, found_by=name)
-            report(best)
-        if best.peak <= max(goal, best.bound):
-            break
+    try:
+        for name in orders.names():
+            order = np.asarray(orders.get(name)(problem, deadline), np.int64)
+            peak = problem.peak(order)
+            if peak < best.peak:
+                best = best._replace(order=order, peak=peak, found_by=name)
+                report(best)
+            if best.peak <= max(goal, best.bound):
+                break
+    except TimeUpError:
+        pass  # the loop that follows sees it too
     return best
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.demands import Stay, Touch
+from cpplan.checks.demands import Stay, Touch
+from cpplan.checks.rectangles import cut_gaps
 from cpplan.problem import Ints, Problem
-from cpplan.rectangles import cut_gaps
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,9 @@ class Incumbent:
         )
         self._found_by: list[str | None] = ["bump"] * parts
         self._reported: tuple[int, int] | None = None
+
+    def announce(self) -> None:
+        """Report the packing that there is from the start."""
         self._record("bump")
 
     @property

@@ -1,4 +1,4 @@
-"""The tokens of a Program's text, line by line; the grammar is in ``cpplan.anf_text``."""
+"""The tokens of a Program's text, line by line; the grammar is in ``cpplan.text.printer``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What makes plans trustworthy: liveness, geometry and scripts derived anew, for no planner."""

@@ -1,0 +1,1 @@
+"""The stages of ``solve``, and what they hand on to one another."""

@@ -1,0 +1,1 @@
+"""What the command line shares: options, and streams that may be closed or full."""
