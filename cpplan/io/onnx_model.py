@@ -114,6 +114,8 @@ def load_model(
         model = onnx.ModelProto()
         model.CopyFrom(source)
         return model
+    if not isinstance(source, (str, PathLike)):
+        raise InputError(f"expected an ONNX file or ModelProto, not {type(source).__name__}")
     model = _parse(Path(source))
     if with_weights:
         _load_external_data(model, Path(source).parent)
