@@ -19,6 +19,8 @@ from cpplan.problem import Ints, Problem
 from cpplan.search.outcome import Outcome
 
 NAME = "ranking search"
+# So many buffers placed take less time than compiling, which the first use of the kernel does.
+_WORTH_COMPILING = 20_000
 
 
 class RankingSearch:
@@ -46,6 +48,7 @@ class RankingSearch:
         self._ranked: Ints | None = None
         self._offsets: Ints | None = None
         self._peak: int | None = None
+        self._placements = 0
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
         """Try the preorders, then so many moves, or until the peak is at most ``goal``.
@@ -77,7 +80,8 @@ class RankingSearch:
 
     def _place(self, ranked: Ints, deadline: Deadline) -> Ints | None:
         problem = self.problem
-        if problem.gaps or problem.fixed:
+        self._placements += 1
+        if problem.gaps or problem.fixed or self._placements * len(problem) < _WORTH_COMPILING:
             deadline.check()
             return place_lowest_first(problem, ranked, deadline, limit=self._peak)
         from cpplan.search import ranking_kernel as kernel

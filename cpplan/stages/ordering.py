@@ -6,7 +6,7 @@ reach, and window search, in turns on the highest piece. The given order is alwa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -32,6 +32,9 @@ MOST_STATE_BYTES = 1 << 30
 MOST_EFFORT = 1024
 # CP-SAT gets so much deterministic time in the first turn; on more ops than that, windows only.
 FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
+# The first use of these compiles for seconds; few ops CP-SAT has mostly settled before.
+COMPILED = ("beam", "beam_backward")
+FEW_OPS, FEW_OPS_WORK = 150, 0.3
 
 
 def search_order(
@@ -115,8 +118,36 @@ def _construct(
         best = OrderOutcome(tree, peak, peak, LIU, LIU)
         report(best)
         return best
+    plain = [name for name in orders.names() if name not in COMPILED]
     try:
-        for name in orders.names():
+        best = _construct_by(plain, problem, best, goal, deadline, report)
+        if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
+            proof = prove_order(problem, best.order, deadline, bound=best.bound, work=FEW_OPS_WORK)
+            if proof.peak < best.peak:
+                best = best._replace(
+                    order=np.asarray(proof.order), peak=proof.peak, found_by=CP_SAT
+                )
+            if proof.bound > best.bound:
+                best = best._replace(bound=proof.bound, bound_by=CP_SAT)
+            report(best)
+        if best.peak > max(goal, best.bound):
+            best = _construct_by(COMPILED, problem, best, goal, deadline, report)
+    except TimeUpError:
+        pass  # the loop that follows sees it too
+    return best
+
+
+def _construct_by(
+    names: Sequence[str],
+    problem: OrderProblem,
+    best: OrderOutcome,
+    goal: int,
+    deadline: Deadline,
+    report: Callable[[OrderOutcome], None],
+) -> OrderOutcome:
+    """The best of these constructive orders, until one meets the bound."""
+    try:
+        for name in names:
             order = np.asarray(orders.get(name)(problem, deadline), np.int64)
             peak = problem.peak(order)
             if peak < best.peak:
