@@ -20,6 +20,7 @@ from cpplan.names import tuple_of
 if TYPE_CHECKING:
     from cpplan.expression import Expression
     from cpplan.problem import Ints
+    from cpplan.used_memory import UsedMemory
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,15 @@ class Program:
 
         live: Ints = to_problem(self).live_bytes()
         return live[: self.starts[-1]]
+
+    def used_memory(self, *, workspaces: bool = False) -> UsedMemory:
+        """Bytes live at every binding, and those of the graph's inputs and outputs.
+
+        Workspaces and bodies count if asked for (see :func:`cpplan.used_memory.find_used_memory`).
+        """
+        from cpplan.used_memory import find_used_memory
+
+        return find_used_memory(self, workspaces=workspaces)
 
     def __str__(self) -> str:
         from cpplan.text.printer import format_program
