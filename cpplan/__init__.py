@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from cpplan.execution import execute as execute
     from cpplan.graph import Graph as Graph
     from cpplan.graph import Op as Op
-    from cpplan.graph import Tensor as Tensor
+    from cpplan.graph import Placement as Placement
     from cpplan.io import load as load
     from cpplan.pipeline import solve as solve
     from cpplan.plan import Plan as Plan
+    from cpplan.pool import Pool as Pool
     from cpplan.problem import Gap as Gap
-    from cpplan.problem import Pool as Pool
     from cpplan.problem import Problem as Problem
     from cpplan.residency import Residency as Residency
+    from cpplan.tensor import Tensor as Tensor
     from cpplan.verifier import verify as verify
 
 __version__ = "0.1.0"
@@ -37,12 +38,13 @@ _HOME = {
     "Gap": "problem",
     "Graph": "graph",
     "Op": "graph",
+    "Placement": "graph",
     "Plan": "plan",
-    "Pool": "problem",
+    "Pool": "pool",
     "Problem": "problem",
     "Program": "anf",
     "Residency": "residency",
-    "Tensor": "graph",
+    "Tensor": "tensor",
     "compare": "baselines",
     "execute": "execution",
     "load": "io",

@@ -14,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from cpplan.errors import InputError
-from cpplan.problem import Gap, Ints, Pool, Problem
+from cpplan.pool import Pool
+from cpplan.problem import Gap, Ints, Problem
 
 
 def from_conflicts(
@@ -22,7 +23,8 @@ def from_conflicts(
     conflicts: Iterable[tuple[str, str]],
     *,
     alignment: Mapping[str, int] | None = None,
-    pool: Pool | None = None,
+    pools: Sequence[Pool] = (Pool(),),
+    candidates: Mapping[str, Sequence[str]] | None = None,
     name: str = "problem",
 ) -> Problem:
     """The packing problem in which exactly these pairs of buffers may not share bytes.
@@ -38,15 +40,18 @@ def from_conflicts(
         Pairs of buffers.
     alignment
         Buffer -> alignment in bytes; 1 where left out.
-    pool
-        Where the buffers go.
+    pools
+        Where the buffers may go, in order of preference.
+    candidates
+        Buffer -> names of the pools it may go to, in order of preference; any where left out.
     name
         Of the problem.
 
     Raises
     ------
     InputError
-        If a conflict or an alignment names an unknown buffer.
+        If a conflict, an alignment or a candidate names an unknown buffer, or a candidate an
+        unknown pool.
 
     Examples
     --------
@@ -76,9 +81,24 @@ def from_conflicts(
         size=sizes,
         alignment=np.array([(alignment or {}).get(buffer, 1) for buffer in size]),
         gaps={k: gaps for k, steps in enumerate(steps_of) if (gaps := _gaps(steps))},
-        pool=pool or Pool(),
+        pools=pools,
+        candidates=_candidates(row, pools, candidates or {}),
         name=name,
     )
+
+
+def _candidates(
+    row: Mapping[str, int], pools: Sequence[Pool], candidates: Mapping[str, Sequence[str]]
+) -> dict[int, tuple[int, ...]]:
+    number = {pool.name: k for k, pool in enumerate(pools)}
+    for buffer, names in candidates.items():
+        if buffer not in row:
+            raise InputError(f"unknown buffer {buffer!r} among the candidates")
+        for name in names:
+            if name not in number:
+                known = ", ".join(number)
+                raise InputError(f"buffer {buffer!r}: unknown pool {name!r}: expected {known}")
+    return {row[b]: tuple(number[name] for name in names) for b, names in candidates.items()}
 
 
 def one_way_conflicts(lists: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:

@@ -114,6 +114,9 @@ class Call:
         Bytes of every workspace.
     in_place
         ``(output, argument)`` positions, tuples among the arguments counted by their items.
+    placements
+        ``(output, argument, byte offset)``: the op only copies the smaller of the two to or from
+        that offset in the larger; of two of one size, the argument into the output.
     view_of_arg
         Position of the argument whose bytes the result is, or ``(position, byte offset)``.
 
@@ -134,6 +137,7 @@ class Call:
     workspaces: tuple[int, ...] = ()
     recomputable: bool = True
     in_place: tuple[tuple[int, int], ...] = ()
+    placements: tuple[tuple[int, int, int], ...] = ()
     view_of_arg: int | tuple[int, int] | None = None
 
     def __init__(
@@ -149,6 +153,7 @@ class Call:
         workspaces: Iterable[int] = (),
         recomputable: bool = True,
         in_place: Iterable[tuple[int, int]] = (),
+        placements: Iterable[tuple[int, int, int]] = (),
         view_of_arg: int | tuple[int, int] | None = None,
     ):
         if not isinstance(kind, str) or not kind:
@@ -165,6 +170,7 @@ class Call:
             "workspaces": tuple(workspaces),
             "recomputable": recomputable,
             "in_place": tuple(in_place),
+            "placements": tuple(placements),
             "view_of_arg": view_of_arg,
         }
         if outputs is not None and not (shape is None and dtype is None and size is None):

@@ -7,105 +7,36 @@ is no cycle, and every view lies within its base.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.dependencies import check_acyclic, find_predecessors
-from cpplan.dtypes import tensor_bytes
 from cpplan.errors import InputError
 from cpplan.names import check_name, tuple_of
 from cpplan.printable import quote
+from cpplan.tensor import Tensor, check_count
 
 if TYPE_CHECKING:
     import networkx
 
-# An address plus a size must fit into 64 bits.
-LIMIT = 2**62
+__all__ = ["Graph", "Op", "Placement", "Tensor"]
+
 # Sums of a million such numbers are still finite.
 _MOST_COST = 1e300
-KINDS = ("input", "output", "constant", "intermediate", "workspace")
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """A block of bytes with a name.
+class Placement(NamedTuple):
+    """An op copies all bytes of ``part`` to or from byte ``offset`` of ``whole``.
 
-    Attributes
-    ----------
-    name
-        Unique within the graph.
-    size
-        Bytes it occupies; worked out from ``shape`` and ``dtype`` if left out, and at least that if
-        given. Only a view may occupy fewer: one that repeats its base's elements (``expand``).
-    shape, dtype
-        Extents and element type (``"float32"``, ``"int4"``, …), if known.
-    kind
-        ``input``, ``output``, ``constant``, ``intermediate`` or ``workspace``. An ``output`` that
-        no op produces is an input handed back as it came.
-    alignment
-        Its offset must be a multiple of this many bytes.
-    view_of
-        ``(base, byte offset)`` if these bytes are part of another tensor's.
-
-    Examples
-    --------
-    >>> Tensor("x", shape=(8, 4), dtype="float32").size
-    128
+    One is an input of the op, the other an output: an input of a concatenation within its output,
+    an output of a split within its input. Where they lie so in the arena, there is nothing to copy.
     """
 
-    name: str
-    size: int | None = None
-    shape: tuple[int, ...] | None = None
-    dtype: str | None = None
-    kind: str = "intermediate"
-    alignment: int = 1
-    view_of: tuple[str, int] | None = None
-
-    def __post_init__(self) -> None:
-        check_name("a tensor's name", self.name)
-        if self.shape is not None:
-            shape = tuple_of(object, f"tensor {self.name!r}: shape", self.shape)
-            object.__setattr__(self, "shape", shape)
-            for extent in self.shape:
-                _check_count(f"tensor {self.name!r}: extent", extent)
-            _check_count(f"tensor {self.name!r}: the product of its shape", math.prod(self.shape))
-        computed = None
-        if self.shape is not None and self.dtype is not None:
-            computed = tensor_bytes(self.shape, self.dtype)
-            _check_count(f"tensor {self.name!r}: bytes of its shape and dtype", computed)
-        if self.size is None:
-            if computed is None:
-                raise InputError(f"tensor {self.name!r}: give size, or shape and a known dtype")
-            object.__setattr__(self, "size", computed)
-        _check_count(f"tensor {self.name!r}: size", self.size)
-        if computed is not None and self.view_of is None and self.nbytes < computed:
-            raise InputError(
-                f"tensor {self.name!r}: size {self.size} is less than its shape and dtype need "
-                f"({computed} B)"
-            )
-        if self.kind not in KINDS:
-            raise InputError(
-                f"tensor {self.name!r}: kind {self.kind!r} is not understood: "
-                f"expected one of {', '.join(KINDS)}"
-            )
-        _check_count(f"tensor {self.name!r}: alignment", self.alignment, least=1)
-        if self.view_of is not None:
-            if not (isinstance(self.view_of, tuple) and len(self.view_of) == 2):
-                raise InputError(
-                    f"tensor {self.name!r}: view_of must be (base, byte offset), "
-                    f"not {self.view_of!r}"
-                )
-            base, offset = self.view_of
-            _check_count(f"tensor {self.name!r}: offset within {base!r}", offset)
-
-    @property
-    def nbytes(self) -> int:
-        """The size as an ``int``; it is always known once the tensor exists."""
-        assert self.size is not None
-        return self.size
+    part: str
+    whole: str
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +56,11 @@ class Op:
     recomputable
         Whether running it again gives the same values.
     in_place
-        ``(output, input)`` pairs: the kernel may write this output over that input.
+        ``(output, input)`` pairs of equal size: the kernel may write this output over that input,
+        since it reads each byte before it writes the one in its place. An input that bears two
+        names here may be read under both.
+    placements
+        What the op only copies: it may be done where it lies (see :class:`Placement`).
     bodies
         Graphs that run inside the op's step, one after another: the body of a call or a loop, the
         branches of an ``if`` (which exclude each other, so they share their bytes). An input of a
@@ -152,6 +87,7 @@ class Op:
     cost: int | float = 1
     recomputable: bool = True
     in_place: tuple[tuple[str, str], ...] = ()
+    placements: tuple[Placement, ...] = ()
     bodies: tuple[Graph, ...] = ()
     after: tuple[str, ...] = ()
     sequence: str | None = None
@@ -172,7 +108,14 @@ class Op:
                 f"not {self.sequence!r}"
             )
         check_name(f"op {self.name!r}: sequence", self.sequence or "", empty=True)
+        for field, length in (("in_place", 2), ("placements", 3)):
+            for relation in tuple_of(object, f"op {self.name!r}: {field}", getattr(self, field)):
+                if not isinstance(relation, (tuple, list)) or len(relation) != length:
+                    raise InputError(
+                        f"op {self.name!r}: {field} must hold tuples of {length}, not {relation!r}"
+                    )
         object.__setattr__(self, "in_place", tuple((o, i) for o, i in self.in_place))
+        object.__setattr__(self, "placements", tuple(Placement(*p) for p in self.placements))
         if (
             isinstance(self.cost, bool)
             or not isinstance(self.cost, (int, float))
@@ -187,6 +130,13 @@ class Op:
                     f"op {self.name!r}: in_place pair ({output!r}, {source!r}) must name one of "
                     "its outputs and one of its inputs"
                 )
+        for part, whole, offset in self.placements:
+            here = f"op {self.name!r}: placement of {part!r} within {whole!r}"
+            ends = {part in self.inputs and whole in self.outputs}
+            ends.add(part in self.outputs and whole in self.inputs)
+            if True not in ends:
+                raise InputError(f"{here} must name one of its inputs and one of its outputs")
+            check_count(f"{here}: offset", offset)
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -303,6 +253,20 @@ class Graph:
             for name in op.inputs:
                 if self.tensor[name].kind == "workspace":
                     raise InputError(f"op {op.name!r}: workspace {name!r} cannot be an input")
+            for output, source in op.in_place:
+                sizes = self.tensor[output].nbytes, self.tensor[source].nbytes
+                if sizes[0] != sizes[1]:
+                    raise InputError(
+                        f"op {op.name!r}: in_place pair of different sizes: {output!r} has "
+                        f"{sizes[0]} B, {source!r} has {sizes[1]} B"
+                    )
+            for part, whole, offset in op.placements:
+                end, room = offset + self.tensor[part].nbytes, self.tensor[whole].nbytes
+                if end > room:
+                    raise InputError(
+                        f"op {op.name!r}: placement of {part!r} at bytes {offset}..{end} lies "
+                        f"beyond {whole!r} of {room} B"
+                    )
             for name in op.after:
                 if name not in self.op:
                     raise InputError(f"op {op.name!r}: must run after unknown op {name!r}")
@@ -373,14 +337,6 @@ class Graph:
                         f"tensor {tensor.name!r}: its offset within {self.root[tensor.name][0]!r} "
                         f"breaks its alignment {tensor.alignment}"
                     )
-
-
-def _check_count(what: str, value: object, *, least: int = 0) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        wanted = "a non-negative integer" if least == 0 else f"an integer of at least {least}"
-        raise InputError(f"{what} must be {wanted}, not {quote(value)}")
-    if value >= LIMIT:
-        raise InputError(f"{what} must be below 2**62, not {quote(value)}")
 
 
 def _a(noun: str) -> str:

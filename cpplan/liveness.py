@@ -19,9 +19,10 @@ import numpy as np
 
 from cpplan.anf import Program, to_anf
 from cpplan.errors import InputError
-from cpplan.graph import LIMIT, Graph, Op, Tensor
+from cpplan.graph import Graph, Op, Tensor
 from cpplan.problem import Problem
 from cpplan.residency import Residency
+from cpplan.tensor import LIMIT
 
 
 def to_problem(program: Program, residency: Residency | None = None) -> Problem:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from cpplan.expression import Call, Constant, Expression, If, Var
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.resolution import Node, Result, resolve, results_in
 
 
@@ -200,9 +200,13 @@ def _op(
 ) -> Op:
     source = node.source
     in_place: list[tuple[str, str]] = []
+    placements: list[Placement] = []
     if isinstance(source, Call):
         cost, recomputable = source.cost, source.recomputable
         in_place = [(_name(node.results[o]), _name(node.args[a])) for o, a in source.in_place]
+        placements = [
+            _placement(node.results[o], node.args[a], at) for o, a, at in source.placements
+        ]
     else:
         # One branch runs: the dearer one is what must be reckoned with.
         cost = max(sum(op.cost for op in body.ops) for body in bodies)
@@ -216,8 +220,17 @@ def _op(
         cost=cost,
         recomputable=recomputable,
         in_place=tuple(in_place),
+        placements=tuple(placements),
         bodies=tuple(bodies),
     )
+
+
+def _placement(output: Result, argument: Result, offset: int) -> Placement:
+    """The smaller of the two within the larger."""
+    part, whole = argument, output
+    if part.type.nbytes > whole.type.nbytes:
+        part, whole = whole, part
+    return Placement(_name(part), _name(whole), offset)
 
 
 def _name(result: Result) -> str:

@@ -123,8 +123,8 @@ def solve(
     deadline = Deadline(time_limit, deterministic=deterministic)
     source = as_program(source)
     limits = [parse_bytes(limit) for limit in (capacity, memory_limit) if limit is not None]
-    if isinstance(source, Problem) and source.pool.capacity is not None:
-        limits.append(source.pool.capacity)
+    if isinstance(source, Problem) and source.pools[0].capacity is not None:
+        limits.append(source.pools[0].capacity)
     ceiling = min(limits, default=None)
     run = _Run(
         residency=Residency(inputs, outputs, constants),

@@ -16,6 +16,7 @@ import numpy as np
 
 from cpplan.byte_sizes import format_bytes
 from cpplan.errors import InputError
+from cpplan.pool import Pool
 from cpplan.printable import MESSAGE, printable
 from cpplan.problem import Gap, Problem, Spans
 from cpplan.residency import Residency
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Scope = Literal["given order", "every order"]
+Objective = Literal["total", "preference", "cost"]
+RelationKind = Literal["in place", "placement"]
 
 
 class Progress(NamedTuple):
@@ -37,6 +40,20 @@ class Progress(NamedTuple):
     peak: int | None
     lower_bound: int | None
     source: str
+
+
+class Relation(NamedTuple):
+    """Two tensors that share bytes by choice.
+
+    ``in place``: the op that writes ``tensor`` writes it over ``other``, which it is the last to
+    read. ``placement``: ``tensor`` lies at byte ``offset`` of ``other``, so that an op need not
+    copy the one to or from the other.
+    """
+
+    kind: RelationKind
+    tensor: str
+    other: str
+    offset: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +76,21 @@ class Plan:
         Byte addresses, shape ``(n,)``, or ``None`` if there is no plan.
     gaps
         Row -> the gaps in that buffer's lifespan, for a problem that has some.
+    pools
+        The memory regions, in order of preference.
     pool
-        The pool the buffers lie in.
+        Position in ``pools`` of each buffer's, shape ``(n,)``.
     peak
-        ``max(offset + size)`` in bytes, or ``None``.
+        ``max(offset + size)`` in bytes, or ``None``; with several pools the sum over them.
     lower_bound
         No plan has a smaller peak.
+    objective
+        What was minimised where there are several pools: the ``total`` of their peaks; their peaks
+        one after another, that of the least preferred pool first (``preference``); or the ``cost``
+        of bytes and accesses.
+    objective_value, objective_bound
+        Its value and a proved lower bound, compared as tuples: ``(total,)``, the peaks from the
+        last pool to the first, or ``(cost,)``; empty with one pool.
     capacity
         The limit asked for, if any.
     scope
@@ -79,6 +105,8 @@ class Plan:
         What of the model's boundary is in the arena.
     views
         Tensor -> (buffer, byte offset in it), for tensors that share another's storage.
+    relations
+        Which tensors share bytes by the planner's choice.
     runtime
         Seconds, or ``None`` if the plan came from a file.
     history
@@ -94,7 +122,8 @@ class Plan:
     lower: Ints
     upper: Ints
     offset: Ints | None
-    pool: str = "arena"
+    pools: tuple[Pool, ...] = (Pool(),)
+    pool: Ints = None  # type: ignore[assignment]  # always an array once the plan exists
     peak: int | None = None
     lower_bound: int | None = None
     capacity: int | None = None
@@ -110,6 +139,23 @@ class Plan:
     message: str | None = None
     gaps: Mapping[int, Sequence[Gap]] = field(default_factory=dict)
     scope: Scope = "given order"
+    relations: tuple[Relation, ...] = ()
+    objective: Objective = "total"
+    objective_value: tuple[int | float, ...] = ()
+    objective_bound: tuple[int | float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.pool is None:
+            object.__setattr__(self, "pool", np.zeros(len(self.buffers), np.int64))
+
+    @property
+    def pool_peaks(self) -> dict[str, int] | None:
+        """Bytes used of every pool, or ``None`` if there is no plan."""
+        if self.offset is None:
+            return None
+        peaks = np.zeros(len(self.pools), np.int64)
+        np.maximum.at(peaks, self.pool, self.offset + self.size)
+        return {pool.name: int(peak) for pool, peak in zip(self.pools, peaks, strict=True)}
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -134,8 +180,21 @@ class Plan:
         parts = [part for part in (self.found_by, self.bound_by) if part is not None]
         return " / ".join(parts) or None
 
+    def pool_of(self, tensor: str) -> str:
+        """Name of the pool a tensor lies in.
+
+        Raises
+        ------
+        InputError
+            If the plan places no such tensor.
+        """
+        name, _ = self.views.get(tensor, (tensor, 0))
+        if name not in self.row:
+            raise InputError(f"the plan places no tensor {tensor!r}")
+        return self.pools[int(self.pool[self.row[name]])].name
+
     def offset_of(self, tensor: str) -> int:
-        """Byte address of a tensor: a buffer's own, or where its view lies within one.
+        """Byte offset of a tensor in its pool: a buffer's own, or where it lies within one.
 
         Raises
         ------
@@ -163,13 +222,31 @@ class Plan:
             "lower bound": format_bytes(self.lower_bound),
             "gap": "unknown" if self.gap is None else f"{self.gap:.2%}",
             "capacity": format_bytes(self.capacity) if self.capacity is not None else None,
+            "pools": self._describe_pools(),
             "buffers": f"{len(self.buffers)}",
+            "shared": self._describe_relations(),
             "steps": f"{int(np.max(self.upper, initial=0))}",
             "method": self.method and printable(self.method),
             "runtime": f"{self.runtime:.3f} s" if self.runtime is not None else None,
             "reason": self.message and printable(self.message, MESSAGE),
         }
         return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
+
+    def _describe_pools(self) -> str | None:
+        if len(self.pools) == 1 or self.pool_peaks is None:
+            return None
+        parts = []
+        for pool in self.pools:
+            used = format_bytes(self.pool_peaks[pool.name])
+            limit = "" if pool.capacity is None else f" of {format_bytes(pool.capacity)}"
+            parts.append(f"{printable(pool.name)} {used}{limit}")
+        return ", ".join(parts)
+
+    def _describe_relations(self) -> str | None:
+        if not self.relations:
+            return None
+        in_place = sum(relation.kind == "in place" for relation in self.relations)
+        return f"{in_place} in place, {len(self.relations) - in_place} placed within another"
 
     def to_dict(self, *, clock: bool = False) -> dict[str, Any]:
         """The plan as JSON-ready values; ``clock=True`` adds ``runtime`` and ``history``."""
@@ -255,7 +332,7 @@ class Plan:
                 "lower": self.lower,
                 "upper": self.upper,
                 "offset": [None] * len(self.buffers) if self.offset is None else self.offset,
-                "pool": self.pool,
+                "pool": [self.pools[k].name for k in self.pool],
             }
         )
         return frame

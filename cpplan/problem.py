@@ -1,10 +1,11 @@
-"""The packing problem: buffers with lifespans, sizes and alignments, to be placed in a pool.
+"""The packing problem: buffers with lifespans, sizes and alignments, to be placed in pools.
 
 A :class:`Problem` is a struct of arrays, one row a buffer, so that a million buffers are a few
 arrays. Time is an integer step, lifespans are half-open, bytes are ``int64``.
 
 A buffer usually fills one rectangle of steps × bytes. *Gaps* cut pieces out of it: during a gap the
-buffer holds nothing, or only a window of its bytes (MiniMalloc's ``lower-upper@begin:end``).
+buffer holds nothing, or only a window of its bytes (MiniMalloc's ``lower-upper@begin:end``), or
+several windows, each listed as a gap of the same steps.
 :attr:`Problem.spans` lists the rectangles that remain; whatever reasons about conflicts reads it.
 """
 
@@ -20,41 +21,13 @@ from numpy.typing import NDArray
 
 from cpplan.errors import InputError
 from cpplan.names import check_name, check_names, tuple_of
+from cpplan.pool import Pool
 from cpplan.printable import quote
 
 Ints = NDArray[np.int64]
 
 # An address plus a size must fit into 64 bits.
 _HIGHEST = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A memory region.
-
-    Attributes
-    ----------
-    name
-        How plans refer to it.
-    capacity
-        Bytes it holds, or ``None`` for as many as needed.
-
-    Examples
-    --------
-    >>> Pool("sram", capacity=262144).capacity
-    262144
-    """
-
-    name: str = "arena"
-    capacity: int | None = None
-
-    def __post_init__(self) -> None:
-        check_name("a pool's name", self.name, empty=True)
-        if self.capacity is not None and not (_is_count(self.capacity) and self.capacity < 2**63):
-            raise InputError(
-                f"pool {self.name!r}: capacity must be a non-negative integer below 2**63, not "
-                f"{quote(self.capacity)}"
-            )
 
 
 class Gap(NamedTuple):
@@ -82,7 +55,7 @@ class Spans(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Buffers to be placed in a pool.
+    """Buffers to be placed in pools.
 
     Attributes
     ----------
@@ -100,8 +73,14 @@ class Problem:
         Row -> the offset that buffer must have.
     hint
         Row -> an offset worth trying.
-    pool
-        Where the buffers go.
+    pools
+        Where the buffers may go, in order of preference.
+    candidates
+        Row -> positions in ``pools`` that this buffer may go to, in order of preference; any of
+        them, in their order, where left out.
+    reads, writes
+        How often each buffer is read and written as a whole, shape ``(n,)``; once if left out. They
+        matter where pools differ in what an access costs.
     name
         Of the model or file.
 
@@ -126,7 +105,10 @@ class Problem:
     gaps: Mapping[int, Sequence[Gap]] = field(default_factory=dict)
     fixed: Mapping[int, int] = field(default_factory=dict)
     hint: Mapping[int, int] = field(default_factory=dict)
-    pool: Pool = field(default_factory=Pool)
+    pools: Sequence[Pool] = (Pool(),)
+    candidates: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    reads: Ints = None  # type: ignore[assignment]  # as alignment
+    writes: Ints = None  # type: ignore[assignment]  # as alignment
     name: str = "problem"
 
     def __post_init__(self) -> None:
@@ -134,9 +116,10 @@ class Problem:
         count = len(self.names)
         check_name("a problem's name", self.name, empty=True)
         check_names("a buffer's name", self.names)
-        if self.alignment is None:
-            object.__setattr__(self, "alignment", np.ones(count, np.int64))
-        for column in ("lower", "upper", "size", "alignment"):
+        for column in ("alignment", "reads", "writes"):
+            if getattr(self, column) is None:
+                object.__setattr__(self, column, np.ones(count, np.int64))
+        for column in ("lower", "upper", "size", "alignment", "reads", "writes"):
             array = _integers(column, getattr(self, column))
             if array.shape != (count,):
                 raise InputError(f"{column} has shape {array.shape}: expected ({count},)")
@@ -151,7 +134,10 @@ class Problem:
         self._refuse(self.upper <= self.lower, "upper must be greater than lower", "lower", "upper")
         self._refuse(self.size < 0, "size must not be negative", "size")
         self._refuse(self.alignment < 1, "alignment must be at least 1", "alignment")
-        for column in ("gaps", "fixed", "hint"):
+        self._refuse(self.reads < 0, "reads must not be negative", "reads")
+        self._refuse(self.writes < 0, "writes must not be negative", "writes")
+        self._check_pools()
+        for column in ("gaps", "fixed", "hint", "candidates"):
             for row in getattr(self, column):
                 if not _is_count(row) or row >= count:
                     raise InputError(f"{column}: there is no row {row!r} among {count} buffers")
@@ -236,14 +222,49 @@ class Problem:
             upper=self.upper[rows],
             size=self.size[rows],
             alignment=self.alignment[rows],
+            reads=self.reads[rows],
+            writes=self.writes[rows],
             gaps={new_row[r]: gaps for r, gaps in self.gaps.items() if r in new_row},
             fixed={new_row[r]: offset for r, offset in self.fixed.items() if r in new_row},
             hint={new_row[r]: offset for r, offset in self.hint.items() if r in new_row},
+            candidates={new_row[r]: pools for r, pools in self.candidates.items() if r in new_row},
         )
+
+    def in_pool(self, number: int, rows: Ints) -> Problem:
+        """What these rows ask of one pool, whose alignment they take on: a problem of one pool."""
+        pool = self.pools[number]
+        rest = replace(self.subset(rows), candidates={}, pools=(pool,))
+        return rest if pool.alignment == 1 else rest.aligned_to(pool.alignment)
+
+    def aligned_to(self, alignment: int) -> Problem:
+        """The same problem with all offsets multiples of ``alignment`` bytes too."""
+        return replace(self, alignment=np.lcm(self.alignment, alignment))
+
+    def candidates_of(self, row: int) -> Sequence[int]:
+        """Positions in :attr:`pools` that a buffer may go to, in order of preference."""
+        return self.candidates.get(row, range(len(self.pools)))
+
+    def _check_pools(self) -> None:
+        object.__setattr__(self, "pools", tuple_of(Pool, "pools", self.pools))
+        if not self.pools:
+            raise InputError("a problem needs at least one pool")
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"two pools are named {twice!r}")
+        for row, pools in self.candidates.items():
+            known = _is_count(row) and row < len(self.names)
+            here = f"buffer {self.names[row]!r}" if known else f"row {row!r}"
+            if not pools:
+                raise InputError(f"{here}: has no candidate pool")
+            for number in pools:
+                if not _is_count(number) or number >= len(names):
+                    raise InputError(f"{here}: there is no pool {number!r} among {len(names)}")
 
     def _pieces(self, row: int, gaps: Sequence[Gap]) -> Iterable[tuple[int, int, int, int]]:
         """A gapped buffer's rectangles: full between its gaps, the window inside them."""
         size, step = int(self.size[row]), int(self.lower[row])
+        # The windows of equal steps follow one another: only the first ends a full stretch.
         for gap in sorted(gaps):
             if step < gap.lower:
                 yield step, gap.lower, 0, size
@@ -255,8 +276,15 @@ class Problem:
 
     def _check_gaps(self, row: int, gaps: Sequence[Gap]) -> None:
         name, end = self.names[row], int(self.lower[row])
+        previous: Gap | None = None
         for gap in sorted(gaps):
-            if not end <= gap.lower < gap.upper <= self.upper[row]:
+            if previous is not None and gap[:2] == previous[:2]:
+                if gap.begin < previous.end:
+                    raise InputError(
+                        f"buffer {name!r}: windows {previous.begin}:{previous.end} and "
+                        f"{gap.begin}:{gap.end} of gap {gap.lower}-{gap.upper} overlap"
+                    )
+            elif not end <= gap.lower < gap.upper <= self.upper[row]:
                 raise InputError(
                     f"buffer {name!r}: gap {gap.lower}-{gap.upper} must not be empty, must lie in "
                     f"the lifespan [{self.lower[row]}, {self.upper[row]}) and apart from other gaps"
@@ -266,7 +294,7 @@ class Problem:
                     f"buffer {name!r}: window {gap.begin}:{gap.end} of gap {gap.lower}-{gap.upper} "
                     f"must lie within its {self.size[row]} B"
                 )
-            end = gap.upper
+            end, previous = gap.upper, gap
 
     def _refuse(self, wrong: NDArray[np.bool_], rule: str, *columns: str) -> None:
         if wrong.any():

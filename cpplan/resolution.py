@@ -241,9 +241,11 @@ def _call_node(call: Call, children: tuple[Node, ...]) -> Node:
     else:
         node.results = [Result(node, output.tensor(call.kind)) for output in call.outputs]
         node.value = tuple(node.results)
-    for output, argument in call.in_place:
+    relations = [("in_place pair", (o, a)) for o, a in call.in_place]
+    relations += [("placement", (o, a)) for o, a, _ in call.placements]
+    for what, (output, argument) in relations:
         if not (0 <= output < len(node.results) and 0 <= argument < len(node.args)):
-            raise InputError(f"{place}: in_place pair ({output}, {argument}) is out of range")
+            raise InputError(f"{place}: {what} ({output}, {argument}) is out of range")
     if call.view_of_arg is not None:
         view = call.view_of_arg
         position, offset = (view, 0) if isinstance(view, int) else view

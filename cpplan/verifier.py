@@ -68,8 +68,9 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
         needed = source
         if plan.order or plan.cost is not None or plan.base_cost is not None or plan.views:
             raise VerificationError("a bare problem has no order, cost or views, but the plan has")
-        if plan.pool != source.pool.name:
-            raise VerificationError(f"plan is for pool {plan.pool!r}, not {source.pool.name!r}")
+        if plan.pools != source.pools:
+            names = [", ".join(repr(p.name) for p in pools) for pools in (plan.pools, source.pools)]
+            raise VerificationError(f"the plan is for pools {names[0]}, not {names[1]} as given")
     else:
         program = planned_program(source, plan)
         needed = needed_buffers(program, plan)
@@ -159,7 +160,7 @@ def _check_peak(needed: Problem, plan: Plan, offset: Ints) -> None:
         raise VerificationError(f"the plan claims a peak of {plan.peak!r} B, but it is {peak} B")
     for what, capacity in (
         ("the plan's", plan.capacity),
-        (f"pool {needed.pool.name!r}'s", needed.pool.capacity),
+        *((f"pool {pool.name!r}'s", pool.capacity) for pool in needed.pools),
     ):
         if capacity is not None and not (_is_integer(capacity) and peak <= capacity):
             highest = needed.names[int(np.argmax(offset + needed.size))]

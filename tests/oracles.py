@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cpplan import Graph, Op, Plan, Problem, Program, Tensor
 from cpplan.liveness import to_problem
-from cpplan.problem import Gap, Ints, Pool
+from cpplan.problem import Gap, Ints
 from cpplan.residency import Residency
 
 # A source of randomness: an integer between two others, both included.
@@ -124,7 +124,7 @@ def plan_for(source: Program | Problem, residency: Residency | None = None) -> P
         upper=problem.upper,
         gaps=problem.gaps,
         offset=offset,
-        pool=problem.pool.name,
+        pools=tuple(problem.pools),
         peak=peak,
         lower_bound=bound,
         found_by="first fit",
@@ -155,7 +155,7 @@ def make_problem(integer: Integer, count: int) -> Problem:
             pairs = zip(cuts[::2], cuts[1::2], strict=False)
             gaps[row] = [Gap(a, b, *_window(integer, size[row])) for a, b in pairs]
     names = tuple(f"b{row}" for row in range(count))
-    free = Problem(names, lower, upper, size, alignment, gaps, pool=Pool())
+    free = Problem(names, lower, upper, size, alignment, gaps)
     layout = first_fit(free, sorted(range(count), key=lambda row: (integer(0, 9), row)))
     fixed = {row: int(layout[row]) for row in range(count) if integer(0, 5) == 0}
     return Problem(names, lower, upper, size, alignment, gaps, fixed)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cpplan.anf import Program
 from cpplan.dtypes import BITS
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.graph import Graph, Op, Placement, Tensor
 
 WORDS = st.text(alphabet='ab.:-é "\\#%,(\n', max_size=4)
 
@@ -24,8 +24,15 @@ def tensors(draw: st.DrawFn, name: str, kind: str = "intermediate") -> Tensor:
     elif dtype is None and draw(st.booleans()):
         dtype = draw(st.none() | WORDS) if shape is None else None
     size = least + draw(st.sampled_from([0, 0, 1, 64]))
-    alignment = draw(st.sampled_from([1, 1, 1, 4]))
-    return Tensor(name, size, None if shape is None else tuple(shape), dtype, kind, alignment)
+    return Tensor(
+        name,
+        size,
+        None if shape is None else tuple(shape),
+        dtype,
+        kind,
+        alignment=draw(st.sampled_from([1, 1, 1, 4])),
+        pools=draw(st.sampled_from([None, None, ("sram",), ("a b", "dram")])),
+    )
 
 
 @st.composite
@@ -58,7 +65,14 @@ def graphs(draw: st.DrawFn, depth: int = 1, tag: str = "") -> Graph:
             for _ in range(draw(st.integers(0, 2)))
         ]
         workspaces = [add("workspace") for _ in range(draw(st.integers(0, 1)))]
-        pairs = draw(st.booleans()) and inputs and outputs
+        by_name = {tensor.name: tensor for tensor in made}
+        pairs, placements = [], []
+        if inputs and outputs and draw(st.booleans()):
+            one, other = by_name[outputs[0]], by_name[inputs[0]]
+            part, whole = sorted((one, other), key=lambda tensor: tensor.nbytes)
+            room = whole.nbytes - part.nbytes
+            placements = [Placement(part.name, whole.name, draw(st.integers(0, room)))]
+            pairs = [(one.name, other.name)] if room == 0 else []
         count = draw(st.integers(0, 2)) if depth else 0
         bodies = [draw(graphs(depth - 1, f"{tag}{k}.{b}.")) for b in range(count)]
         kind = draw(WORDS.filter(bool))
@@ -72,7 +86,8 @@ def graphs(draw: st.DrawFn, depth: int = 1, tag: str = "") -> Graph:
                 tuple(workspaces),
                 draw(st.sampled_from([1, 0, 7, 0.5, 1e-9, 2.5e20])),
                 draw(st.booleans()),
-                ((outputs[0], inputs[0]),) if pairs else (),
+                tuple(pairs),
+                tuple(placements),
                 tuple(bodies),
             )
         )

@@ -20,19 +20,28 @@ def test_any_program_reads_back_the_same(program):
 
 
 def test_comments_hold_result_bytes_and_the_live_bytes_of_the_step():
-    # Step 0: x + t = 24. Step 1: t + y = 20. The weight is outside the arena.
+    # Step 0: x + t = 24. Step 1: t + y + s = 40. The weight is outside the arena.
     graph = Graph(
         "net",
         (
             Tensor("x", shape=(2,), dtype="float32", kind="input"),
             Tensor("w", 100, kind="constant"),
             Tensor("t", 16),
-            Tensor("y", 4, kind="output"),
+            Tensor("y", 16, kind="output", pools=("sram", "dram")),
             Tensor("s", 8, kind="workspace"),
         ),
         (
             Op("conv", "conv", ("x", "w"), ("t",)),
-            Op("last", "pool", ("t",), ("y",), ("s",), cost=2.5, in_place=(("y", "t"),)),
+            Op(
+                "last",
+                "pool",
+                ("t",),
+                ("y",),
+                ("s",),
+                cost=2.5,
+                in_place=(("y", "t"),),
+                placements=(("y", "t", 0),),
+            ),
         ),
     )
     assert str(to_anf(graph)).split("\n") == [
@@ -40,8 +49,9 @@ def test_comments_hold_result_bytes_and_the_live_bytes_of_the_step():
         "input %x : float32[2]",
         "constant %w : 100",
         "%t = conv(%x, %w) : 16  # 16 B, live 24 B",
-        "%y = pool(%t) : 4 {name = last, cost = 2.5, workspace %s : 8, %y over %t}"
-        "  # 4 B, live 28 B",
+        "%y = pool(%t) : 16 pools [sram, dram]"
+        " {name = last, cost = 2.5, workspace %s : 8, %y over %t, %y within %t}"
+        "  # 16 B, live 40 B",
         "return %y",
     ]
 

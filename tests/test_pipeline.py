@@ -16,7 +16,8 @@ import cpplan
 from cpplan import heuristics
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op, Tensor
-from cpplan.problem import Gap, Pool, Problem
+from cpplan.pool import Pool
+from cpplan.problem import Gap, Problem
 
 
 def test_chain_is_optimal_by_the_live_bytes_of_two_neighbours():
@@ -117,9 +118,9 @@ def test_memory_limit_goes_on_to_the_optimum():
 
 
 def test_pool_capacity_is_a_limit_too():
-    problem = Problem(("a",), lower=[0], upper=[1], size=[8], pool=Pool("sram", 4))
+    problem = Problem(("a",), lower=[0], upper=[1], size=[8], pools=(Pool("sram", 4),))
     plan = cpplan.solve(problem)
-    assert (plan.status, plan.pool) == ("infeasible", "sram")
+    assert (plan.status, plan.pools) == ("infeasible", (Pool("sram", 4),))
 
 
 def test_what_does_not_fit_says_how_many_bytes_are_missing_and_who_is_live():

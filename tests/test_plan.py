@@ -74,7 +74,7 @@ def test_a_plan_without_offsets_round_trips(plan: Plan) -> None:
         (["buffers", 1, "lower"], None, "buffer 1: lower must be an integer, not None"),
         (["buffers", 0, "name"], ["a"], "buffer 0: name must be a string"),
         (["buffers", 0, "offset"], 2**70, "buffer 0: offset must be below"),
-        (["buffers", 0, "pool"], "sram", "buffers in several pools: arena, sram"),
+        (["buffers", 0, "pool"], "sram", "buffer 'a': unknown pool 'sram'"),
     ],
 )
 def test_malformed_plans_are_named(

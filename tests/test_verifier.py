@@ -32,7 +32,8 @@ from cpplan.checks.demands import lifespans, trace
 from cpplan.checks.rectangles import check_bound, cut_gaps
 from cpplan.errors import VerificationError
 from cpplan.liveness import to_problem
-from cpplan.problem import Gap, Pool
+from cpplan.pool import Pool
+from cpplan.problem import Gap
 from cpplan.residency import Residency
 
 RESIDENCIES = [
@@ -129,7 +130,7 @@ def test_overlap_names_buffers_step_and_bytes(staircase: Problem) -> None:
         ({"lower_bound": 11, "bound_by": "hope"}, "no known proof"),
         ({"status": "optimal"}, "status 'optimal' contradicts"),
         ({"status": "infeasible"}, "claims to be 'infeasible'"),
-        ({"pool": "sram"}, "plan is for pool 'sram', not 'arena'"),
+        ({"pools": (Pool("sram"),)}, "the plan is for pools 'sram', not 'arena' as given"),
         ({"order": ("a",)}, "a bare problem has no order"),
         ({"cost": 1}, "a bare problem has no order"),
     ],
@@ -144,8 +145,12 @@ def test_a_buffer_that_is_not_needed_is_named(staircase: Problem) -> None:
 
 
 def test_pool_capacity_counts_without_a_claim() -> None:
-    problem = Problem(("a",), [0], [1], [8], pool=Pool("sram", capacity=7))
-    rejected(problem, plan_at(problem, 0, pool="sram"), "pool 'sram''s capacity of 7 B")
+    problem = Problem(("a",), [0], [1], [8], pools=(Pool("sram", capacity=7),))
+    rejected(
+        problem,
+        plan_at(problem, 0, pools=(Pool("sram", capacity=7),)),
+        "pool 'sram''s capacity of 7 B",
+    )
 
 
 def test_alignment_and_fixed_offsets() -> None:
@@ -462,7 +467,7 @@ MUTATIONS: dict[str, Mutation] = {
     "called optimal": _falsely_called_optimal,
     "called feasible": _claimed_only_feasible,
     "called unknown": _claim(status=lambda plan: "unknown"),
-    "other pool": _claim(pool=lambda plan: "sram"),
+    "other pool": _claim(pools=lambda plan: (Pool("sram"),)),
     "an order": _claim(order=lambda plan: ("a",)),
 }
 
@@ -555,6 +560,6 @@ def test_checkers_load_no_planner() -> None:
     ).stdout.split()
     checkers = {"arena", "checks", "verifier"}
     checkers |= {f"checks.{name}" for name in ("demands", "planned", "rectangles", "script")}
-    types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "problem"}
+    types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "pool", "problem", "tensor"}
     types |= {"dependencies", "names", "printable", "residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

@@ -33,6 +33,12 @@ def _is_pairs(value: Any) -> bool:
     return _is_list(value) and all(_is_names(pair) and len(pair) == 2 for pair in value)
 
 
+def _is_placements(value: Any) -> bool:
+    return _is_list(value) and all(
+        _is_list(p) and len(p) == 3 and _is_names(p[:2]) and _is_count(p[2]) for p in value
+    )
+
+
 def _is_view(value: Any) -> bool:
     if _is_list(value) and len(value) == 2:
         return _is_text(value[0]) and _is_count(value[1])
@@ -63,6 +69,7 @@ TENSOR_FIELDS: dict[str, Field] = {
     "kind": _TEXT,
     "alignment": _COUNT,
     "view_of": (_is_view, 'a name or ["name", byte offset]'),
+    "pools": _NAMES,
 }
 OP_FIELDS: dict[str, Field] = {
     "name": _TEXT,
@@ -73,6 +80,7 @@ OP_FIELDS: dict[str, Field] = {
     "cost": (_is_number, "a number"),
     "recomputable": (lambda value: isinstance(value, bool), "true or false"),
     "in_place": (_is_pairs, "a list of [output, input] pairs"),
+    "placements": (_is_placements, 'a list of ["part", "whole", byte offset]'),
     "bodies": _LIST,
     "after": _NAMES,
     "sequence": _TEXT,

@@ -2,11 +2,12 @@
 
 An object with ``format``, ``version``, ``name``, ``tensors`` and ``ops``; the ops are listed in the
 given order. A tensor has ``name``, ``size`` or ``shape`` with ``dtype``, and perhaps ``kind``,
-``alignment`` and ``view_of`` (``"base"`` or ``["base", byte offset]``). An op has ``name``, and
-perhaps ``kind``, ``inputs``, ``outputs``, ``workspaces``, ``cost``, ``recomputable``, ``in_place``
-(pairs ``["output", "input"]``), ``after`` (names of ops), ``sequence`` and ``bodies``: objects of
-this same form, in which ``format`` and ``version`` may be left out. Keys that are left out have the
-defaults of ``Tensor`` and ``Op``.
+``alignment``, ``view_of`` (``"base"`` or ``["base", byte offset]``) and ``pools`` (names). An op
+has ``name``, and perhaps ``kind``, ``inputs``, ``outputs``, ``workspaces``, ``cost``,
+``recomputable``, ``in_place`` (pairs ``["output", "input"]``), ``placements`` (``["part", "whole",
+byte offset]``), ``after`` (names of ops), ``sequence`` and ``bodies``: objects of this same form,
+in which ``format`` and ``version`` may be left out. Keys that are left out have the defaults of
+``Tensor`` and ``Op``.
 
 A view may repeat its base's elements (``expand``): its shape is one to which the base's can be
 broadcast, so that it needs more bytes than the base has. It is read as a view of the base's bytes.
@@ -137,6 +138,8 @@ def _tensor_values(tensor: Tensor) -> dict[str, Any]:
     if tensor.view_of is not None:
         base, offset = tensor.view_of
         values["view_of"] = [base, offset] if offset else base
+    if tensor.pools is not None:
+        values["pools"] = list(tensor.pools)
     return values
 
 
@@ -155,6 +158,8 @@ def _op_values(op: Op) -> dict[str, Any]:
         values["recomputable"] = False
     if op.in_place:
         values["in_place"] = [list(pair) for pair in op.in_place]
+    if op.placements:
+        values["placements"] = [list(placement) for placement in op.placements]
     if op.bodies:
         values["bodies"] = [_graph_values(body) for body in op.bodies]
     if op.after:

@@ -31,8 +31,8 @@ from cpplan.io.graph_json import graph_from_dict, graph_to_dict
 if TYPE_CHECKING:
     import networkx
 
-_TENSOR = ("size", "shape", "dtype", "kind", "alignment")
-_OP = ("kind", "cost", "recomputable", "in_place", "sequence")
+_TENSOR = ("size", "shape", "dtype", "kind", "alignment", "pools")
+_OP = ("kind", "cost", "recomputable", "in_place", "placements", "sequence")
 _PLAIN_OP = ("kind", "cost", "recomputable", "sequence")
 _RESULT = ("size", "shape", "dtype", "alignment")
 # What an edge says -> the field of the op that says it.

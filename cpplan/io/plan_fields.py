@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from cpplan.errors import InputError
 from cpplan.names import check_names
-from cpplan.plan import Plan, Scope, Status
+from cpplan.plan import Objective, Plan, RelationKind, Scope, Status
 from cpplan.printable import quote
 
 _Types = tuple[type, ...]
@@ -20,6 +20,7 @@ _TEXT: _Types = (str,)
 _TEXT_OR_NULL: _Types = (str, type(None))
 _INTEGER: _Types = (int,)
 _INTEGER_OR_NULL: _Types = (int, type(None))
+_NUMBER: _Types = (int, float)
 _NUMBER_OR_NULL: _Types = (int, float, type(None))
 
 _PLAN: dict[str, _Types] = {
@@ -39,6 +40,11 @@ _PLAN: dict[str, _Types] = {
     "buffers": (list,),
     "gaps": (dict,),
     "views": (dict,),
+    "pools": (list,),
+    "objective": _TEXT,
+    "objective_value": (list,),
+    "objective_bound": (list,),
+    "relations": (list,),
 }
 # What follows from other fields: written for those who read the file without cpplan.
 _DERIVED: dict[str, _Types] = {"gap": _NUMBER_OR_NULL, "method": _TEXT_OR_NULL}
@@ -50,6 +56,18 @@ _BUFFER: dict[str, _Types] = {
     "upper": _INTEGER,
     "offset": _INTEGER_OR_NULL,
     "pool": _TEXT,
+}
+_POOL: dict[str, _Types] = {
+    "name": _TEXT,
+    "capacity": _INTEGER_OR_NULL,
+    "alignment": _INTEGER,
+    "base": _INTEGER,
+    "kind": _TEXT,
+    "cost_per_byte": _NUMBER,
+    "read_bandwidth": _NUMBER_OR_NULL,
+    "write_bandwidth": _NUMBER_OR_NULL,
+    "read_latency": _NUMBER,
+    "write_latency": _NUMBER,
 }
 _RESIDENCY = {"inputs": _TEXT, "outputs": _TEXT, "constants": _TEXT}
 _EVENT = ((int, float), _INTEGER_OR_NULL, _INTEGER_OR_NULL, _TEXT)
@@ -77,9 +95,21 @@ def check_fields(values: Mapping[str, Any]) -> None:
     for name in values["order"]:
         _check("order: an op", name, _TEXT)
     check_names("order: an op's name", values["order"])
-    for key, choices in (("status", get_args(Status)), ("scope", get_args(Scope))):
-        if values[key] not in choices:
-            raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(choices)}")
+    for key, kind in (("status", Status), ("scope", Scope), ("objective", Objective)):
+        if values[key] not in get_args(kind):
+            raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(get_args(kind))}")
+    for key in ("objective_value", "objective_bound"):
+        for value in values[key]:
+            _check(key, value, _NUMBER)
+    for number, pool in enumerate(values["pools"]):
+        _check_object(f"pool {number}", pool, _POOL)
+        if len(pool) > len(_POOL):
+            raise InputError(f"pool {number}: expected {', '.join(_POOL)} and nothing else")
+    for number, relation in enumerate(values["relations"]):
+        _check_list(f"relation {number}", relation, (_TEXT, _TEXT, _TEXT, _INTEGER))
+        if relation[0] not in get_args(RelationKind):
+            kinds = ", ".join(get_args(RelationKind))
+            raise InputError(f"relation {number}: {relation[0]!r}: expected one of {kinds}")
     _check_object("residency", values["residency"], _RESIDENCY)
     if len(values["residency"]) > len(_RESIDENCY):
         raise InputError(f"residency: expected {', '.join(_RESIDENCY)} and nothing else")

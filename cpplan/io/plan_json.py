@@ -11,7 +11,8 @@ import numpy as np
 
 from cpplan.errors import InputError
 from cpplan.io.plan_fields import check_derived, check_fields
-from cpplan.plan import Plan, Progress
+from cpplan.plan import Plan, Progress, Relation
+from cpplan.pool import Pool
 from cpplan.problem import Gap
 from cpplan.residency import Residency
 
@@ -25,6 +26,7 @@ def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
     """A plan as JSON-ready values; ``clock=True`` adds ``runtime`` and ``history``."""
     offsets = [None] * len(plan.buffers) if plan.offset is None else plan.offset.tolist()
     columns = (plan.buffers, plan.size.tolist(), plan.lower.tolist(), plan.upper.tolist())
+    pools = [plan.pools[k].name for k in plan.pool]
     values: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -43,12 +45,17 @@ def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
         "order": list(plan.order),
         "cost": plan.cost,
         "base_cost": plan.base_cost,
+        "pools": [asdict(pool) for pool in plan.pools],
+        "objective": plan.objective,
+        "objective_value": list(plan.objective_value),
+        "objective_bound": list(plan.objective_bound),
         "buffers": [
-            {"name": n, "size": s, "lower": lo, "upper": up, "offset": o, "pool": plan.pool}
-            for n, s, lo, up, o in zip(*columns, offsets, strict=True)
+            {"name": n, "size": s, "lower": lo, "upper": up, "offset": o, "pool": p}
+            for n, s, lo, up, o, p in zip(*columns, offsets, pools, strict=True)
         ],
         "gaps": {plan.buffers[k]: [list(gap) for gap in gaps] for k, gaps in plan.gaps.items()},
         "views": {name: list(place) for name, place in plan.views.items()},
+        "relations": [list(relation) for relation in plan.relations],
     }
     if clock:
         values["runtime"] = plan.runtime
@@ -78,9 +85,13 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         raise InputError(f"plan version {version!r} is not understood: expected {VERSION}")
     check_fields(values)
     rows = values["buffers"]
-    pools = {row["pool"] for row in rows} or {"arena"}
-    if len(pools) > 1:
-        raise InputError(f"buffers in several pools: {', '.join(sorted(pools))}")
+    pools = tuple(Pool(**pool) for pool in values["pools"])
+    pool_number = {pool.name: k for k, pool in enumerate(pools)}
+    if len(pool_number) < len(pools) or not pools:
+        raise InputError("not a valid plan: pools must have different names, and be at least one")
+    lost = next((row for row in rows if row["pool"] not in pool_number), None)
+    if lost is not None:
+        raise InputError(f"buffer {lost['name']!r}: unknown pool {lost['pool']!r}")
     number = {row["name"]: k for k, row in enumerate(rows)}
     stray = next((name for name in values["gaps"] if name not in number), None)
     if stray is not None:
@@ -94,7 +105,8 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         lower=_column(rows, "lower"),
         upper=_column(rows, "upper"),
         offset=_column(rows, "offset") if placed else None,
-        pool=pools.pop(),
+        pools=pools,
+        pool=np.array([pool_number[row["pool"]] for row in rows], np.int64),
         peak=values["peak"],
         lower_bound=values["lower_bound"],
         scope=values["scope"],
@@ -107,6 +119,10 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         residency=Residency(**values["residency"]),
         gaps={number[name]: tuple(Gap(*g) for g in gaps) for name, gaps in values["gaps"].items()},
         views={name: (base, at) for name, (base, at) in values["views"].items()},
+        relations=tuple(Relation(*relation) for relation in values["relations"]),
+        objective=values["objective"],
+        objective_value=tuple(values["objective_value"]),
+        objective_bound=tuple(values["objective_bound"]),
         runtime=values.get("runtime"),
         history=tuple(Progress(*event) for event in values.get("history", ())),
         message=values["message"],

@@ -47,7 +47,7 @@ def format_buffers(plan: Plan, most: int | None = 20) -> str:
             str(plan.size[row]),
             f"[{plan.lower[row]}, {plan.upper[row]})",
             "" if plan.offset is None else str(plan.offset[row]),
-            printable(plan.pool),
+            printable(plan.pools[int(plan.pool[row])].name),
         )
         for row in shown
     ]

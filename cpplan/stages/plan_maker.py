@@ -68,7 +68,7 @@ def make_plan(
         upper=problem.upper,
         gaps=problem.gaps,
         offset=incumbent.reduction.restore(incumbent.offsets, problem) if fits else None,
-        pool=problem.pool.name,
+        pools=tuple(problem.pools),
         peak=peak if fits else None,
         lower_bound=bound.value,
         scope=scope,

@@ -9,7 +9,7 @@ from typing import Any
 
 from cpplan.anf import Program
 from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.text.tokens import Line, Lines
 
 _KIND = {
@@ -98,7 +98,8 @@ class _Draft:
     def bind_again(self, line: Line, name: str, found: _Binding) -> None:
         op = self.ops[name]
         same = (op.kind, op.inputs, len(op.outputs)) == (found.kind, found.args, len(found.results))
-        if not same or found.types or found.workspaces or found.pairs or found.fields:
+        said_again = (found.types, found.workspaces, found.pairs, found.placements, found.fields)
+        if not same or any(said_again):
             raise InputError(
                 f"line {line.number}: op {name!r} is bound again: expected the same kind, "
                 "arguments and number of results as before, and nothing else"
@@ -120,6 +121,7 @@ class _Binding:
     types: list[dict[str, Any]] = field(default_factory=list)
     workspaces: list[Tensor] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
 
 
@@ -203,6 +205,10 @@ def _bind(line: Line, lines: Lines, draft: _Draft) -> None:
             tuple(found.results),
             tuple(tensor.name for tensor in found.workspaces),
             in_place=tuple((output, draft.copy_of.get(s, s)) for output, s in found.pairs),
+            placements=tuple(
+                Placement(draft.copy_of.get(part, part), draft.copy_of.get(whole, whole), offset)
+                for part, whole, offset in found.placements
+            ),
             bodies=tuple(bodies),
             **found.fields,
         )
@@ -235,9 +241,14 @@ def _binding(line: Line, draft: _Draft) -> _Binding:
 
 def _attribute(line: Line, found: _Binding) -> None:
     if line.ahead is not None and line.ahead.startswith("%"):
-        output = line.tensor()
-        line.expect("over")
-        found.pairs.append((output, line.tensor()))
+        one = line.tensor()
+        if line.take("within"):
+            whole = line.tensor()
+            offset = line.bytes("an offset") if line.take("+") else 0
+            found.placements.append(Placement(one, whole, offset))
+        else:
+            line.expect("over")
+            found.pairs.append((one, line.tensor()))
         return
     at = line.at
     key = line.word("an attribute")
@@ -246,7 +257,7 @@ def _attribute(line: Line, found: _Binding) -> None:
         return
     if key not in _ATTRIBUTES or key in found.fields:
         line.at = at
-        line.fail(f"one of {', '.join(_ATTRIBUTES)}, each once, workspace or an in-place pair")
+        line.fail(f"one of {', '.join(_ATTRIBUTES)}, each once, workspace, a pair or a placement")
     line.expect("=")
     if key == "name":
         found.fields[key] = line.word("the op's name")
@@ -290,4 +301,8 @@ def _type(line: Line) -> dict[str, Any]:
         values["view_of"] = (base, line.bytes("an offset") if line.take("+") else 0)
     if line.take("align"):
         values["alignment"] = line.bytes("an alignment")
+    if line.take("pools"):
+        line.expect("[")
+        values["pools"] = tuple(line.several(lambda: line.word("a pool's name")))
+        line.expect("]")
     return values

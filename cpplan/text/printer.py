@@ -150,6 +150,9 @@ def _attributes(op: Op, graph: Graph, alias: dict[str, str], again: bool) -> Seq
     attributes += [f"workspace {_declared(graph.tensor[name])}" for name in op.workspaces]
     for output, source in op.in_place:
         attributes.append(f"{_tensor(output)} over {_tensor(alias.get(source, source))}")
+    for part, whole, offset in op.placements:
+        names = [_tensor(alias.get(name, name)) for name in (part, whole)]
+        attributes.append(f"{names[0]} within {names[1]}" + (f" + {offset}" if offset else ""))
     if op.after:
         attributes.append(f"after = [{', '.join(map(_word, op.after))}]")
     if op.sequence is not None:
@@ -176,7 +179,11 @@ def _type(tensor: Tensor) -> str:
     if tensor.view_of is not None:
         base, offset = tensor.view_of
         text += f" of {_tensor(base)}" + (f" + {offset}" if offset else "")
-    return text if tensor.alignment == 1 else f"{text} align {tensor.alignment}"
+    if tensor.alignment != 1:
+        text += f" align {tensor.alignment}"
+    if tensor.pools is not None:
+        text += f" pools [{', '.join(map(_word, tensor.pools))}]"
+    return text
 
 
 def _dtype(dtype: str) -> str:
