@@ -113,6 +113,14 @@ class Program:
         """Bytes live at every binding, and those of the graph's inputs and outputs.
 
         Workspaces and bodies count if asked for (see :func:`cpplan.used_memory.find_used_memory`).
+
+        Examples
+        --------
+        >>> from cpplan.graph import Graph, Op, Tensor
+        >>> tensors = (Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output"))
+        >>> used = to_anf(Graph("g", tensors, (Op("a", "relu", ("x",), ("y",)),))).used_memory()
+        >>> used.per_op, used.io
+        ({'a': (12,)}, 12)
         """
         from cpplan.used_memory import find_used_memory
 
