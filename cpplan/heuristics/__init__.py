@@ -103,6 +103,7 @@ def portfolio() -> tuple[str, ...]:
 from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
     bump_allocator,
     by_breadth,
+    by_climbing,
     by_conflicts,
     by_lowest_offset,
     by_size,
@@ -113,6 +114,7 @@ __all__ = [
     "Heuristic",
     "bump_allocator",
     "by_breadth",
+    "by_climbing",
     "by_conflicts",
     "by_lowest_offset",
     "by_size",

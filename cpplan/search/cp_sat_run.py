@@ -47,6 +47,7 @@ def run_model(
     work: float | None = None,
     workers: int = 1,
     seed: int = 0,
+    linearization: int = 0,
 ) -> None:
     """Solve a model until it is settled, or time or work are spent.
 
@@ -66,6 +67,9 @@ def run_model(
         Threads. With one, and enough time, the same model and seed give the same solutions.
     seed
         For CP-SAT's random choices.
+    linearization
+        CP-SAT's level of it. The relaxation of lives of variable length is weak: without it, proofs
+        come much faster.
 
     Examples
     --------
@@ -78,7 +82,7 @@ def run_model(
     >>> orders[-1].tolist(), max(bounds)
     ([0], 12)
     """
-    run = _Run(formulation, deadline, found, proved, work, workers, seed)
+    run = _Run(formulation, deadline, found, proved, work, workers, seed, linearization)
     try:
         run.watch()
     finally:
@@ -106,6 +110,7 @@ class _Run(Generic[U]):
         work: float | None,
         workers: int,
         seed: int,
+        linearization: int,
     ):
         from ortools.sat.python import cp_model
 
@@ -117,8 +122,7 @@ class _Run(Generic[U]):
         parameters = self.solver.parameters
         parameters.num_workers = workers
         parameters.random_seed = seed
-        # The relaxation of lives of variable length is weak: without it, proofs come much faster.
-        parameters.linearization_level = 0
+        parameters.linearization_level = linearization
         parameters.catch_sigint_signal = False
         # google/or-tools#5293: this presolve step can prove falsehoods on large coefficients.
         parameters.presolve_inclusion_work_limit = 0

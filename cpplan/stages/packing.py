@@ -25,7 +25,14 @@ MOVES_A_BUFFER, FIRST_WORK = 10, 0.01
 MOST_EFFORT = 4**10
 
 
-def pack(incumbent: Incumbent, deadline: Deadline, *, workers: int, seed: int) -> None:
+def pack(
+    incumbent: Incumbent,
+    deadline: Deadline,
+    *,
+    workers: int,
+    seed: int,
+    most_effort: int | None = None,
+) -> None:
     """Improve the incumbent until it is good enough, proved smallest, or time is up.
 
     Parameters
@@ -39,17 +46,20 @@ def pack(incumbent: Incumbent, deadline: Deadline, *, workers: int, seed: int) -
         Threads for CP-SAT.
     seed
         For random choices.
+    most_effort
+        End after the turn of search that has this effort (each has four times the last one's, the
+        first 1); 0 is heuristics only.
     """
     incumbent.announce()
     try:
-        _run_heuristics(incumbent, deadline)
-        _run_search(incumbent, deadline, workers, seed)
+        run_heuristics(incumbent, deadline)
+        _run_search(incumbent, deadline, workers, seed, most_effort)
     except TimeUpError:
         return
 
 
-def _run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
-    """One after another until one meets the bound."""
+def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
+    """One heuristic after another until one meets the bound."""
     problem = incumbent.reduction.problem
     if problem.hint:
         incumbent.offer(follow_hint(problem, deadline), "hint")
@@ -62,7 +72,9 @@ def _run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
         incumbent.offer(offsets, name)
 
 
-def _run_search(incumbent: Incumbent, deadline: Deadline, workers: int, seed: int) -> None:
+def _run_search(
+    incumbent: Incumbent, deadline: Deadline, workers: int, seed: int, most_effort: int | None
+) -> None:
     """Search on the part that is highest, in turns: local search over orders, then CP-SAT.
 
     The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
@@ -71,6 +83,8 @@ def _run_search(incumbent: Incumbent, deadline: Deadline, workers: int, seed: in
     searches: dict[int, RankingSearch] = {}
     effort = 1
     while not incumbent.done and not deadline.expired():
+        if most_effort is not None and effort > most_effort:
+            return
         part = incumbent.highest_part()
         problem, rows = incumbent.reduction.part_problem(part)
         if part not in searches:
