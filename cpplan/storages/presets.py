@@ -1,0 +1,90 @@
+"""What a compiler would do, named after its pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.anf import Program, to_anf
+from cpplan.deadline import Deadline
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.liveness import to_problem
+from cpplan.residency import Residency
+from cpplan.storages.assignment import StorageAssignment, make_assignment
+from cpplan.storages.checker import check_assignment
+from cpplan.storages.groups import GroupBy, as_labels, group_keys
+from cpplan.storages.instances import instances
+from cpplan.storages.tokens import MATCH_RANGE, storage_tokens
+
+
+def relax_static_plan(
+    source: Graph | Program, *, group_by: GroupBy = "dtype", match_range: int = MATCH_RANGE
+) -> StorageAssignment:
+    """The storages of TVM Relax's ``StaticPlanBlockMemory``.
+
+    Storage tokens within each dtype. What leaves its block is not planned and missing from the
+    result: inputs and outputs of the graph, and all that an op with bodies touches (its branches
+    are blocks of their own, which are planned).
+
+    Parameters
+    ----------
+    source
+        A graph or a program; every planned tensor needs a dtype, or a group in ``group_by``.
+    group_by
+        As in ``share_storages``; a mapping can add the scope to the dtype.
+    match_range
+        See ``storage_tokens``.
+
+    Raises
+    ------
+    InputError
+        If the source is a bare problem, or a buffer has no group; names it.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op, Tensor
+    >>> f32 = {"shape": (8,), "dtype": "float32"}
+    >>> graph = Graph(
+    ...     "chain",
+    ...     (
+    ...         Tensor("x", kind="input", **f32),
+    ...         Tensor("y", **f32),
+    ...         Tensor("z", kind="output", **f32),
+    ...     ),
+    ...     (Op("f", inputs=("x",), outputs=("y",)), Op("g", inputs=("y",), outputs=("z",))),
+    ... )
+    >>> relax_static_plan(graph).buffers
+    ('y',)
+    """
+    program = to_anf(source) if isinstance(source, Graph) else source
+    if not isinstance(program, Program):
+        raise InputError(f"expected a Graph or a Program, not {type(source).__name__}")
+    if not isinstance(match_range, int) or match_range < 0:
+        raise InputError(f"match_range must be a non-negative integer, not {match_range!r}")
+    problem = to_problem(program, Residency(inputs="outside", outputs="outside"))
+    leaving = _leave_their_block(program)
+    rows = [
+        row
+        for row, name in enumerate(problem.names)
+        if name not in leaving and name.rpartition("~")[0] not in leaving
+    ]
+    problem = problem.subset(np.array(rows, np.int64))
+    keys = group_keys(program, problem, group_by)
+    storage = storage_tokens(
+        problem, as_labels(keys, len(problem)), Deadline(float("inf")), match_range=match_range
+    )
+    assignment = make_assignment(problem, storage, keys, found_by="relax_static_plan")
+    check_assignment(problem, assignment, keys)
+    return assignment
+
+
+def _leave_their_block(program: Program) -> set[str]:
+    """Names of buffers that an op with bodies touches, or that a body hands in or out."""
+    names: set[str] = set()
+    for prefix, inner in instances(program):
+        graph = inner.graph
+        touched = [name for op in graph.ops if op.bodies for name in op.tensors]
+        if prefix:
+            touched += [t.name for t in graph.tensors if t.kind in ("input", "output")]
+        names.update(prefix + graph.root[name][0] for name in touched)
+    return names

@@ -1,0 +1,222 @@
+"""Buffers in whole storages, with the least total, as a constraint model.
+
+Sets
+    B        buffers, in leading order: by decreasing size, ties by row
+    K        steps, each with the set of buffers that hold bytes during it
+    G        groups, which part B; only buffers of one group share
+
+Parameters (sizes in units of u bytes, their greatest common divisor)
+    s_b      size of b
+    H        a limit on the total, in bytes
+    L        a proved lower bound on the total, in bytes
+
+Variables
+    x_bl     whether b lies in the storage that l leads, for l = b and for every l before b that is
+             of b's group and never live together with b
+    total    L <= u total <= H
+
+Constraints
+    one storage      for every b:  sum of x_bl over l  = 1
+    led              x_bl <= x_ll
+    apart            at every step, for every l:  sum of x_bl over the b live then  <= x_ll
+    total            sum of s_l x_ll  = total
+
+Objective
+    minimise total
+
+A storage is named by the first of its members in leading order: its largest, whose size is the
+storage's. So storages have no numbers of their own that could be swapped, and no variable says how
+large they are. Live sets that are part of others are left out for each leader, among the buffers
+that it can lead; one of a single buffer is what ``led`` says.
+
+The lower bound L that needs no search: if c buffers of at least v bytes are live at one step, they
+lie in c storages of at least v bytes each. So the k-th largest storage is at least as large as the
+k-th largest buffer live at any step, and the sum over k of the largest k-th largest live buffer
+bounds the total (Pisarchyk and Lee, 2020). It is never below the live bytes of a step, for those
+are the same sum with that step for every k. Groups add up.
+
+Without groups this is *max-coloring* of an interval graph (Pemmaraju, Raman and Varadarajan,
+"Buffer Minimization Using Max-Coloring", SODA 2004), NP-hard; with x_ll for the storages, it is the
+asymmetric representatives formulation of colouring (Campêlo, Campos and Corrêa, 2008).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+if TYPE_CHECKING:
+    from cpplan.problem import Ints, Problem
+    from formulations.positions import Solved
+
+
+def build(problem: Problem, group: Ints, *, upper: int, lower: int = 0) -> SharedStorageModel:
+    """The model of a problem.
+
+    Parameters
+    ----------
+    problem
+        Buffers; steps may be sections (see ``cpplan.reduction``).
+    group
+        A label for every buffer, shape ``(n,)``.
+    upper, lower
+        Limits on the total, bytes.
+
+    Examples
+    --------
+    >>> from cpplan.problem import Problem
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
+    >>> sharing = build(problem, np.zeros(3, np.int64), upper=18)
+    >>> solver = cp_model.CpSolver()
+    >>> solver.solve(sharing.model) == cp_model.OPTIMAL
+    True
+    >>> sharing.extract(solver).tolist(), sharing.proved_bound(solver)
+    ([2, 1, 2], 14)
+    """
+    sharing = SharedStorageModel(problem, group, upper, lower)
+    sharing.add_storages()
+    sharing.add_one_storage()
+    sharing.add_apart()
+    sharing.add_total()
+    return sharing
+
+
+@dataclass
+class SharedStorageModel:
+    """The model under construction, and how to read its solutions."""
+
+    problem: Problem
+    group: Ints
+    upper: int
+    lower: int
+    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    unit: int = field(init=False)
+    lead: dict[int, dict[int, cp_model.IntVar]] = field(default_factory=dict)
+    total: cp_model.IntVar = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.unit = math.gcd(*self.problem.size.tolist()) or 1
+
+    def add_storages(self) -> None:
+        """x_bl, by leader, then buffer: ``lead[l][b]``."""
+        order = leading_order(self.problem)
+        meets = meeting(self.problem)
+        for k, leader in enumerate(order.tolist()):
+            rest = order[k + 1 :]
+            may = rest[(self.group[rest] == self.group[leader]) & ~meets[leader, rest]]
+            self.lead[leader] = {
+                row: self.model.new_bool_var(f"x_{row}_{leader}") for row in [leader, *may.tolist()]
+            }
+
+    def add_one_storage(self) -> None:
+        """Every buffer lies in one storage."""
+        choices: list[list[cp_model.IntVar]] = [[] for _ in range(len(self.problem))]
+        for members in self.lead.values():
+            for row, lies_here in members.items():
+                choices[row].append(lies_here)
+        for choice in choices:
+            self.model.add_exactly_one(choice)
+
+    def add_apart(self) -> None:
+        """Of the buffers live at one step, a storage holds one at most, and none unless it is."""
+        for leader, members in self.lead.items():
+            exists = members[leader]
+            rows = np.array([row for row in members if row != leader], np.int64)
+            crowded = np.zeros(len(self.problem), bool)
+            for clique in live_sets(self.problem, rows):
+                if len(clique) > 1:
+                    crowded[clique] = True
+                    # At most one, or the storage is not there.
+                    self.model.add_at_most_one(
+                        [members[row] for row in clique.tolist()] + [~exists]
+                    )
+            for row in rows[~crowded[rows]].tolist():
+                self.model.add_implication(members[row], exists)
+
+    def add_total(self) -> None:
+        """sum of s_l x_ll = total, minimised."""
+        low, high = -(-self.lower // self.unit), self.upper // self.unit
+        if high < low:
+            # An empty domain would be refused, not proved false.
+            self.model.add_bool_or([])
+        self.total = self.model.new_int_var(low, max(low, high), "total")
+        sizes = (self.problem.size // self.unit).tolist()
+        self.model.add(
+            sum(sizes[leader] * members[leader] for leader, members in self.lead.items())
+            == self.total
+        )
+        self.model.minimize(self.total)
+
+    def hint(self, storage: Ints) -> None:
+        """Start from these storage numbers, shape ``(n,)``; every variable gets a value."""
+        leader_of: dict[int, int] = {}
+        for row in leading_order(self.problem).tolist():
+            leader_of.setdefault(int(storage[row]), row)
+        total = 0
+        for leader, members in self.lead.items():
+            for row, lies_here in members.items():
+                self.model.add_hint(lies_here, leader_of[int(storage[row])] == leader)
+            if leader_of[int(storage[leader])] == leader:
+                total += int(self.problem.size[leader]) // self.unit
+        self.model.add_hint(self.total, total)
+
+    def in_bytes(self, objective: float) -> int:
+        """The total that a value of the objective stands for, or the bound of a bound."""
+        return round(objective) * self.unit
+
+    def proved_bound(self, solver: cp_model.CpSolver) -> int:
+        """The bound on the total that a run has proved, bytes."""
+        return self.in_bytes(solver.best_objective_bound)
+
+    def extract(self, solver: Solved) -> Ints:
+        """For every buffer, shape ``(n,)``, the row that leads its storage."""
+        storage = np.zeros(len(self.problem), np.int64)
+        for leader, members in self.lead.items():
+            for row, lies_here in members.items():
+                if solver.boolean_value(lies_here):
+                    storage[row] = leader
+        return storage
+
+
+def leading_order(problem: Problem) -> Ints:
+    """Rows by decreasing size, ties by row."""
+    return np.argsort(-problem.size, kind="stable")
+
+
+def meeting(problem: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Which buffers hold bytes at a common step, shape ``(n, n)``."""
+    spans = problem.spans
+    held = spans.end > spans.begin
+    buffer, lower, upper = spans.buffer[held], spans.lower[held], spans.upper[held]
+    meets = np.zeros((len(problem), len(problem)), bool)
+    for row, begin, end in zip(buffer.tolist(), lower.tolist(), upper.tolist(), strict=True):
+        meets[row, buffer[(lower < end) & (begin < upper)]] = True
+    return meets
+
+
+def live_sets(problem: Problem, rows: Ints) -> list[Ints]:
+    """Sets of these rows that hold bytes together, none of which is part of the next or last.
+
+    Examples
+    --------
+    >>> from cpplan.problem import Problem
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
+    >>> [clique.tolist() for clique in live_sets(problem, np.array([0, 1, 2]))]
+    [[0, 1], [1, 2]]
+    """
+    spans = problem.spans
+    chosen = np.zeros(len(problem), bool)
+    chosen[rows] = True
+    held = chosen[spans.buffer] & (spans.end > spans.begin)
+    buffer, lower, upper = spans.buffer[held], spans.lower[held], spans.upper[held]
+    starts, ends = np.unique(lower), np.unique(upper)
+    if len(ends) == 0:
+        return []
+    # Something ends here that was live together with the latest starter.
+    latest_start = starts[np.searchsorted(starts, ends, side="left") - 1]
+    closes = ends[latest_start >= np.concatenate([[-1], ends[:-1]])]
+    return [np.unique(buffer[(lower < end) & (end <= upper)]) for end in closes.tolist()]
