@@ -159,7 +159,7 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Poo
         allowed[row] = pool in candidates
         movable[row] = any(_fits(problem, row, limits[k]) for k in candidates if k != pool)
     forced = np.flatnonzero(allowed & ~movable)
-    best = PoolBound(0, BEYOND, None, pool)
+    best = PoolBound(0, BEYOND if others else LIVE, None, pool)
     for row in forced.tolist():
         if row in problem.fixed:
             end = problem.fixed[row] + int(problem.size[row])
@@ -218,7 +218,7 @@ def _fullest_step(
         value = int(rounded[stays].sum()) + sum(goes) - _largest_sum(goes, slack)
         value -= int((rounded - held)[here].max(initial=0))
         if value > best.value:
-            best = PoolBound(value, BEYOND, int(times[k]), best.pool)
+            best = PoolBound(value, BEYOND if others else LIVE, int(times[k]), best.pool)
     return best
 
 

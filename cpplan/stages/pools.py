@@ -1,0 +1,266 @@
+"""``pack_pools``: the stages that place buffers in several pools, under one deadline.
+
+Bound, heuristics; where a gap is left, in turns: hill climbing, CP-SAT on the assignment as if
+bytes were a liquid, each pool of that assignment packed as a problem of its own, and CP-SAT on
+everything. The objective's levels are settled one after another. A proof ends the run; so does the
+deadline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cpplan import heuristics
+from cpplan.checks.pool_objective import objective_value
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
+from cpplan.heuristics.preorders import PREORDERS, preorder
+from cpplan.plan import Objective, Status
+from cpplan.pool_candidates import check_candidates
+from cpplan.problem import Ints, Problem
+from cpplan.reduction import reduce_problem
+from cpplan.search.pool_climb import NAME as CLIMB
+from cpplan.search.pool_climb import PoolClimb
+from cpplan.stages.incumbent import Incumbent
+from cpplan.stages.packing import pack
+from cpplan.stages.pool_incumbent import PoolIncumbent, Report
+from cpplan.stages.pool_shortfall import explain_pool_shortfall
+from cpplan.verifier import check_offsets
+
+# What the first turn of hill climbing and of CP-SAT (deterministic time a run) may take.
+FIRST_MOVES, FIRST_WORK = 40, 0.05
+MOST_EFFORT = 4**10
+# Orders of first fit beyond the portfolio's: O(n²) each.
+_MOST_ORDERED = 5_000
+_ANY = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledPacking:
+    """A layout over several pools, and what was proved.
+
+    Attributes
+    ----------
+    status
+        As a plan's.
+    pool, offset
+        Position in ``problem.pools`` and byte offset of every buffer, shape ``(n,)``; ``None`` if
+        nothing was found that fits.
+    objective_value, objective_bound
+        As a plan's; no value without a layout.
+    found_by, bound_by
+        What found the layout; what proves each level's bound.
+    message
+        Why there is no layout, where there is none.
+    """
+
+    status: Status
+    pool: Ints | None
+    offset: Ints | None
+    objective_value: tuple[int | float, ...]
+    objective_bound: tuple[int | float, ...]
+    found_by: str | None
+    bound_by: tuple[str, ...]
+    message: str | None = None
+
+
+def pack_pools(
+    problem: Problem,
+    objective: Objective,
+    deadline: Deadline,
+    *,
+    workers: int = 1,
+    seed: int = 0,
+    report: Report = lambda value, bound, source: None,
+) -> PooledPacking:
+    """The best layout found by the deadline, or by Ctrl-C.
+
+    Parameters
+    ----------
+    problem
+        With one pool or more.
+    objective
+        ``"total"``, ``"preference"`` or ``"cost"``.
+    deadline
+        For all of it. Without an end, the run may take for ever unless a proof ends it.
+    workers
+        Threads for CP-SAT.
+    seed
+        For random choices.
+    report
+        Called at every improvement with value (``None`` while nothing fits), bound, and source.
+
+    Raises
+    ------
+    InputError
+        If a buffer cannot lie in one of its pools, see ``check_candidates``, or the objective is
+        not known.
+
+    Examples
+    --------
+    >>> from cpplan.pool import Pool
+    >>> pools = Pool("fast", capacity=8), Pool("slow")
+    >>> problem = Problem(("a", "b", "c"), [0, 0, 1], [2, 1, 2], [4, 8, 4], pools=pools)
+    >>> packing = pack_pools(problem, "preference", Deadline(60))
+    >>> packing.status, packing.objective_value, packing.pool.tolist()
+    ('optimal', (4, 8), [1, 0, 0])
+    """
+    check_candidates(problem)
+    run = _Run(problem, objective, deadline, workers, seed, report)
+    try:
+        run.improve()
+    except TimeUpError:
+        pass
+    except KeyboardInterrupt:
+        deadline.cancel()
+    return run.packing()
+
+
+class _Run:
+    def __init__(
+        self,
+        problem: Problem,
+        objective: Objective,
+        deadline: Deadline,
+        workers: int,
+        seed: int,
+        report: Report,
+    ):
+        self.problem, self.objective, self.deadline = problem, objective, deadline
+        self.workers, self.seed = workers, seed
+        reduced = reduce_problem(problem).problem
+        # What holds no byte still ends somewhere: then only the steps could be dropped.
+        self.small = reduced if len(reduced) == len(problem) else problem
+        self.state = PoolIncumbent(self.small, objective, report)
+        self.climb: PoolClimb | None = None
+        self.assignments: set[bytes] = set()
+        self.liquid_bound: dict[int, int] = {}
+
+    def improve(self) -> None:
+        self.state.announce()
+        self._run_heuristics()
+        effort = 1
+        while not self.state.done:
+            self.deadline.check()
+            before = self.state.values, self.state.goal
+            for turn in (self._run_liquid, self._run_climb, self._run_full):
+                turn(effort)
+                if self.state.done:
+                    return
+                self.deadline.check()
+            if before == (self.state.values, self.state.goal):
+                effort = min(4 * effort, MOST_EFFORT)
+
+    def packing(self) -> PooledPacking:
+        state, problem = self.state, self.problem
+        bound = state.shown(state.goal)
+        names = tuple(bound.name for bound in state.bounds[1:])
+        if not state.fits:
+            status: Status = "infeasible" if state.bounds[0].value else "unknown"
+            why = explain_pool_shortfall(problem, state.layout, state.bounds[0])
+            return PooledPacking(status, None, None, (), bound, None, names, why)
+        pool, offset = state.layout
+        value = objective_value(problem, self.objective, pool, offset)
+        status = "optimal" if value == bound else "feasible"
+        return PooledPacking(status, pool, offset, value, bound, state.found_by, names)
+
+    def _run_heuristics(self) -> None:
+        state, problem = self.state, self.small
+        for name in ("bump", *heuristics.portfolio()):
+            if state.done:
+                return
+            self.deadline.check()
+            layout = run_in_pools(name, problem, self.deadline)
+            if layout is not None and state.offer(layout, name):
+                self._check(layout, name)
+        if len(problem) > _MOST_ORDERED:
+            return
+        for level in (None, state.levels[1]):
+            fit = PoolFit(problem, level)
+            for word in PREORDERS:
+                if state.done:
+                    return
+                layout = fit.place(preorder(problem, word).tolist(), self.deadline)
+                state.offer(layout, f"first fit in pools {word}")
+        self._pack_assignment(state.layout.pool, 0)
+
+    def _check(self, layout: PoolLayout, name: str) -> None:
+        for number in range(len(self.small.pools)):
+            rows = np.flatnonzero(layout.pool == number)
+            check_offsets(self.small.in_pool(number, rows), layout.offset[rows], name)
+
+    def _run_climb(self, effort: int) -> None:
+        state = self.state
+        if len(self.small) > _MOST_ORDERED:
+            return
+        if self.climb is None:
+            self.climb = PoolClimb(self.small, state.levels, preorder(self.small, "SWT"), self.seed)
+        self.climb.run(
+            FIRST_MOVES * effort,
+            state.goal,
+            self.deadline,
+            found=lambda layout: bool(state.offer(layout, CLIMB)),
+        )
+
+    def _run_liquid(self, effort: int) -> None:
+        """Assign pools as if bytes were a liquid, and pack each pool of what comes out."""
+        active = self.state.active
+        assert active is not None
+        best: list[PoolLayout] = []
+        self._search(active, effort, liquid=True, found=best.append)
+        if best:
+            self._pack_assignment(best[-1].pool, effort)
+
+    def _run_full(self, effort: int) -> None:
+        active = self.state.active
+        assert active is not None
+        self._search(active, effort, liquid=False, found=self._take)
+
+    def _take(self, layout: PoolLayout) -> None:
+        from cpplan.search.cp_sat_pools import NAME
+
+        self.state.offer(layout, NAME)
+
+    def _search(self, active: int, effort: int, *, liquid: bool, found: object) -> None:
+        from cpplan.search.cp_sat_pools import LIQUID_NAME, NAME, search_level
+
+        state = self.state
+        name = LIQUID_NAME if liquid else NAME
+        search_level(
+            self.small,
+            state.levels[: active + 1],
+            state.values[: active + 1],
+            state.layout,
+            self.deadline,
+            limits=state.limits,
+            lower=state.bounds[active].value,
+            liquid=liquid,
+            work=FIRST_WORK * effort,
+            found=found,  # type: ignore[arg-type]
+            proved=lambda bound: state.offer_bound(active, bound, name),
+            workers=self.workers,
+            seed=self.seed,
+        )
+
+    def _pack_assignment(self, pool: Ints, effort: int) -> None:
+        """Pack every pool of an assignment; one that costs nothing need only stay in its limit."""
+        state = self.state
+        active = state.active
+        if active is None:
+            return
+        level, limits = state.levels[active], state.limits
+        offset = np.zeros(len(pool), np.int64)
+        name = state.found_by
+        for number, limit in enumerate(limits):
+            rows = np.flatnonzero(pool == number)
+            part = self.small.in_pool(number, rows)
+            enough = _ANY if limit is None else limit
+            if level.weight[number]:
+                enough = level.beyond[number]
+            incumbent = Incumbent(part, goal=enough)
+            pack(incumbent, self.deadline, workers=self.workers, seed=self.seed, most_effort=effort)
+            offset[rows] = incumbent.reduction.restore(incumbent.offsets, part)
+            name = incumbent.found_by or name
+        state.offer(PoolLayout(pool, offset), name)
