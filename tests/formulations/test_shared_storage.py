@@ -61,10 +61,7 @@ def test_groups_keep_apart_what_could_share(model):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_more_storages_than_are_ever_live_at_once_may_be_best(model):
-    """Never more than two are live, but with three storages a small one need not be large.
-
-    Two storages: 100 lies alone at steps 0 and 3, beside 1 at step 1-3 and so on; see the sizes.
-    """
+    """Never more than two are live, but with a third storage the two large ones can share."""
     problem = Problem(
         ("big0", "one0", "one1", "big1"),
         lower=[0, 1, 2, 3],
