@@ -11,6 +11,7 @@ from cpplan.anf import Program
 from cpplan.checks.demands import trace
 from cpplan.checks.planned import check_types, planned_offsets, planned_program
 from cpplan.checks.script import Script, from_problem, from_touches
+from cpplan.checks.sharing import pairs_in_place
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.plan import Plan
@@ -89,7 +90,7 @@ buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
         script, ops = from_problem(source), 0
     else:
         program = planned_program(source, plan)
-        script = from_touches(trace(program, plan.residency))
+        script = from_touches(trace(program, plan.residency, pairs_in_place(plan)))
         ops = sum(_ops_run(op) for op in program.ops)
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))

@@ -3,14 +3,17 @@
 Every op of an ONNX model runs twice with the same reference kernel: once without a plan, each
 result in memory of its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. Everything
 the op will write, in its bodies too, is first overwritten with a pattern, as a kernel that writes
-while it reads would do. Then its inputs are compared with those of the unplanned run, bit for bit,
-then its result, and, when the result is in the arena, all it read and wrote once more. So a plan
-that breaks any op is caught at that op, even where the final outputs hide it.
+while it reads would do; not what it writes in place, nor what it need not copy, since it lies there
+already. Then its inputs are compared with those of the unplanned run, bit for bit, then its result,
+and, when the result is in the arena, all it read and wrote once more, but for inputs that it has
+overwritten in place. So a plan that breaks any op is caught at that op, even where the final
+outputs hide it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -22,6 +25,7 @@ import numpy as np
 from cpplan.anf import Program
 from cpplan.checks.demands import Place, Touch, trace
 from cpplan.checks.planned import planned_offsets, planned_program
+from cpplan.checks.sharing import pairs_in_place
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.io.onnx_bytes import Array, Bytes, from_bytes, to_bytes
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     import onnx
 
     from cpplan.io.onnx_run import OnnxRun
-    from cpplan.residency import Residency
 
 _SCRATCH = np.uint8(0xA5)
 
@@ -124,7 +127,7 @@ def execute(
     program = planned_program(run.graph, plan)
     arena: Bytes = np.full(plan.peak, _SCRATCH)
     placed = dict(zip(plan.buffers, offsets.tolist(), strict=True))
-    return _Arena(run.graph, arena, placed, plan.residency, run.values()).execute(program, run)
+    return _Arena(run.graph, arena, placed, plan, run.values()).execute(program, run)
 
 
 class _Arena:
@@ -135,16 +138,17 @@ class _Arena:
         graph: Graph,
         arena: Bytes,
         offset: Mapping[str, int],
-        residency: Residency,
+        plan: Plan,
         unplanned: Mapping[str, Array],
     ):
         self.graph, self.bytes, self.offset = graph, arena, offset
-        self.residency, self.unplanned = residency, unplanned
+        self.residency, self.unplanned = plan.residency, unplanned
+        self.over = pairs_in_place(plan)
         self.writes: list[tuple[int, int, str]] = []
         self.checked = 0
 
     def execute(self, program: Program, run: OnnxRun) -> Execution:
-        touches = trace(program, self.residency)
+        touches = trace(program, self.residency, self.over)
         callers = [touch for touch in touches if touch.op is None]
         before = list(takewhile(lambda touch: touch.op is None, touches))
         groups: list[list[Touch]] = [[] for _ in program.order]
@@ -170,14 +174,22 @@ class _Arena:
     def _run_op(self, op: Op, step: int, touches: list[Touch], run: OnnxRun) -> None:
         where = f"step {step}: op {op.name!r}"
         writes = [touch for touch in touches if touch.writes]
+        in_place = {output for output, _ in self.over}
         for touch in writes:
-            begin, end = self._span(touch.place)
-            self.bytes[begin:end] = _SCRATCH
-            self._log(touch.place, f"{touch.op!r} at step {touch.step}")
+            lies_there = touch.source is not None and self._span(touch.source) == self._span(
+                touch.place
+            )
+            if not lies_there and touch.place.tensor not in in_place:
+                begin, end = self._span(touch.place)
+                self.bytes[begin:end] = _SCRATCH
+                self._log(touch.place, f"{touch.op!r} at step {touch.step}")
         own = set(op.tensors)
         # The op's own checks come last, so that they stand for its tensors.
-        places = {t.place.tensor: t.place for t in touches if not t.writes and t.op == op.name}
-        places = {name: place for name, place in places.items() if name in own}
+        checks = [t.place for t in touches if not t.writes and t.op == op.name]
+        places = {place.tensor: place for place in checks if place.tensor in own}
+        # Inputs are checked before the op and after, unless they end with it.
+        times = Counter(place.tensor for place in checks)
+        lost = {name for name in op.inputs if times[name] == 1}
         for name in op.inputs:
             if name in places:
                 self._check(places[name], f"{where} reads")
@@ -197,7 +209,8 @@ class _Arena:
                 result = results[touch.place.tensor]
                 self._store(touch.place, result, f"{op.name!r} at step {step}")
         for name, place in places.items():
-            self._check(place, f"{where} {'wrote' if name in op.outputs else 'had read'}")
+            if name not in lost:
+                self._check(place, f"{where} {'wrote' if name in op.outputs else 'had read'}")
 
     def _span(self, place: Place) -> tuple[int, int]:
         """Addresses of a tensor's bytes."""

@@ -20,7 +20,7 @@ from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.interrupts import holding_interrupts
 from cpplan.ordering import OrderProblem, order_problem
-from cpplan.plan import Plan, Progress
+from cpplan.plan import Plan, Progress, RelationKind
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.search.order_bounds import FORCED
@@ -29,6 +29,7 @@ from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.joint import improve_jointly
 from cpplan.stages.packing import pack
 from cpplan.stages.plan_maker import Packed, make_plan
+from cpplan.stages.sharing import SharingSearch
 from cpplan.stages.sources import as_problem, as_program
 from cpplan.verifier import verify
 
@@ -48,6 +49,8 @@ def solve(
     order: str = "given",
     first: Sequence[str] = (),
     last: Sequence[str] = (),
+    in_place: bool = False,
+    placement: bool | None = None,
     capacity: int | str | None = None,
     memory_limit: int | str | None = None,
     inputs: str = "reuse",
@@ -73,6 +76,11 @@ def solve(
         holds for every order.
     first, last
         Names of ops with which every order must start and end, if it is searched.
+    in_place
+        Let ops write over what they are the last to read, where the model says that they may.
+    placement
+        Let tensors lie within others to or from which an op only copies them (the inputs of a
+        concatenation within its output). As ``in_place`` if left out.
     capacity
         Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``).
     memory_limit
@@ -127,6 +135,7 @@ def solve(
         limits.append(source.pools[0].capacity)
     ceiling = min(limits, default=None)
     run = _Run(
+        sharing=_sharing(source, in_place, in_place if placement is None else placement),
         residency=Residency(inputs, outputs, constants),
         ceiling=ceiling,
         goal=ceiling if capacity is not None else None,
@@ -146,6 +155,7 @@ def solve(
             packed,
             run.residency,
             searched=searched,
+            ceiling=ceiling,
             runtime=deadline.elapsed(),
             history=run.history,
         )
@@ -158,6 +168,7 @@ def solve(
 class _Run:
     """What was asked for, the one deadline, and the history that all stages write."""
 
+    sharing: frozenset[RelationKind]
     residency: Residency
     ceiling: int | None
     goal: int | None
@@ -177,12 +188,37 @@ class _Run:
             known = peak if best is None else min(peak, best)
             self.record(known, bound if best is None else None, name)
 
+        if self.sharing and isinstance(source, Program):
+            return self._pack_sharing(source, problem, deadline, record)
         incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
         try:
             pack(incumbent, deadline, workers=self.workers, seed=self.seed)
         except KeyboardInterrupt:
             self.deadline.cancel()
         return Packed(source, problem, incumbent)
+
+    def _pack_sharing(
+        self,
+        program: Program,
+        problem: Problem,
+        deadline: Deadline,
+        record: Callable[[int, int, str], None],
+    ) -> Packed:
+        search = SharingSearch(
+            program,
+            problem,
+            self.residency,
+            kinds=self.sharing,
+            goal=self.goal,
+            ceiling=self.ceiling,
+            seed=self.seed,
+            report=record,
+        )
+        try:
+            search.run(deadline, workers=self.workers, seed=self.seed)
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        return Packed(program, problem, sharing=search)
 
     def search(
         self, source: Program | Problem, first: Sequence[str], last: Sequence[str]
@@ -194,22 +230,22 @@ class _Run:
         programs = [Program(source.graph, tuple(outcome.order.tolist()))]
         if source.order != programs[0].order and not (first or last):
             programs.append(source)
-        floors = [int(program.live_bytes().max(initial=0)) for program in programs]
+        floors = [self._floor(program) for program in programs]
         best: Packed | None = None
         for program, floor in zip(programs, floors, strict=True):
-            if best is not None and (best.incumbent.peak <= floor or best.incumbent.good_enough):
+            if best is not None and (best.peak <= floor or best.good_enough):
                 break
             rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
             deadline = self.deadline.share(FIRST_PACKING_SHARE) if rival else self.deadline
             if self.deadline.cancelled:
                 deadline = Deadline(GRACE)
-            packed = self.pack(program, deadline, best.incumbent.peak if best else None)
-            if best is None or packed.incumbent.peak < best.incumbent.peak:
+            packed = self.pack(program, deadline, best.peak if best else None)
+            if best is None or packed.peak < best.peak:
                 if best is not None:
                     outcome = outcome._replace(found_by="given order")
                 best = packed
         assert best is not None
-        if (first or last) or best.incumbent.good_enough:
+        if (first or last) or best.good_enough:
             return best, outcome
         return improve_jointly(
             ordering,
@@ -234,11 +270,16 @@ class _Run:
         given = source if not (first or last) else as_program(graph)
         assert isinstance(given, Program)
         ordering = order_problem(graph, self.residency)
+        bound: int | None = None
+        if self.sharing:
+            ordering, bound = self._shared_ordering(graph, ordering)
         start = np.array(given.order, np.int64)
         # Until the search has said something, the given order is all there is.
-        outcomes = [OrderOutcome(start, ordering.peak(start), 0, "given order", FORCED)]
+        outcomes = [OrderOutcome(start, ordering.peak(start), bound or 0, "given order", FORCED)]
 
         def report(outcome: OrderOutcome) -> None:
+            if bound is not None:
+                outcome = outcome._replace(bound=bound, bound_by=FORCED)
             outcomes.append(outcome)
             self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
 
@@ -258,12 +299,50 @@ class _Run:
         order = np.array([position[names[op]] for op in outcomes[-1].order], np.int64)
         return ordering, outcomes[-1]._replace(order=order)
 
+    def _shared_ordering(
+        self, graph: Graph, ordering: OrderProblem
+    ) -> tuple[OrderProblem, int | None]:
+        """The problem under the links that hold in any order; a bound where its own prove nothing.
+
+        Its own bounds hold for every order and all links if no other links could save more.
+        """
+        from cpplan.sharing.links import find_links
+        from cpplan.sharing.segments import forced_bytes, share_in_any_order
+
+        links = find_links(graph, self.residency, self.sharing)
+        shared, complete = share_in_any_order(graph, ordering, self.residency, links)
+        return shared, None if complete else forced_bytes(graph, ordering, links)
+
+    def _floor(self, program: Program) -> int:
+        """Bytes that are live at once at this order, whatever is shared."""
+        problem = as_problem(program, self.residency)
+        if not self.sharing:
+            return int(problem.live_bytes().max(initial=0))
+        from cpplan.sharing.bound import shared_bound
+        from cpplan.sharing.links import find_links
+        from cpplan.sharing.lives import ProgramLives
+
+        links = find_links(program.graph, self.residency, self.sharing)
+        return shared_bound(problem, links, ProgramLives(program, problem, self.residency)).value
+
     def record(self, peak: int | None, bound: int | None, source: str) -> None:
         """Note an improvement, and tell who watches."""
         event = Progress(self.deadline.elapsed(), peak, bound, source)
         self.history.append(event)
         if self.progress is not None:
             self.progress(event)
+
+
+def _sharing(source: object, in_place: bool, placement: bool) -> frozenset[RelationKind]:
+    """What may be shared by choice."""
+    for name, value in (("in_place", in_place), ("placement", placement)):
+        if not isinstance(value, bool):
+            raise InputError(f"{name} must be true or false, not {value!r}")
+    kinds: dict[RelationKind, bool] = {"in place": in_place, "placement": placement}
+    wanted = frozenset(kind for kind, use in kinds.items() if use)
+    if wanted and isinstance(source, Problem):
+        raise InputError("in_place and placement need a graph: a bare problem has no ops")
+    return wanted
 
 
 def _cores() -> int:

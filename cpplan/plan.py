@@ -105,6 +105,8 @@ class Plan:
         What of the model's boundary is in the arena.
     views
         Tensor -> (buffer, byte offset in it), for tensors that share another's storage.
+    sharing
+        The kinds of relations that the planner was free to choose; the bound holds for all of them.
     relations
         Which tensors share bytes by the planner's choice.
     runtime
@@ -139,6 +141,7 @@ class Plan:
     message: str | None = None
     gaps: Mapping[int, Sequence[Gap]] = field(default_factory=dict)
     scope: Scope = "given order"
+    sharing: tuple[RelationKind, ...] = ()
     relations: tuple[Relation, ...] = ()
     objective: Objective = "total"
     objective_value: tuple[int | float, ...] = ()

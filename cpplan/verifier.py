@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from cpplan.anf import Program
+from cpplan.checks.demands import trace
 from cpplan.checks.planned import (
     HIGHEST,
     check_costs,
@@ -16,13 +19,15 @@ from cpplan.checks.planned import (
     planned_program,
 )
 from cpplan.checks.rectangles import Rectangles, check_apart, check_bound, cut_gaps
+from cpplan.checks.shared_bound import check_shared_bound
+from cpplan.checks.sharing import Union, check_relations, pairs_in_place, shared_unions
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
 
 # Bounds that are proved again here, and searches whose word is taken for theirs.
-RECOMPUTED = ("live bytes", "fixed offset", "largest buffer")
+RECOMPUTED = ("live bytes", "live bytes, shared", "fixed offset", "largest buffer")
 SEARCHES = ("CP-SAT", "forced live bytes", "downset search", "Liu's algorithm")
 
 
@@ -66,21 +71,35 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
         integers(column, getattr(plan, column), len(plan.buffers))
     if isinstance(source, Problem):
         needed = source
-        if plan.order or plan.cost is not None or plan.base_cost is not None or plan.views:
-            raise VerificationError("a bare problem has no order, cost or views, but the plan has")
+        claims = plan.order, plan.views, plan.relations
+        if any(claims) or plan.cost is not None or plan.base_cost is not None:
+            raise VerificationError(
+                "a bare problem has no order, cost, views or relations, but the plan has"
+            )
         if plan.pools != source.pools:
             names = [", ".join(repr(p.name) for p in pools) for pools in (plan.pools, source.pools)]
             raise VerificationError(f"the plan is for pools {names[0]}, not {names[1]} as given")
     else:
         program = planned_program(source, plan)
-        needed = needed_buffers(program, plan)
+        touches = trace(program, plan.residency, pairs_in_place(plan))
+        needed = needed_buffers(touches)
         check_costs(program, plan)
         check_views(program.graph, plan)
     offset = _match_buffers(needed, plan, offset)
     rectangles = cut_gaps(needed)
-    _check_placement(needed, rectangles, offset)
+    if isinstance(source, Problem) or not plan.relations:
+        _check_placement(needed, rectangles, offset)
+    else:
+        check_relations(program.graph, plan)
+        unions = shared_unions(program, plan, touches)
+        _check_addresses(needed, offset)
+        check_apart(*_with_unions(needed, rectangles, offset, unions))
     _check_peak(needed, plan, offset)
     _check_claims(needed, plan, rectangles)
+    if plan.bound_by == "live bytes, shared" and plan.lower_bound is not None:
+        if isinstance(source, Problem):
+            raise VerificationError("buffers of a bare problem share no bytes by choice")
+        check_shared_bound(program, plan.sharing, touches, plan.lower_bound)
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
@@ -134,7 +153,33 @@ def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> Ints:
     return offset[rows]
 
 
+def _with_unions(
+    needed: Problem,
+    rectangles: Rectangles,
+    offset: Ints,
+    unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]],
+) -> tuple[Rectangles, list[str], Ints]:
+    """All rectangles at their addresses; those that share bytes only as what they fill together."""
+    grouped = {name for names, _ in unions.values() for name in names}
+    alone = np.array([needed.names[row] not in grouped for row in rectangles.buffer], bool)
+    columns = [column[alone] for column in rectangles]
+    extra = [
+        (len(needed) + k, u.lower, u.upper, u.begin, u.end)
+        for k, (_, filled) in enumerate(unions.values())
+        for u in filled
+    ]
+    added = np.array(extra, np.int64).reshape(-1, 5)
+    together = Rectangles(*(np.concatenate([c, added[:, k]]) for k, c in enumerate(columns)))
+    addresses = np.concatenate([offset, np.zeros(len(unions), np.int64)])
+    return together, [*needed.names, *unions], addresses
+
+
 def _check_placement(needed: Problem, rectangles: Rectangles, offset: Ints) -> None:
+    _check_addresses(needed, offset)
+    check_apart(rectangles, needed.names, offset)
+
+
+def _check_addresses(needed: Problem, offset: Ints) -> None:
     for wrong, rule in (
         (offset < 0, "must not be negative"),
         (offset > HIGHEST, "is beyond 2**62"),
@@ -151,7 +196,6 @@ def _check_placement(needed: Problem, rectangles: Rectangles, offset: Ints) -> N
             raise VerificationError(
                 f"buffer {needed.names[k]!r}: offset {offset[k]}, but it is fixed at {wanted}"
             )
-    check_apart(rectangles, needed.names, offset)
 
 
 def _check_peak(needed: Problem, plan: Plan, offset: Ints) -> None:
@@ -179,8 +223,10 @@ def _check_claims(needed: Problem, plan: Plan, rectangles: Rectangles) -> None:
             raise VerificationError(f"lower bound {bound} B is above the peak of {peak} B")
         if plan.bound_by not in RECOMPUTED and not str(plan.bound_by).startswith(SEARCHES):
             raise VerificationError(f"the lower bound has no known proof: {plan.bound_by!r}")
-        if plan.scope == "every order" and plan.bound_by == "live bytes":
+        if plan.scope == "every order" and str(plan.bound_by).startswith("live bytes"):
             raise VerificationError("live bytes of one order prove nothing about every order")
+        if plan.sharing and plan.bound_by == "live bytes":
+            raise VerificationError("live bytes prove nothing where tensors may share bytes")
         if plan.bound_by == "live bytes":
             check_bound(rectangles, needed.alignment, bound)
         if plan.bound_by == "fixed offset":

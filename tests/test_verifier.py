@@ -558,8 +558,8 @@ def test_checkers_load_no_planner() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    checkers = {"arena", "checks", "verifier"}
-    checkers |= {f"checks.{name}" for name in ("demands", "planned", "rectangles", "script")}
+    loaded = [name for name in loaded if not name.startswith("cpplan.checks")]
+    checkers = {"arena", "verifier"}
     types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "pool", "problem", "tensor"}
     types |= {"dependencies", "names", "printable", "residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

@@ -12,13 +12,17 @@ Which stay a tensor is in:
 * otherwise it writes into the storage's newest stay, unless that holds the tensor already: then it
   is computed again, and a new stay begins;
 * a body's inputs and outputs that bear the name of one of the op's tensors are that tensor.
+
+What a placement of the graph says to be copied is written with the value of what it is copied from,
+so that two stays may hold it at one address. What an op writes in place, by a relation of the plan,
+it no longer needs to find when it ends.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,17 +55,30 @@ class Place(NamedTuple):
 class Touch(NamedTuple):
     """Bytes that must be right at a step: written there, or still as they were last written.
 
-    ``op`` is ``None`` where the caller touches them, before or after the program.
+    ``op`` is ``None`` where the caller touches them, before or after the program. ``source`` is
+    where the bytes written are copied from, if that is all that is done.
     """
 
     step: int
     op: str | None
     place: Place
     writes: bool
+    source: Place | None = None
 
 
-def trace(program: Program, residency: Residency) -> list[Touch]:
+def trace(
+    program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
+) -> list[Touch]:
     """All touches of bytes in the arena, in the order in which they happen.
+
+    Parameters
+    ----------
+    program
+        Ops in order.
+    residency
+        What the arena holds of the boundary.
+    over
+        ``(output, input)`` pairs that the plan puts in place of one another.
 
     Raises
     ------
@@ -87,7 +104,7 @@ def trace(program: Program, residency: Residency) -> list[Touch]:
     0 None y check
     """
     graph, last = program.graph, max(1, program.starts[-1]) - 1
-    record = _Record(residency)
+    record = _Record(residency, frozenset(over))
     scope = _Scope(graph, record)
     written = {name for op in graph.ops for name in op.outputs + op.workspaces}
     for tensor in graph.tensors:
@@ -111,7 +128,11 @@ def trace(program: Program, residency: Residency) -> list[Touch]:
     before = [Touch(0, None, place, True) for place in record.constants]
     after = [Touch(last, None, place, False) for place in record.constants]
     touches = [*before, *record.touches, *after]
-    return [touch for touch in touches if touch.place.stay.placed]
+    return [
+        touch if touch.source is None or touch.source.stay.placed else touch._replace(source=None)
+        for touch in touches
+        if touch.place.stay.placed
+    ]
 
 
 def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
@@ -127,14 +148,16 @@ def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
 class _Record:
     """What the scopes of one program write down together."""
 
-    def __init__(self, residency: Residency):
-        self.residency = residency
+    def __init__(self, residency: Residency, over: frozenset[tuple[str, str]]):
+        self.residency, self.over = residency, over
         self.touches: list[Touch] = []
         self.constants: list[Place] = []
         self.names: set[str] = set()
 
-    def touch(self, step: int, op: str | None, place: Place, *, writes: bool) -> None:
-        self.touches.append(Touch(step, op, place, writes))
+    def touch(
+        self, step: int, op: str | None, place: Place, *, writes: bool, source: Place | None = None
+    ) -> None:
+        self.touches.append(Touch(step, op, place, writes, source))
 
 
 class _Scope:
@@ -195,14 +218,51 @@ class _Scope:
             passed = [(read.begin, read.end) for read in reads if read.stay is stay]
             # An empty write still says that the buffer is there from this step on.
             for begin, end in [*_outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
-                record.touch(lower, name, place._replace(begin=begin, end=end), writes=True)
+                for part, source in _by_source(place, begin, end, self._copied(op, tensor, reads)):
+                    record.touch(lower, name, part, writes=True, source=source)
             writes.append(place)
         copy, step = self.bound[op.name], lower
         self.bound[op.name] += 1
         for number, body in enumerate(op.bodies):
             step = self._run_body(body, op, step, f"{name}~{copy}" if copy else name, number)
-        for place in (*reads, *writes):
+        lost = self._overwritten(op, reads)
+        for place in (*(read for read in reads if read not in lost), *writes):
             record.touch(upper - 1, name, place, writes=False)
+
+    def _overwritten(self, op: Op, reads: Sequence[Place]) -> list[Place]:
+        """The inputs that end where an output takes their place: all that lie there, if they may.
+
+        An input that lies there under another name may be read so late that it is destroyed, unless
+        the op may overwrite it under that name too.
+        """
+        if self.prefix or not self.record.over:
+            return []
+        by_name = {place.tensor: place for place in reads}
+        lost = []
+        for output, source in op.in_place:
+            if (output, source) in self.record.over:
+                gone = by_name[source]
+                lost += [
+                    read
+                    for read in reads
+                    if read._replace(tensor=source) == gone and (output, read.tensor) in op.in_place
+                ]
+        return lost
+
+    def _copied(self, op: Op, tensor: str, reads: Sequence[Place]) -> list[tuple[int, int, Place]]:
+        """Bytes of an output's stay that are only copied, and from where."""
+        _, start = self.graph.root[tensor]
+        by_name = {place.tensor: place for place in reads}
+        found = []
+        for part, whole, offset in op.placements:
+            size = self.graph.tensor[part].nbytes
+            if whole == tensor and part in by_name:
+                found.append((start + offset, start + offset + size, by_name[part]))
+            elif part == tensor and whole in by_name:
+                base = by_name[whole]
+                begin = base.begin + offset
+                found.append((start, start + size, base._replace(begin=begin, end=begin + size)))
+        return sorted(found, key=lambda copy: copy[:2])
 
     def _run_body(self, body: Graph, op: Op, start: int, call: str, number: int) -> int:
         program = to_anf(body)
@@ -263,6 +323,26 @@ class _Scope:
     def _place_in(self, stay: Stay, tensor: str) -> Place:
         begin = self.graph.root[tensor][1]
         return Place(tensor, stay, begin, begin + self.graph.tensor[tensor].nbytes)
+
+
+def _by_source(
+    place: Place, begin: int, end: int, copied: Sequence[tuple[int, int, Place]]
+) -> Iterator[tuple[Place, Place | None]]:
+    """``[begin, end)`` of a place, cut into what is copied from somewhere and what is new."""
+    for low, high, source in copied:
+        low, first = max(low, begin), low
+        high = min(high, end)
+        if low < high:
+            if begin < low:
+                yield place._replace(begin=begin, end=low), None
+            start = source.begin + low - first
+            yield (
+                place._replace(begin=low, end=high),
+                source._replace(begin=start, end=start + high - low),
+            )
+            begin = high
+    if begin < end or begin == place.begin:
+        yield place._replace(begin=begin, end=max(begin, end)), None
 
 
 def _outside(begin: int, end: int, cover: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
 from cpplan.anf import Program, to_anf
-from cpplan.checks.demands import lifespans, trace
+from cpplan.checks.demands import Touch, lifespans
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan
@@ -89,23 +90,24 @@ def planned_offsets(plan: Plan) -> Ints:
     return integers("offset", plan.offset, len(plan.buffers))
 
 
-def needed_buffers(program: Program, plan: Plan) -> Problem:
-    """The buffers the program needs in the arena, with what the plan leaves outside of it.
+def needed_buffers(touches: Sequence[Touch]) -> Problem:
+    """The buffers that a program needs in the arena, from all it touches there.
 
     Raises
     ------
     VerificationError
-        If an op reads what nobody has written yet, or the sizes or an alignment exceed 2**62 bytes.
+        If the sizes or an alignment exceed 2**62 bytes.
 
     Examples
     --------
     >>> from cpplan.graph import Tensor
-    >>> none = np.zeros(0, np.int64)
+    >>> from cpplan.checks.demands import trace
+    >>> from cpplan.residency import Residency
     >>> program = to_anf(Graph("g", (Tensor("x", 8, kind="input"),), ()))
-    >>> needed_buffers(program, Plan("g", "optimal", (), none, none, none, none)).names
+    >>> needed_buffers(trace(program, Residency())).names
     ('x',)
     """
-    spans = lifespans(trace(program, plan.residency))
+    spans = lifespans(touches)
     if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= HIGHEST:
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
     return Problem(

@@ -52,7 +52,7 @@ class Level:
     def value(self, peaks: Ints, pool: Ints) -> int:
         """In units of 1/scale; ``pool`` has one position a row."""
         bytes_used = np.maximum(0, peaks - np.array(self.beyond, np.int64)).tolist()
-        used = sum(w * part for w, part in zip(self.weight, bytes_used, strict=True))
+        used: int = sum(w * part for w, part in zip(self.weight, bytes_used, strict=True))
         return used + int(self.access[np.arange(len(pool)), pool].sum())
 
     def shown(self, value: int) -> int | float:
@@ -156,7 +156,7 @@ def _cost_level(problem: Problem) -> Level:
     )
     # No layout costs more than this, whatever lies where.
     most = sum(
-        quantity * float(min(_LARGEST, max(rates[k] for rates in table)))
+        quantity * max(float(min(Fraction(_LARGEST), rates[k])) for rates in table)
         for k, quantity in enumerate(quantities)
     )
     scale = math.lcm(*(rate.denominator for rates in table for rate in rates))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.checks.demands import Stay, Touch
+from cpplan.checks.demands import Place, Stay, Touch
 from cpplan.checks.rectangles import cut_gaps
 from cpplan.problem import Ints, Problem
 
@@ -68,15 +68,18 @@ def from_touches(touches: Iterable[Touch]) -> Script:
     tensors: list[str | None] = []
     op_names: list[str | None] = []
     serial = 0
-    for step, op, (tensor, stay, begin, end), writes in touches:
+    for step, op, (tensor, stay, begin, end), writes, source in touches:
         if stay not in rows:
             rows[stay] = len(rows)
             first_step.append(step)
             content[stay] = []
         if writes and begin < end:
+            new = [(begin, end, serial + 1)]
+            if source is not None:
+                new = copied_content(content[source.stay], source, begin, serial + 1)
             serial += 1
             content[stay] = [*_clip(content[stay], 0, begin), *_clip(content[stay], end, stay.size)]
-            content[stay].append((begin, end, serial))
+            content[stay] += new
         for low, high, written in _clip(content[stay], begin, end):
             accesses.append((writes, written, rows[stay], low, high, step))
             tensors.append(tensor)
@@ -146,6 +149,31 @@ def from_problem(problem: Problem) -> Script:
         none,
         none,
     )
+
+
+def copied_content(
+    content: Iterable[tuple[int, int, int]], source: Place, begin: int, unknown: int
+) -> list[tuple[int, int, int]]:
+    """What lies from byte ``begin`` on once ``source`` is copied there.
+
+    Bytes that nobody wrote are copied too: they then hold ``unknown``.
+
+    Examples
+    --------
+    >>> from cpplan.checks.demands import Stay
+    >>> copied_content([(0, 4, 7)], Place("x", Stay("x", 0, 8, 1), 2, 6), 10, unknown=9)
+    [(10, 12, 7), (12, 14, 9)]
+    """
+    move, at = begin - source.begin, source.begin
+    pieces = []
+    for low, high, written in sorted(_clip(content, source.begin, source.end)):
+        if at < low:
+            pieces.append((at + move, low + move, unknown))
+        pieces.append((low + move, high + move, written))
+        at = high
+    if at < source.end:
+        pieces.append((at + move, source.end + move, unknown))
+    return pieces
 
 
 def _clip(

@@ -44,6 +44,7 @@ _PLAN: dict[str, _Types] = {
     "objective": _TEXT,
     "objective_value": (list,),
     "objective_bound": (list,),
+    "sharing": (list,),
     "relations": (list,),
 }
 # What follows from other fields: written for those who read the file without cpplan.
@@ -107,9 +108,10 @@ def check_fields(values: Mapping[str, Any]) -> None:
             raise InputError(f"pool {number}: expected {', '.join(_POOL)} and nothing else")
     for number, relation in enumerate(values["relations"]):
         _check_list(f"relation {number}", relation, (_TEXT, _TEXT, _TEXT, _INTEGER))
-        if relation[0] not in get_args(RelationKind):
+    for kind in (*values["sharing"], *(relation[0] for relation in values["relations"])):
+        if kind not in get_args(RelationKind):
             kinds = ", ".join(get_args(RelationKind))
-            raise InputError(f"relation {number}: {relation[0]!r}: expected one of {kinds}")
+            raise InputError(f"a relation's kind is {kind!r}: expected one of {kinds}")
     _check_object("residency", values["residency"], _RESIDENCY)
     if len(values["residency"]) > len(_RESIDENCY):
         raise InputError(f"residency: expected {', '.join(_RESIDENCY)} and nothing else")

@@ -55,6 +55,7 @@ def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
         ],
         "gaps": {plan.buffers[k]: [list(gap) for gap in gaps] for k, gaps in plan.gaps.items()},
         "views": {name: list(place) for name, place in plan.views.items()},
+        "sharing": list(plan.sharing),
         "relations": [list(relation) for relation in plan.relations],
     }
     if clock:
@@ -119,6 +120,7 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         residency=Residency(**values["residency"]),
         gaps={number[name]: tuple(Gap(*g) for g in gaps) for name, gaps in values["gaps"].items()},
         views={name: (base, at) for name, (base, at) in values["views"].items()},
+        sharing=tuple(values["sharing"]),
         relations=tuple(Relation(*relation) for relation in values["relations"]),
         objective=values["objective"],
         objective_value=tuple(values["objective_value"]),

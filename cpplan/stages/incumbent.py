@@ -58,6 +58,10 @@ class Incumbent:
         self._found_by: list[str | None] = ["bump"] * parts
         self._reported: tuple[int, int] | None = None
 
+    def watch(self, report: Callable[[int, int, str], None]) -> None:
+        """From now on, report improvements to this function."""
+        self._report = report
+
     def announce(self) -> None:
         """Report the packing that there is from the start."""
         self._record("bump")

@@ -38,8 +38,14 @@ def improve_jointly(
     program = packed.source
     assert isinstance(program, Program)
     plain = not (ordering.extra.any() or ordering.base or ordering.entry)
-    gap = packed.incumbent.peak > outcome.bound
-    if not gap or not plain or len(ordering) > MOST_OPS or deadline.expired():
+    gap = packed.peak > outcome.bound
+    if (
+        packed.incumbent is None
+        or not gap
+        or not plain
+        or len(ordering) > MOST_OPS
+        or deadline.expired()
+    ):
         return packed, outcome
     from cpplan.search.cp_sat_joint import NAME, JointProof, search_layouts
     from formulations.joint import Layout

@@ -1,0 +1,150 @@
+"""The bound "live bytes, shared", proved again: what a step needs however tensors share bytes.
+
+Step by step, and byte by byte of what placements join, from the touches alone. Slow and plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from cpplan.anf import Program
+from cpplan.checks.demands import Stay, Touch, lifespans
+from cpplan.errors import VerificationError
+
+Places = Mapping[str, int] | Mapping[str, None]
+
+
+def check_shared_bound(
+    program: Program, kinds: Collection[str], touches: Sequence[Touch], bound: int
+) -> None:
+    """Check that some step needs ``bound`` bytes, whatever is shared at this order.
+
+    All placements of the graph are taken at once: storages joined by them cover at least the union
+    of their bytes at their distances from one another, or, where the distances contradict each
+    other, the largest of them. An output that its op may write over an input that nobody reads
+    again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
+    only storages that one op alone, or the caller, writes.
+
+    Raises
+    ------
+    VerificationError
+        If no step asks for so much; says how much can be proved.
+    """
+    demands = _Demands(program, kinds, touches)
+    proved = max((demands.at(step, live) for step, live in demands.live_sets()), default=0)
+    if proved < bound:
+        raise VerificationError(
+            f"live bytes, shared, prove a lower bound of {proved} B, but the plan claims {bound} B"
+        )
+
+
+class _Demands:
+    def __init__(self, program: Program, kinds: Collection[str], touches: Sequence[Touch]):
+        self.program, self.kinds = program, kinds
+        self.op_at = dict(zip(program.starts, program.ops, strict=False))
+        self.spans = lifespans(touches)
+        self.last = {touch.place.stay: touch for touch in touches}
+        self.stay = self._sharing_stays(touches)
+        self.groups = self._find_groups()
+        self.group = {name: k for k, group in enumerate(self.groups) for name in group}
+
+    def _sharing_stays(self, touches: Sequence[Touch]) -> dict[str, Stay]:
+        """Stays that may share bytes: of tensors between ops, written by one writer alone."""
+        writers: dict[Stay, set[str | None]] = {}
+        for touch in touches:
+            if touch.writes and touch.place.begin < touch.place.end:
+                writers.setdefault(touch.place.stay, set()).add(touch.op)
+        tensor = self.program.graph.tensor
+        return {
+            stay.name: stay
+            for stay, by in writers.items()
+            if len(by) == 1
+            and stay.name in tensor
+            and tensor[stay.name].kind not in ("constant", "workspace")
+        }
+
+    def live_sets(self) -> Iterator[tuple[int, list[Stay]]]:
+        """Every step at which something begins, with what is live then."""
+        waiting = sorted(self.spans, key=lambda stay: self.spans[stay][0], reverse=True)
+        live: list[Stay] = []
+        for step in sorted({lower for lower, _ in self.spans.values()}):
+            live = [stay for stay in live if self.spans[stay][1] > step]
+            while waiting and self.spans[waiting[-1]][0] <= step:
+                live.append(waiting.pop())
+            yield step, list(live)
+
+    def at(self, step: int, live: Sequence[Stay]) -> int:
+        """Bytes that a step needs."""
+        joined: dict[int, list[Stay]] = {}
+        for stay in live:
+            if stay.name in self.group:
+                joined.setdefault(self.group[stay.name], []).append(stay)
+        alone = sum(stay.size for stay in live if stay.name not in self.group)
+        covered = sum(_cover(self.groups[k], stays) for k, stays in joined.items())
+        return alone + covered - self._savings(step)
+
+    def _find_groups(self) -> list[Places]:
+        """Storages joined by placements, with their distances; ``None`` where these contradict."""
+        edges: dict[str, list[tuple[str, int]]] = {}
+        for inner, outer, distance in self._placements():
+            edges.setdefault(outer, []).append((inner, distance))
+            edges.setdefault(inner, []).append((outer, -distance))
+        groups: list[Places] = []
+        seen: set[str] = set()
+        for first in edges:
+            if first in seen:
+                continue
+            places: dict[str, int] = {first: 0}
+            waiting, contradiction = [first], False
+            while waiting:
+                name = waiting.pop()
+                for other, distance in edges[name]:
+                    if other not in places:
+                        places[other] = places[name] + distance
+                        waiting.append(other)
+                    contradiction |= places[other] != places[name] + distance
+            seen.update(places)
+            groups.append(dict.fromkeys(places) if contradiction else places)
+        return groups
+
+    def _placements(self) -> Iterator[tuple[str, str, int]]:
+        """Storages, and how far the first lies above the second if placed."""
+        graph = self.program.graph
+        for op in graph.ops:
+            if "placement" not in self.kinds or op.bodies:
+                continue
+            for part, whole, offset in op.placements:
+                (inner, within), (outer, start) = graph.root[part], graph.root[whole]
+                known = inner in self.stay and outer in self.stay
+                if known and inner != outer and graph.tensor[part].nbytes:
+                    yield inner, outer, start + offset - within
+
+    def _savings(self, step: int) -> int:
+        """Bytes of outputs of the op at a step that it may write over inputs that end with it."""
+        op, graph = self.op_at.get(step), self.program.graph
+        if op is None or op.bodies or "in place" not in self.kinds:
+            return 0
+        saved: dict[str, int] = {}
+        for output, source in op.in_place:
+            new, old = (self.stay.get(graph.root[name][0]) for name in (output, source))
+            if new is None or old is None or new is old or self.spans[new][0] != step:
+                continue
+            if self.last[old].op == op.name and self.last[old].step == step:
+                size = graph.tensor[output].nbytes
+                saved[new.name] = max(size, saved.get(new.name, 0))
+        return sum(saved.values())
+
+
+def _cover(places: Places, live: Sequence[Stay]) -> int:
+    """Bytes under at least one of the live stays of a group; at least the largest of them."""
+    extents = []
+    for stay in live:
+        place = places[stay.name]
+        if place is None:
+            return max(stay.size for stay in live)
+        extents.append((place, place + stay.size))
+    covered, reached = 0, min(low for low, _ in extents)
+    for low, high in sorted(extents):
+        covered += max(0, high - max(low, reached))
+        reached = max(reached, high)
+    return covered

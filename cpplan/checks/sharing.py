@@ -1,0 +1,237 @@
+"""Tensors that share bytes by choice: whether they may, and what they fill together.
+
+Two stays may meet at a byte and a step only if both hold the same value there, because all the ops
+between have only copied it, or if the op that runs then writes the one in place over the other,
+which nobody reads again. All of it follows from what every op touches and from the addresses in the
+plan: no lifespan analysis and no planner is believed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cpplan.anf import Program
+from cpplan.checks.demands import Stay, Touch, lifespans
+from cpplan.checks.script import copied_content
+from cpplan.errors import VerificationError
+from cpplan.graph import Graph
+from cpplan.plan import Plan, Relation
+
+Content = list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Bytes ``[begin, end)`` of a pool, addresses, held during the steps ``[lower, upper)``."""
+
+    name: str
+    lower: int
+    upper: int
+    begin: int
+    end: int
+
+
+def pairs_in_place(plan: Plan) -> set[tuple[str, str]]:
+    """``(output, input)`` pairs that the plan puts in place of one another."""
+    return {(r.tensor, r.other) for r in plan.relations if r.kind == "in place"}
+
+
+def check_relations(graph: Graph, plan: Plan) -> None:
+    """Check that every relation is one that an op allows, and that its tensors lie as it says.
+
+    Raises
+    ------
+    VerificationError
+        Names the relation and what is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> stray = (Relation("in place", "y", "x"),)
+    >>> plan = Plan(
+    ...     "g", "optimal", (), none, none, none, none, sharing=("in place",), relations=stray
+    ... )
+    >>> check_relations(Graph("g", (), ()), plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: relation 'y' in place of 'x': no op of the model allows it
+    """
+    allowed = {Relation("in place", *pair) for op in graph.ops for pair in op.in_place}
+    allowed |= {Relation("placement", *placed) for op in graph.ops for placed in op.placements}
+    for relation in plan.relations:
+        here = describe(relation)
+        if relation.kind not in plan.sharing:
+            raise VerificationError(f"{here}: the plan was not free to choose such relations")
+        if relation not in allowed:
+            raise VerificationError(f"{here}: no op of the model allows it")
+        tensor, other = relation.tensor, relation.other
+        if plan.pool_of(tensor) != plan.pool_of(other):
+            raise VerificationError(
+                f"{here}: they lie in pools {plan.pool_of(tensor)!r} and {plan.pool_of(other)!r}"
+            )
+        there, wanted = plan.offset_of(tensor), plan.offset_of(other) + relation.offset
+        if there != wanted:
+            raise VerificationError(f"{here}: {tensor!r} lies at {there}, not at {wanted}")
+
+
+def describe(relation: Relation) -> str:
+    """A relation in words, for messages.
+
+    Examples
+    --------
+    >>> describe(Relation("placement", "x", "y", 16))
+    "relation 'x' within 'y' at byte 16"
+    """
+    if relation.kind == "in place":
+        return f"relation {relation.tensor!r} in place of {relation.other!r}"
+    return f"relation {relation.tensor!r} within {relation.other!r} at byte {relation.offset}"
+
+
+def shared_unions(
+    program: Program, plan: Plan, touches: Sequence[Touch]
+) -> dict[str, tuple[list[str], list[Union]]]:
+    """What each group of related stays fills together: name -> members and rectangles.
+
+    O(storages that are live together in a group).
+
+    Raises
+    ------
+    VerificationError
+        If two of a group meet where they may not; names both, the step and the bytes.
+    """
+    check = _Check(program, plan, touches)
+    unions = {}
+    for names in _groups(program.graph, plan.relations):
+        members = sorted((check.stays[name] for name in names), key=check.spans.__getitem__)
+        check.members(members)
+        unions[names[0]] = names, list(check.union(names[0], members))
+    return unions
+
+
+class _Check:
+    def __init__(self, program: Program, plan: Plan, touches: Sequence[Touch]):
+        self.graph, self.relations = program.graph, frozenset(plan.relations)
+        self.op_at = dict(zip(program.starts, program.ops, strict=False))
+        self.stays = {touch.place.stay.name: touch.place.stay for touch in touches}
+        self.spans, self.values = lifespans(touches), _values(touches)
+        self.last = {touch.place.stay: touch for touch in touches}
+        assert plan.offset is not None
+        self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
+
+    def members(self, members: Sequence[Stay]) -> None:
+        """Every two that are live together; sorted by their first step."""
+        live: list[Stay] = []
+        for new in members:
+            lower = self.spans[new][0]
+            live = [old for old in live if self.spans[old][1] > lower]
+            for old in live:
+                self._pair(old, new)
+            live.append(new)
+
+    def union(self, name: str, members: Sequence[Stay]) -> Iterator[Union]:
+        """Rectangles without overlap that cover what the members fill."""
+        times = sorted({step for stay in members for step in self.spans[stay]})
+        live: list[Stay] = []
+        waiting = list(members)
+        for lower, upper in pairwise(times):
+            live = [stay for stay in live if self.spans[stay][1] > lower]
+            while waiting and self.spans[waiting[0]][0] <= lower:
+                live.append(waiting.pop(0))
+            begin = end = -1
+            for low, high in sorted(self._extent(stay) for stay in live if stay.size):
+                if low > end:
+                    if begin < end:
+                        yield Union(name, lower, upper, begin, end)
+                    begin = low
+                end = max(end, high)
+            if begin < end:
+                yield Union(name, lower, upper, begin, end)
+
+    def _extent(self, stay: Stay) -> tuple[int, int]:
+        return self.address[stay.name], self.address[stay.name] + stay.size
+
+    def _pair(self, old: Stay, new: Stay) -> None:
+        (here, past), (there, beyond) = self._extent(old), self._extent(new)
+        begin, end = max(here, there), min(past, beyond)
+        if begin >= end or self._same(old, new, begin, end):
+            return
+        step, until = self.spans[new][0], min(self.spans[old][1], self.spans[new][1])
+        if until == step + 1 and self._handed_over(old, new, step, begin, end):
+            return
+        raise VerificationError(
+            f"buffers {old.name!r} and {new.name!r} share bytes {begin}..{end} at step {step}, "
+            "where they hold different values"
+        )
+
+    def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:
+        """Whether two stays hold the same value in the bytes ``[begin, end)``."""
+        mine, theirs = self._moved(one, begin, end), self._moved(other, begin, end)
+        cuts = sorted({begin, end, *(c for piece in (*mine, *theirs) for c in piece[:2])})
+        for low, high in pairwise(cuts):
+            found = [
+                {serial for first, past, serial in pieces if first <= low and high <= past}
+                for pieces in (mine, theirs)
+            ]
+            if found[0] != found[1] or len(found[0]) != 1 or min(found[0]) < 0:
+                return False
+        return True
+
+    def _moved(self, stay: Stay, begin: int, end: int) -> Content:
+        at = self.address[stay.name]
+        moved = [(low + at, high + at, serial) for low, high, serial in self.values[stay]]
+        return [(max(p[0], begin), min(p[1], end), p[2]) for p in moved if _meet(p, begin, end)]
+
+    def _handed_over(self, old: Stay, new: Stay, step: int, begin: int, end: int) -> bool:
+        """Whether the op at a step writes ``new`` in place over ``old``, for good."""
+        op, last = self.op_at.get(step), self.last[old]
+        if op is None or last.op != op.name or last.step != step:
+            return False
+        for output, source in op.in_place:
+            (new_root, at), (old_root, within) = self.graph.root[output], self.graph.root[source]
+            low = self.address[new.name] + at
+            covered = low <= begin and end <= low + self.graph.tensor[output].nbytes
+            same_place = low == self.address[old.name] + within
+            if (new_root, old_root) == (new.name, old.name) and covered and same_place:
+                return Relation("in place", output, source) in self.relations
+        return False
+
+
+def _groups(graph: Graph, relations: Iterable[Relation]) -> list[list[str]]:
+    """Storages that relations join."""
+    group: dict[str, list[str]] = {}
+    for relation in relations:
+        one, other = (graph.root[name][0] for name in (relation.tensor, relation.other))
+        ours, theirs = group.setdefault(one, [one]), group.setdefault(other, [other])
+        if ours is not theirs:
+            ours += theirs
+            group.update(dict.fromkeys(theirs, ours))
+    return list({id(members): members for members in group.values()}.values())
+
+
+def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
+    """What every stay holds at the end: serial numbers of the writes its bytes go back to.
+
+    Bytes that are written twice get a negative one, which is no one else's.
+    """
+    content: dict[Stay, Content] = defaultdict(list)
+    serial = 0
+    for _, _, (_, stay, begin, end), writes, source in touches:
+        if not writes or begin == end:
+            continue
+        serial += 1
+        new: Content = [(begin, end, serial)]
+        if source is not None:
+            new = copied_content(content[source.stay], source, begin, serial)
+        if any(low < end and begin < high for low, high, _ in content[stay]):
+            new = [(begin, end, -serial)]
+            content[stay] = [piece for piece in content[stay] if not _meet(piece, begin, end)]
+        content[stay] += new
+    return content
+
+
+def _meet(piece: tuple[int, int, int], begin: int, end: int) -> bool:
+    return piece[0] < end and begin < piece[1]

@@ -1,0 +1,117 @@
+"""The links of a graph: which storages may share bytes, at which distance, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+from cpplan.graph import Graph, Op
+from cpplan.liveness import outside_storages
+from cpplan.plan import Relation, RelationKind
+from cpplan.residency import Residency
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Two storages that may share bytes, because of what one op does.
+
+    Attributes
+    ----------
+    relation
+        What a plan that uses the link says of it.
+    op
+        Position of the op in ``graph.ops``.
+    inner, outer
+        The storages in which the relation's ``tensor`` and ``other`` lie.
+    shift
+        Address of ``inner`` less that of ``outer``, bytes.
+    begin, end
+        The bytes shared, counted from the start of ``outer``.
+    """
+
+    relation: Relation
+    op: int
+    inner: str
+    outer: str
+    shift: int
+    begin: int
+    end: int
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the op overwrites what it shares bytes with."""
+        return self.relation.kind == "in place"
+
+
+def find_links(
+    graph: Graph, residency: Residency, kinds: Collection[RelationKind] = get_args(RelationKind)
+) -> tuple[Link, ...]:
+    """All links of these kinds between storages in the arena, op by op. O(ops + tensors).
+
+    Left out is what no plan can use: storages outside the arena, constants, storages that several
+    ops write into (what lies in them is not decided by one op), ops with bodies, and tensors that
+    share a storage already.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output")),
+    ...     (
+    ...         Op("conv", inputs=("x",), outputs=("t",)),
+    ...         Op("relu", inputs=("t",), outputs=("y",), in_place=(("y", "t"),)),
+    ...     ),
+    ... )
+    >>> for link in find_links(graph, Residency()):
+    ...     print(*link.relation)
+    in place y t 0
+    """
+    barred = outside_storages(graph, residency) | _not_written_once(graph)
+    barred |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
+    return tuple(link for link in _links(graph, barred) if link.relation.kind in kinds)
+
+
+def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
+    for number, op in enumerate(graph.ops):
+        if op.bodies:
+            continue
+        for relation in dict.fromkeys(_relations(op)):
+            (inner, within), (outer, start) = (
+                graph.root[relation.tensor],
+                graph.root[relation.other],
+            )
+            size = graph.tensor[relation.tensor].nbytes
+            if inner == outer or inner in barred or outer in barred or size == 0:
+                continue
+            begin = start + relation.offset
+            yield Link(relation, number, inner, outer, begin - within, begin, begin + size)
+
+
+def _relations(op: Op) -> Iterator[Relation]:
+    for output, source in op.in_place:
+        yield Relation("in place", output, source)
+    for part, whole, offset in op.placements:
+        yield Relation("placement", part, whole, offset)
+
+
+def _not_written_once(graph: Graph) -> set[str]:
+    """Storages whose bytes are not those that one op, or the caller, has put there."""
+    writers: dict[str, int] = defaultdict(int)
+    barred = set()
+    for op in graph.ops:
+        read = defaultdict(list)
+        for name in op.inputs:
+            root, begin = graph.root[name]
+            read[root].append((begin, begin + graph.tensor[name].nbytes))
+        for root in {graph.root[name][0] for name in op.outputs if graph.root[name][0] not in read}:
+            writers[root] += 1
+        for name in op.outputs:
+            root, begin = graph.root[name]
+            end = begin + graph.tensor[name].nbytes
+            if root in read and not any(low <= begin and end <= high for low, high in read[root]):
+                barred.add(root)
+    brought = {t.name for t in graph.tensors if t.kind in ("input", "constant")}
+    return barred | {root for root, count in writers.items() if count > (root not in brought)}

@@ -1,0 +1,228 @@
+"""Which links to use, and offsets, at a given order.
+
+First as many links as go together; then, where a gap is left, fewer or others of them around the
+step that makes the peak, each choice packed by heuristics; the best one by search; and for small
+programs links and offsets at once by CP-SAT.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from cpplan.anf import Program
+from cpplan.bounds import Bound
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.errors import InputError
+from cpplan.plan import RelationKind
+from cpplan.problem import Ints, Problem
+from cpplan.residency import Residency
+from cpplan.sharing.bound import shared_bound
+from cpplan.sharing.clusters import Clusters, form_clusters
+from cpplan.sharing.links import Link, find_links
+from cpplan.sharing.lives import ProgramLives
+from cpplan.sharing.merged import Merged, merge_clusters, storages_of
+from cpplan.sharing.origins import Origins
+from cpplan.stages.incumbent import Incumbent
+from cpplan.stages.packing import pack, run_heuristics
+
+# Other choices tried in the first turn, and the share of the time left that packing one then gets.
+FIRST_MOVES, PACKING_SHARE = 20, 0.3
+MOST_EFFORT = 4**6
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Links in force, and the packing that they allow.
+
+    Attributes
+    ----------
+    order
+        All links, in the order in which they were offered.
+    skip
+        Those that were not.
+    clusters
+        What they made.
+    merged
+        The problem packed.
+    incumbent
+        Its best packing.
+    """
+
+    order: Sequence[Link]
+    skip: frozenset[Link]
+    clusters: Clusters
+    merged: Merged
+    incumbent: Incumbent
+
+    @property
+    def peak(self) -> int:
+        """Bytes."""
+        return self.incumbent.peak
+
+    @property
+    def offsets(self) -> Ints:
+        """Of the program's own buffers, bytes."""
+        reduction, problem = self.incumbent.reduction, self.merged.problem
+        return self.merged.spread(reduction.restore(self.incumbent.offsets, problem))
+
+
+class SharingSearch:
+    """A search for the best links at one order, which can be left at any moment.
+
+    Parameters
+    ----------
+    program
+        Binds every op once.
+    problem
+        Its buffers.
+    residency
+        What the arena holds of the boundary.
+    kinds
+        Of the links that may be used.
+    goal, ceiling
+        As of :class:`~cpplan.stages.incumbent.Incumbent`.
+    seed
+        Of random choices.
+    report
+        Called with peak, bound and source at every improvement.
+
+    Attributes
+    ----------
+    best
+        The choice with the smallest peak so far.
+    bound
+        On every choice's peak at this order.
+
+    Raises
+    ------
+    InputError
+        If the program recomputes an op.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        problem: Problem,
+        residency: Residency,
+        *,
+        kinds: Collection[RelationKind],
+        goal: int | None = None,
+        ceiling: int | None = None,
+        seed: int = 0,
+        report: Callable[[int, int, str], None] = lambda peak, bound, source: None,
+    ):
+        if len(program.order) > len(program.graph.ops):
+            raise InputError("in_place=True needs a program that runs every op once")
+        self.problem, self.kinds = problem, frozenset(kinds)
+        self.goal, self.ceiling = goal, ceiling
+        self.links = find_links(program.graph, residency, kinds)
+        self._lives = ProgramLives(program, problem, residency)
+        self._origins = Origins(program.graph, self.links)
+        self._storages = storages_of(problem)
+        self._random, self._report = random.Random(seed), report
+        self.bound: Bound = shared_bound(problem, self.links, self._lives)
+        self._reported: tuple[int, int] | None = None
+        self.best: Choice = self._choose(self.links, frozenset())
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether the peak is at most the goal."""
+        return self.goal is not None and self.best.peak <= self.goal
+
+    @property
+    def done(self) -> bool:
+        """Good enough, proved smallest, or proved not to fit."""
+        hopeless = self.ceiling is not None and self.bound.value > self.ceiling
+        return hopeless or self.best.peak <= max(self.goal or 0, self.bound.value)
+
+    def run(self, deadline: Deadline, *, workers: int, seed: int) -> None:
+        """Improve until done or time is up."""
+        self._announce("bump")
+        try:
+            self._run_heuristics(self.best, deadline)
+            in_place = frozenset(link for link in self.links if link.in_place)
+            everything = frozenset(self.links)
+            for skip in (everything - in_place, in_place, everything):
+                if not self.done and skip:
+                    self._offer(self._choose(self.links, skip), deadline)
+            effort = 1
+            while not self.done:
+                deadline.check()
+                self._move(FIRST_MOVES * effort, deadline)
+                if not self.done:
+                    slot = deadline.share(PACKING_SHARE)
+                    self._watch(self.best, partial(pack, workers=workers, seed=seed), slot)
+                effort = min(4 * effort, MOST_EFFORT)
+        except TimeUpError:
+            return
+
+    def _choose(self, order: Sequence[Link], skip: frozenset[Link]) -> Choice:
+        clusters = form_clusters(order, self._storages, self._lives, self._origins, skip)
+        merged = merge_clusters(self.problem, clusters)
+        incumbent = Incumbent(
+            merged.problem, goal=max(self.goal or 0, self.bound.value), ceiling=self.ceiling
+        )
+        return Choice(order, skip, clusters, merged, incumbent)
+
+    def _move(self, count: int, deadline: Deadline) -> None:
+        """Try so many neighbours of the best choice: a link less, or another one first."""
+        for _ in range(count):
+            if self.done or not self.links:
+                return
+            deadline.check(1e-4 * len(self.problem))
+            order, skip = self._neighbour(self.best)
+            choice = self._choose(order, skip)
+            # What is live at once bounds what packing can reach.
+            if choice.incumbent.bound.value <= self.best.peak:
+                self._offer(choice, deadline)
+
+    def _neighbour(self, choice: Choice) -> tuple[Sequence[Link], frozenset[Link]]:
+        near = self._links_at_the_peak(choice)
+        link = self._random.choice(near or self.links)
+        if link in choice.skip:
+            return choice.order, choice.skip - {link}
+        if link in choice.clusters.links and self._random.random() < 0.7:
+            return choice.order, choice.skip | {link}
+        return (link, *(other for other in choice.order if other != link)), choice.skip
+
+    def _links_at_the_peak(self, choice: Choice) -> list[Link]:
+        """Links of storages that are live at the highest buffer's steps."""
+        ends = choice.offsets + self.problem.size
+        top = int(np.argmax(ends))
+        lower, upper = self.problem.lower[top], self.problem.upper[top]
+        near = (self.problem.lower < upper) & (self.problem.upper > lower)
+        names = {self.problem.names[row] for row in np.flatnonzero(near).tolist()}
+        return [link for link in self.links if link.inner in names or link.outer in names]
+
+    def _offer(self, choice: Choice, deadline: Deadline) -> None:
+        """Pack a choice by heuristics, and keep it unless the best one has a smaller peak."""
+        try:
+            run_heuristics(choice.incumbent, deadline)
+        finally:
+            if choice.peak <= self.best.peak:
+                self.best = choice
+                self._announce(choice.incumbent.found_by or "")
+
+    def _run_heuristics(self, choice: Choice, deadline: Deadline) -> None:
+        self._watch(choice, run_heuristics, deadline)
+
+    def _watch(
+        self,
+        choice: Choice,
+        stage: Callable[[Incumbent, Deadline], None],
+        deadline: Deadline,
+    ) -> None:
+        """Run a stage on the best choice, and tell of what it finds."""
+        choice.incumbent.watch(lambda peak, bound, source: self._announce(source))
+        stage(choice.incumbent, deadline)
+
+    def _announce(self, source: str) -> None:
+        now = self.best.peak, self.bound.value
+        if now != self._reported:
+            self._reported = now
+            self._report(*now, source)
