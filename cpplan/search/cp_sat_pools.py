@@ -29,7 +29,7 @@ def search_level(
     lower: int,
     liquid: bool,
     work: float,
-    found: Callable[[PoolLayout], None],
+    found: Callable[[PoolLayout], object],
     proved: Callable[[int], None],
     workers: int = 1,
     seed: int = 0,
@@ -92,10 +92,14 @@ def search_level(
         liquid=liquid,
     )
     model.hint(Placement(*start))
+
+    def hand_on(placement: Placement) -> None:
+        found(PoolLayout(*placement))
+
     run_model(
         model,
         deadline,
-        found=lambda placement: found(PoolLayout(*placement)),
+        found=hand_on,
         proved=proved,
         work=work,
         workers=workers,

@@ -62,7 +62,7 @@ class PoolClimb:
         moves: int,
         goal: Values,
         deadline: Deadline,
-        found: Callable[[PoolLayout], None] = lambda layout: None,
+        found: Callable[[PoolLayout], object] = lambda layout: None,
     ) -> None:
         """Make so many moves, or until the values are no more than ``goal``. O(n²) a move.
 
@@ -81,7 +81,7 @@ class PoolClimb:
         order: Ints,
         preferred: dict[int, int],
         deadline: Deadline,
-        found: Callable[[PoolLayout], None],
+        found: Callable[[PoolLayout], object],
     ) -> None:
         layout = self._fit.place(order.tolist(), deadline, preferred)
         peaks = pool_peaks(self.problem, layout.pool, layout.offset)

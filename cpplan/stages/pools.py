@@ -8,11 +8,13 @@ deadline.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cpplan import heuristics
+from cpplan.bounds import lower_bound
 from cpplan.checks.pool_objective import objective_value
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
@@ -51,7 +53,7 @@ class PooledPacking:
     objective_value, objective_bound
         As a plan's; no value without a layout.
     found_by, bound_by
-        What found the layout; what proves each level's bound.
+        What found the layout; what proves each level's bound, or that nothing fits.
     message
         Why there is no layout, where there is none.
     """
@@ -132,11 +134,11 @@ class _Run:
         self.workers, self.seed = workers, seed
         reduced = reduce_problem(problem).problem
         # What holds no byte still ends somewhere: then only the steps could be dropped.
+        self.pools = len(problem.pools)
         self.small = reduced if len(reduced) == len(problem) else problem
         self.state = PoolIncumbent(self.small, objective, report)
         self.climb: PoolClimb | None = None
-        self.assignments: set[bytes] = set()
-        self.liquid_bound: dict[int, int] = {}
+        self.liquid: dict[int, Ints] = {}
 
     def improve(self) -> None:
         self.state.announce()
@@ -145,11 +147,14 @@ class _Run:
         while not self.state.done:
             self.deadline.check()
             before = self.state.values, self.state.goal
+            tried = False
             for turn in (self._run_liquid, self._run_climb, self._run_full):
-                turn(effort)
+                tried |= turn(effort)
                 if self.state.done:
                     return
                 self.deadline.check()
+            if not tried:
+                return  # too large for all of them
             if before == (self.state.values, self.state.goal):
                 effort = min(4 * effort, MOST_EFFORT)
 
@@ -157,6 +162,8 @@ class _Run:
         state, problem = self.state, self.problem
         bound = state.shown(state.goal)
         names = tuple(bound.name for bound in state.bounds[1:])
+        if state.bounds[0].value:
+            names = (state.bounds[0].name,)
         if not state.fits:
             status: Status = "infeasible" if state.bounds[0].value else "unknown"
             why = explain_pool_shortfall(problem, state.layout, state.bounds[0])
@@ -187,48 +194,66 @@ class _Run:
         self._pack_assignment(state.layout.pool, 0)
 
     def _check(self, layout: PoolLayout, name: str) -> None:
-        for number in range(len(self.small.pools)):
+        for number in range(self.pools):
             rows = np.flatnonzero(layout.pool == number)
             check_offsets(self.small.in_pool(number, rows), layout.offset[rows], name)
 
-    def _run_climb(self, effort: int) -> None:
+    def _run_climb(self, effort: int) -> bool:
         state = self.state
         if len(self.small) > _MOST_ORDERED:
-            return
+            return False
         if self.climb is None:
             self.climb = PoolClimb(self.small, state.levels, preorder(self.small, "SWT"), self.seed)
         self.climb.run(
             FIRST_MOVES * effort,
             state.goal,
             self.deadline,
-            found=lambda layout: bool(state.offer(layout, CLIMB)),
+            found=lambda layout: state.offer(layout, CLIMB),
         )
+        return True
 
-    def _run_liquid(self, effort: int) -> None:
+    def _run_liquid(self, effort: int) -> bool:
         """Assign pools as if bytes were a liquid, and pack each pool of what comes out."""
         active = self.state.active
         assert active is not None
-        best: list[PoolLayout] = []
-        self._search(active, effort, liquid=True, found=best.append)
-        if best:
-            self._pack_assignment(best[-1].pool, effort)
+        if active not in self.liquid:
+            found: list[PoolLayout] = []
+            if not self._search(active, effort, liquid=True, found=found.append):
+                return False
+            if not found or self.state.active != active:
+                return True
+            best = found[-1].pool
+            if self._liquid_value(active, best) <= self.state.bounds[active].value:
+                self.liquid[active] = best
+        else:
+            best = self.liquid[active]
+        self._pack_assignment(best, effort)
+        return True
 
-    def _run_full(self, effort: int) -> None:
+    def _liquid_value(self, active: int, pool: Ints) -> int:
+        """What an assignment would cost if every pool could be packed into its bounds."""
+        parts = (self.small.in_pool(k, np.flatnonzero(pool == k)) for k in range(self.pools))
+        peaks = np.array([lower_bound(part).value for part in parts], np.int64)
+        return self.state.levels[active].value(peaks, pool)
+
+    def _run_full(self, effort: int) -> bool:
         active = self.state.active
         assert active is not None
-        self._search(active, effort, liquid=False, found=self._take)
+        return self._search(active, effort, liquid=False, found=self._take)
 
     def _take(self, layout: PoolLayout) -> None:
         from cpplan.search.cp_sat_pools import NAME
 
         self.state.offer(layout, NAME)
 
-    def _search(self, active: int, effort: int, *, liquid: bool, found: object) -> None:
+    def _search(
+        self, active: int, effort: int, *, liquid: bool, found: Callable[[PoolLayout], object]
+    ) -> bool:
         from cpplan.search.cp_sat_pools import LIQUID_NAME, NAME, search_level
 
         state = self.state
         name = LIQUID_NAME if liquid else NAME
-        search_level(
+        return search_level(
             self.small,
             state.levels[: active + 1],
             state.values[: active + 1],
@@ -238,7 +263,7 @@ class _Run:
             lower=state.bounds[active].value,
             liquid=liquid,
             work=FIRST_WORK * effort,
-            found=found,  # type: ignore[arg-type]
+            found=found,
             proved=lambda bound: state.offer_bound(active, bound, name),
             workers=self.workers,
             seed=self.seed,
