@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError
 from cpplan.graph import Graph
+from cpplan.in_place_kinds import with_in_place
 from cpplan.problem import Problem
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def load(
     *,
     dims: Mapping[str, int] | None = None,
     name: str | None = None,
+    in_place: Mapping[str, bool] | None = None,
 ) -> Graph | Problem:
     """A graph or packing problem from a file or from another library's object.
 
@@ -36,11 +38,15 @@ def load(
         Extents of an ONNX model's symbolic dimensions, by name.
     name
         Of what is returned, instead of the source's own.
+    in_place
+        Kind of op -> whether its kernels may write over their inputs, instead of what the source
+        says of that kind (see :func:`cpplan.in_place_kinds.with_in_place`).
 
     Raises
     ------
     InputError
-        If the source is of no known kind or cannot be read; names the file and what was expected.
+        If the source is of no known kind or cannot be read, or ``in_place`` names a kind that it
+        does not have; names the file and what was expected.
 
     Examples
     --------
@@ -50,16 +56,33 @@ def load(
     >>> load(digraph, name="tiny").name
     'tiny'
     """
+    model = _read(source, dims, name)
+    if in_place is not None:
+        where = f"{source}: " if isinstance(source, (str, PathLike)) else ""
+        if isinstance(model, Problem):
+            raise InputError(f"{where}in_place is for graphs only: a problem has no ops")
+        try:
+            model = with_in_place(model, in_place)
+        except InputError as error:
+            raise InputError(f"{where}{error}") from error
+    return model if name is None else replace(model, name=name)
+
+
+def _read(
+    source: str | PathLike[str] | onnx.ModelProto | networkx.DiGraph | Graph | Problem,
+    dims: Mapping[str, int] | None,
+    name: str | None,
+) -> Graph | Problem:
     suffix = Path(source).suffix.lower() if isinstance(source, (str, PathLike)) else None
     if suffix == ".onnx" or _is_from("onnx", source):
         from cpplan.io.onnx_model import read_onnx
 
-        return _named(read_onnx(source, dims), name)  # type: ignore[arg-type]
+        return read_onnx(source, dims)  # type: ignore[arg-type]
     if dims:
         what = source if suffix is not None else f"a {type(source).__name__}"
         raise InputError(f"dims are for ONNX models only: {what} has no symbolic dimensions")
     if isinstance(source, (Graph, Problem)):
-        return _named(source, name)
+        return source
     if _is_from("networkx", source):
         from cpplan.io.networkx_graph import from_networkx
 
@@ -72,16 +95,12 @@ def load(
     if suffix == ".json":
         from cpplan.io.graph_json import read_graph
 
-        return _named(read_graph(source), name)
+        return read_graph(source)
     if suffix == ".csv":
         from cpplan.io.minimalloc_csv import read_problem
 
-        return _named(read_problem(source), name)
+        return read_problem(source)
     raise InputError(f"{source}: suffix {suffix!r} is not understood: expected {_SUFFIXES}")
-
-
-def _named(model: Graph | Problem, name: str | None) -> Graph | Problem:
-    return model if name is None else replace(model, name=name)
 
 
 def _is_from(package: str, source: object) -> bool:

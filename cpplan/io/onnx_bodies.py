@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.graph import Graph, Op, Placement, Tensor
 
 if TYPE_CHECKING:
     import onnx
@@ -66,21 +66,36 @@ def fit_body(node: onnx.NodeProto, body: Body, touched: Mapping[str, Tensor]) ->
 def _without_views(graph: Graph, results: Mapping[str, str]) -> Graph:
     """A branch copies into the node's output what would otherwise be a view of something else."""
     tensors = (replace(t, view_of=None) if t.name in results else t for t in graph.tensors)
-    return replace(graph, tensors=tuple(tensors))
+    copied = {name: view for name in results if (view := graph.tensor[name].view_of) is not None}
+
+    def op(old: Op) -> Op:
+        copies = tuple(Placement(name, *copied[name]) for name in old.outputs if name in copied)
+        return replace(old, placements=old.placements + copies) if copies else old
+
+    return replace(graph, tensors=tuple(tensors), ops=tuple(map(op, graph.ops)))
 
 
 def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
+    def one(name: str) -> str:
+        return renamed.get(name, name)
+
     def new(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(renamed.get(name, name) for name in names)
+        return tuple(map(one, names))
 
     def tensor(old: Tensor) -> Tensor:
-        view_of = old.view_of and (renamed.get(old.view_of[0], old.view_of[0]), old.view_of[1])
-        return replace(old, name=renamed.get(old.name, old.name), view_of=view_of)
+        view_of = old.view_of and (one(old.view_of[0]), old.view_of[1])
+        return replace(old, name=one(old.name), view_of=view_of)
 
     def op(old: Op) -> Op:
         shared = {name: renamed[name] for name in old.tensors if name in renamed}
-        bodies = tuple(_rename(body, _boundary(body, shared)) for body in old.bodies)
-        return replace(old, inputs=new(old.inputs), outputs=new(old.outputs), bodies=bodies)
+        return replace(
+            old,
+            inputs=new(old.inputs),
+            outputs=new(old.outputs),
+            in_place=tuple((one(output), one(source)) for output, source in old.in_place),
+            placements=tuple(Placement(one(p), one(w), at) for p, w, at in old.placements),
+            bodies=tuple(_rename(body, _boundary(body, shared)) for body in old.bodies),
+        )
 
     if not renamed:
         return graph

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.onnx_bodies import Body, fit_body, largest_result
+from cpplan.io.onnx_bytes import Array
+from cpplan.io.onnx_constants import SMALL, SmallConstant, computed_constant, stored_constant
+from cpplan.io.onnx_in_place import in_place_pairs
 from cpplan.io.onnx_kernels import to_numpy
+from cpplan.io.onnx_names import unique_names
+from cpplan.io.onnx_placements import find_placements
 from cpplan.io.onnx_types import bodies_of, dtype_name, static_shape, types_of
 from cpplan.io.onnx_views import draws_in_turn, is_random, is_view
 
@@ -59,29 +65,6 @@ def translate(proto: onnx.GraphProto, opset: int, name: str) -> Translation:
     return _Builder(proto, opset, None).build(name)
 
 
-def unique_names(nodes: Iterable[onnx.NodeProto]) -> list[str]:
-    """A name for every node: its own, or its type and position; numbered where that is taken."""
-    listed = list(nodes)
-    given = {node.name for node in listed}
-    last: dict[str, int] = {}
-    names: dict[str, None] = {}
-    for k, node in enumerate(listed):
-        name = base = node.name or f"{node.op_type}_{k}"
-        while name in names or (name in given and name != node.name):
-            last[base] = last.get(base, 0) + 1
-            name = f"{base}_{last[base]}"
-        names[name] = None
-    return list(names)
-
-
-def name_nodes(proto: onnx.GraphProto) -> None:
-    """Give every node a name of its own, in place, so that all that is said of it can use it."""
-    for node, name in zip(proto.node, unique_names(proto.node), strict=True):
-        node.name = name
-        for body in bodies_of(node):
-            name_nodes(body)
-
-
 class _Builder:
     """Collects tensors and ops, node by node.
 
@@ -94,6 +77,8 @@ class _Builder:
         self.results = [value.name for value in proto.output]
         self.tensors: dict[str, Tensor | None] = {}
         self.constant: set[str] = set()
+        self.fixed: set[str] = set()  # constants, and what is computed but views one
+        self.small: dict[str, SmallConstant] = {}
         self.captured: dict[str, None] = {}
         self.ops: list[Op] = []
         self.sources: dict[str, Source] = {}
@@ -106,6 +91,8 @@ class _Builder:
         proto = self.proto
         for listed in (*proto.initializer, *(sparse.values for sparse in proto.sparse_initializer)):
             self._define(listed.name, "constant")
+        for listed in proto.initializer:
+            self._remember(listed.name, stored_constant(listed))
         for value in proto.input:
             if value.name not in self.constant:
                 self._define(value.name, "output" if value.name in self.results else "input")
@@ -131,12 +118,15 @@ class _Builder:
         if (reads or node.op_type == "Constant") and not random and self.constant.issuperset(reads):
             self.constants.append(Source(node, reads))
             self._define_outputs(node, name, "constant", view, bodies)
+            for output in filter(None, node.output):
+                self._remember(output, computed_constant(node, output, self.opset, self.small))
             return
         self._define_outputs(node, name, "intermediate", view, bodies)
         outputs = tuple(output for output in node.output if output in self.tensors)
         inputs = tuple(tensor for tensor in reads if self.tensors[tensor] is not None)
         touched = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
         fitted = tuple(fit_body(node, body, touched) for body in bodies)
+        related = ((), ()) if view or bodies else self._relations(node)
         self.ops.append(
             Op(
                 name,
@@ -144,11 +134,20 @@ class _Builder:
                 inputs,
                 outputs,
                 recomputable=not random,
+                in_place=related[0],
+                placements=related[1],
                 bodies=fitted,
                 sequence="random" if draws_in_turn(node, self.false, self.opset) else None,
             )
         )
         self.sources[name] = Source(node, reads)
+
+    def _relations(
+        self, node: onnx.NodeProto
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[Placement, ...]]:
+        """Which inputs the node may overwrite, and what it only copies."""
+        pairs = in_place_pairs(node, self.tensors, self.fixed, self.opset)
+        return pairs, find_placements(node, self.tensors, self.fixed, self._value)
 
     def _body(self, proto: onnx.GraphProto, name: str) -> Body:
         inner = _Builder(proto, self.opset, self).build(name)
@@ -176,6 +175,8 @@ class _Builder:
             raise InputError(f"{what} is defined twice")
         if kind == "constant":
             self.constant.add(name)
+        if kind == "constant" or base in self.fixed:
+            self.fixed.add(name)
         type_ = self.types.get(name)
         form = None if type_ is None else type_.WhichOneof("value")
         if type_ is None or form is None:
@@ -214,9 +215,24 @@ class _Builder:
         self.captured[name] = None
         if name in scope.constant:
             self.constant.add(name)
+        if name in scope.fixed:
+            self.fixed.add(name)
+        if name in scope.small:
+            self.small[name] = scope.small[name]
         outer = scope.tensors[name]
         kind = "output" if name in self.results else "input"
         self.tensors[name] = outer and Tensor(name, outer.nbytes, outer.shape, outer.dtype, kind)
+
+    def _remember(self, name: str, constant: SmallConstant | None) -> None:
+        """Keep what a constant is made of, if it is small: it may say where an op copies to."""
+        tensor = self.tensors.get(name)
+        if constant is None or tensor is None or tensor.shape is None:
+            return
+        if math.prod(tensor.shape) <= SMALL:
+            self.small[name] = constant
+
+    def _value(self, name: str) -> Array | None:
+        return self.small[name].value() if name in self.small else None
 
     def _type(self, name: str) -> onnx.TypeProto | None:
         if name in self.types or self.parent is None:

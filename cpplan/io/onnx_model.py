@@ -3,9 +3,11 @@
 Initializers, and what is computed from constants alone, are constants; so is what only asks for the
 shape of a tensor. Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference, Cast to the
 same type and Transpose that moves only axes of extent one are views of their inputs: ops that move
-no bytes. Random ops without a seed are one sequence: they keep their order. The branches of an If
-and the bodies of Loop and Scan are bodies of their op. Local functions are inlined. Weights in
-other files are not read.
+no bytes; CastLike and BitCast are views where Cast would be one or elements keep their width.
+Element-wise ops may write over inputs of their output's size; what Concat, Split, Slice, Gather,
+Pad, Expand and Tile copy in one piece is a placement. Random ops without a seed are one sequence:
+they keep their order. The branches of an If and the bodies of Loop and Scan are bodies of their op.
+Local functions are inlined. Weights in other files are not read.
 """
 
 from __future__ import annotations
@@ -145,7 +147,8 @@ def _translate(
 ) -> tuple[onnx.ModelProto, Translation]:
     from cpplan.io.onnx_check import check_constants, check_nodes
     from cpplan.io.onnx_dims import bind_dims
-    from cpplan.io.onnx_graph import name_nodes, translate
+    from cpplan.io.onnx_graph import translate
+    from cpplan.io.onnx_names import name_nodes
     from cpplan.io.onnx_shapes import infer_shapes
 
     if not model.HasField("graph") or not model.opset_import or not model.ir_version:
@@ -209,7 +212,7 @@ def _load_external_data(model: onnx.ModelProto, folder: Path) -> None:
 def _drop_weights(graph: onnx.GraphProto) -> None:
     """Forget the values of large initializers: inference copies the model and needs none."""
     from cpplan.io.onnx_check import DATA
-    from cpplan.io.onnx_shapes import SMALL
+    from cpplan.io.onnx_constants import SMALL
 
     for tensor in graph.initializer:
         count = 1

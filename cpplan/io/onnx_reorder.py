@@ -20,8 +20,8 @@ from cpplan.errors import InputError
 from cpplan.io.atomic import write_bytes
 from cpplan.io.onnx_dims import bind_value
 from cpplan.io.onnx_functions import inline_functions
-from cpplan.io.onnx_graph import unique_names
 from cpplan.io.onnx_model import load_model, naming, translate_model
+from cpplan.io.onnx_names import unique_names
 from cpplan.io.onnx_types import bodies_of
 
 if TYPE_CHECKING:

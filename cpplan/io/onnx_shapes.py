@@ -15,6 +15,7 @@ import numpy as np
 
 from cpplan.errors import InputError
 from cpplan.io.onnx_bytes import Array
+from cpplan.io.onnx_constants import SMALL
 from cpplan.io.onnx_declarations import (
     check_declarations,
     hand_through,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
     Types = MutableMapping[str, onnx.TypeProto]
     Values = MutableMapping[str, Array]
-
-SMALL = 4096  # elements: what shape arithmetic works on is far below, weights are far above
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -10,7 +10,7 @@ from cpplan.io.onnx_types import bodies_of, static_shape
 if TYPE_CHECKING:
     import onnx
 
-RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
+RESHAPES = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "BitCast"})
 RANDOM = frozenset(
     {
         "Bernoulli",
@@ -55,6 +55,11 @@ def is_view(
     if node.op_type == "Cast":
         target = next((a.i for a in node.attribute if a.name == "to"), None)
         return before is not None and before.tensor_type.elem_type == target
+    if node.op_type == "CastLike":
+        like = type_of(node.input[1])
+        if before is None or like is None:
+            return False
+        return before.tensor_type.elem_type == like.tensor_type.elem_type
     if node.op_type == "Transpose":
         shape = static_shape(before)
         return shape is not None and _keeps_order(node, shape)

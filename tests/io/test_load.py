@@ -96,3 +96,21 @@ def test_a_csv_loads_no_heavy_package(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
     )
     assert done.stdout == "[]\n"
+
+
+def test_in_place_by_kind(tmp_path):
+    tensors = (Tensor("x", 4, kind="input"), Tensor("y", 4, kind="output"))
+    graph = Graph("g", tensors, (Op("f", "Softmax", ("x",), ("y",)),))
+    path = tmp_path / "g.json"
+    write_graph(graph, path)
+    for source in (graph, path, graph.to_networkx()):
+        assert load(source).ops[0].in_place == ()
+        assert load(source, in_place={"Softmax": True}).ops[0].in_place == (("y", "x"),)
+    with pytest.raises(InputError, match=r"g.json: in_place: the graph has no op of kind 'Add'"):
+        load(path, in_place={"Add": True})
+
+
+def test_a_problem_has_no_kinds_of_op(tmp_path):
+    write_problem(PROBLEM, tmp_path / "p.csv")
+    with pytest.raises(InputError, match=r"p.csv: in_place is for graphs only: a problem has no"):
+        load(tmp_path / "p.csv", in_place={"Add": True})

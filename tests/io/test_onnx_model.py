@@ -18,8 +18,8 @@ from cpplan.liveness import to_problem
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
-from cpplan.io.onnx_graph import unique_names  # noqa: E402
 from cpplan.io.onnx_model import read_onnx  # noqa: E402
+from cpplan.io.onnx_names import unique_names  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
