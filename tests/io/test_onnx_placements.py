@@ -142,7 +142,7 @@ def test_a_placement_is_where_the_bytes_are_and_missing_only_where_they_are_not(
     nodes: st.SearchStrategy[Node],
 ) -> None:
     @given(nodes)
-    @settings(max_examples=60)
+    @settings(max_examples=100)
     def check(drawn: Node) -> None:
         node, shapes, constants = drawn
         counter, inputs = 1, {}
@@ -223,6 +223,12 @@ def test_a_slice_backwards_is_in_one_piece_if_it_is_one_row() -> None:
     int64[1] axis = {0}, int64[1] back = {-1}> { y = Slice(x, from, to, axis, back) }"""
     assert placements(text) == [("y", "x", 36)]
     assert placements(text.replace("{-2}", "{-3}").replace("[1,3]", "[2,3]")) == []
+
+
+def test_every_other_row_is_not_in_one_piece() -> None:
+    text = """g (float[5,3] x) => (float[3,3] y) <int64[1] from = {0}, int64[1] to = {5},
+    int64[1] axis = {0}, int64[1] step = {2}> { y = Slice(x, from, to, axis, step) }"""
+    assert placements(text) == []
 
 
 def test_old_slices_and_pads_carry_their_numbers_as_attributes() -> None:
