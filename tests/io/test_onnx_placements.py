@@ -255,6 +255,17 @@ def test_where_a_slice_begins_may_follow_from_shapes_and_arithmetic() -> None:
     assert [tuple(p) for op in graph.ops for p in op.placements] == [("y", "x", 24)]
 
 
+def test_the_long_name_of_the_domain_is_understood() -> None:
+    proto = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17, "ai.onnx" : 17]>
+        g (float[6] x) => (float[2] y) <int64[1] one = {1}, int64[1] four = {4}, int64[1] two,
+        float[2] t>
+        { two = ai.onnx.Add(one, one) t = ai.onnx.Slice(x, two, four) y = Neg(t) }"""
+    )
+    op, _ = read_onnx(proto).ops
+    assert op.placements == (("t", "x", 8),)
+
+
 @pytest.mark.parametrize("begin", ["Identity(b)", "my.Odd(one)"])
 def test_where_it_is_not_known_nothing_is_placed(begin: str) -> None:
     text = f"""g (float[6] x, int64[1] b, int64[1] e) => (float[2] y) <int64[1] one = {{1}},
