@@ -41,9 +41,7 @@ def random_pooled(rng: random.Random, most: int = 5) -> Problem:
             chosen = rng.sample(range(len(pools)), integer(1, len(pools)))
             candidates[row] = tuple(chosen[:1] if row in base.fixed else chosen)
     fixed = {
-        row: at
-        for row, at in base.fixed.items()
-        if at % pools[candidates[row][0]].alignment == 0
+        row: at for row, at in base.fixed.items() if at % pools[candidates[row][0]].alignment == 0
     }
     return replace(
         base,

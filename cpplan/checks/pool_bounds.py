@@ -43,7 +43,7 @@ def objective_bound(
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
     >>> objective_bound(two, "preference", (4, 8))
-    ((4, 8), ('live bytes beyond the other pools', 'largest buffer'))
+    ((4, 8), ('live bytes beyond the other pools', 'live bytes beyond the other pools'))
     """
     limits: list[int | None] = [pool.capacity for pool in problem.pools]
     bounds: list[int | float] = []
@@ -160,12 +160,12 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Poo
         movable[row] = any(_fits(problem, row, limits[k]) for k in candidates if k != pool)
     forced = np.flatnonzero(allowed & ~movable)
     best = PoolBound(0, BEYOND if others else LIVE, None, pool)
-    for row in forced.tolist():
-        if row in problem.fixed:
-            end = problem.fixed[row] + int(problem.size[row])
-            best = max(best, PoolBound(end, FIXED, None, pool), key=lambda bound: bound.value)
     largest = int(problem.size[forced].max(initial=0))
-    best = max(best, PoolBound(largest, LARGEST, None, pool), key=lambda bound: bound.value)
+    ends = [problem.fixed[row] + int(problem.size[row]) for row in forced if row in problem.fixed]
+    apart = (
+        PoolBound(largest, LARGEST, None, pool),
+        PoolBound(max(ends, default=0), FIXED, None, pool),
+    )
     # With an unlimited pool beside it, only what is forced counts.
     room = 0
     for k in others:
@@ -176,7 +176,7 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Poo
             room += limit
     for unit in _units(problem):
         best = _fullest_step(problem, best, allowed, movable, room, len(others), unit)
-    return best
+    return max((best, *apart), key=lambda bound: bound.value)
 
 
 def _fits(problem: Problem, row: int, limit: int | None) -> bool:

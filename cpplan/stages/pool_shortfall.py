@@ -37,17 +37,12 @@ def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: PoolBoun
 a (4 B)"
     """
     limits = [pool.capacity for pool in problem.pools]
-    alone = [(k, least_peak(problem, k, limits)) for k in range(len(limits))]
-    short = [
-        (least.value - limit, -k, least)
-        for k, least in alone
-        if (limit := limits[k]) is not None and least.value > limit
-    ]
+    short = _short_pools(problem, limits)
     if short:
-        missing, place, least = max(short)
+        missing, place, least = short[0]
         return (
-            f"does not fit: {missing} B are missing in {_pool(problem, -place)} ({least.name}); "
-            f"{_live(problem, least.step, _candidates(problem, -place))}"
+            f"does not fit: {missing} B are missing in {_pool(problem, place)} ({least.name}); "
+            f"{_live(problem, least.step, _candidates(problem, place))}"
         )
     peaks = pool_peaks(problem, layout.pool, layout.offset).tolist()
     over = [(peak - limit, -k) for k, peak in enumerate(peaks) if (limit := limits[k]) is not None]
@@ -63,6 +58,26 @@ a (4 B)"
         f"no plan within the capacities was found in time: the best misses {missing} B in "
         f"{_pool(problem, -place)}; {where}"
     )
+
+
+def _short_pools(
+    problem: Problem, limits: Sequence[int | None]
+) -> list[tuple[int, int, PoolBound]]:
+    """Bytes missing, pool, and what proves it; first the one to name.
+
+    That is a pool that would be short if all others were unlimited: the one that misses most. Else
+    more room in either would help: the one that misses least.
+    """
+    found = []
+    for others_unlimited in (True, False):
+        for k, limit in enumerate(limits):
+            given = [None if others_unlimited and k != j else at for j, at in enumerate(limits)]
+            least = least_peak(problem, k, given)
+            if limit is not None and least.value > limit:
+                found.append((least.value - limit, k, least))
+        if found:
+            return sorted(found, key=lambda each: each[0], reverse=others_unlimited)
+    return found
 
 
 def _pool(problem: Problem, number: int) -> str:

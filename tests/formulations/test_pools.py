@@ -11,8 +11,8 @@ from ortools.sat.python import cp_model
 from pool_oracles import OBJECTIVES, brute_force_objective, check_pooled, random_pooled
 
 from cpplan.checks.pool_objective import excess_level, objective_levels
-from cpplan.heuristics.in_pools import PoolFit
 from cpplan.deadline import Deadline
+from cpplan.heuristics.in_pools import PoolFit
 from cpplan.pool import Pool
 from cpplan.problem import Gap, Problem
 from cpplan.search.cp_sat_pools import pool_units
@@ -103,9 +103,7 @@ def test_too_little_room_is_infeasible_and_misses_bytes():
 
 def test_bytes_as_a_liquid_bound_the_layouts_from_below():
     """Any two of three buffers meet: a liquid needs 2 bytes, a layout 3."""
-    triangle = Problem(
-        ("a", "b", "c"), [0, 0, 1], [3, 2, 3], [1, 1, 1], gaps={0: [Gap(1, 2)]}
-    )
+    triangle = Problem(("a", "b", "c"), [0, 0, 1], [3, 2, 3], [1, 1, 1], gaps={0: [Gap(1, 2)]})
     assert minimise(triangle, "total", liquid=True)[0] == (2,)
     assert minimise(triangle, "total")[0] == (3,)
 
