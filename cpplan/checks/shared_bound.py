@@ -64,10 +64,10 @@ class _Demands:
         }
 
     def live_sets(self) -> Iterator[tuple[int, list[Stay]]]:
-        """Every step at which something begins, with what is live then."""
+        """Every step at which something begins or has just ended, with what is live then."""
         waiting = sorted(self.spans, key=lambda stay: self.spans[stay][0], reverse=True)
         live: list[Stay] = []
-        for step in sorted({lower for lower, _ in self.spans.values()}):
+        for step in sorted({step for span in self.spans.values() for step in span}):
             live = [stay for stay in live if self.spans[stay][1] > step]
             while waiting and self.spans[waiting[-1]][0] <= step:
                 live.append(waiting.pop())

@@ -154,16 +154,21 @@ class _Check:
     def _extent(self, stay: Stay) -> tuple[int, int]:
         return self.address[stay.name], self.address[stay.name] + stay.size
 
-    def _pair(self, old: Stay, new: Stay) -> None:
-        (here, past), (there, beyond) = self._extent(old), self._extent(new)
+    def _pair(self, one: Stay, other: Stay) -> None:
+        """``one`` begins no later than ``other``; what the caller brings and the first op's result
+        begin together."""
+        (here, past), (there, beyond) = self._extent(one), self._extent(other)
         begin, end = max(here, there), min(past, beyond)
-        if begin >= end or self._same(old, new, begin, end):
+        if begin >= end or self._same(one, other, begin, end):
             return
-        step, until = self.spans[new][0], min(self.spans[old][1], self.spans[new][1])
-        if until == step + 1 and self._handed_over(old, new, step, begin, end):
+        step, until = self.spans[other][0], min(self.spans[one][1], self.spans[other][1])
+        if until == step + 1 and any(
+            self._handed_over(old, new, step, begin, end)
+            for old, new in ((one, other), (other, one))
+        ):
             return
         raise VerificationError(
-            f"buffers {old.name!r} and {new.name!r} share bytes {begin}..{end} at step {step}, "
+            f"buffers {one.name!r} and {other.name!r} share bytes {begin}..{end} at step {step}, "
             "where they hold different values"
         )
 

@@ -9,7 +9,6 @@ Two storages of a cluster may occupy a byte at the same step only if
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,25 +49,21 @@ class Clusters:
     links: list[Link] = field(default_factory=list)
 
 
-def form_clusters(
-    links: Sequence[Link],
-    storages: Mapping[str, Storage],
-    lives: Lives,
-    origins: Origins,
-    skip: Collection[Link] = (),
-) -> Clusters:
-    """Take every link that can be taken, in the order given, ``skip`` aside.
+class SharingRules:
+    """When two storages may share bytes; see above.
 
-    O(links × storages of the clusters that they join).
+    Parameters
+    ----------
+    storages
+        Their sizes.
+    lives
+        When they live.
+    origins
+        Where their bytes come from.
+    links
+        All that there are.
     """
-    forming = _Forming(storages, lives, origins, links)
-    taken = [link for link in links if link not in skip and forming.take(link)]
-    # A link that another one has made true is in force as well.
-    forming.clusters.links = [link for link in links if link in taken or forming.holds(link)]
-    return forming.clusters
 
-
-class _Forming:
     def __init__(
         self,
         storages: Mapping[str, Storage],
@@ -77,11 +72,70 @@ class _Forming:
         links: Iterable[Link],
     ):
         self.storages, self.lives, self.origins = storages, lives, origins
-        self.clusters = Clusters()
-        self.overwrites: dict[tuple[str, str], list[Link]] = defaultdict(list)
+        self._in_place: dict[tuple[str, str], list[Link]] = defaultdict(list)
         for link in links:
             if link.in_place:
-                self.overwrites[link.outer, link.inner].append(link)
+                self._in_place[link.outer, link.inner].append(link)
+
+    def may_meet(self, one: str, other: str, shift: int) -> bool:
+        """Whether both stay intact if ``other`` lies ``shift`` bytes above ``one``."""
+        if self.lives.apart(one, other) or not self._share_addresses(one, other, shift):
+            return True
+        if self.origins.equal(one, other, shift):
+            return True
+        return self._overwrites(one, other, shift) or self._overwrites(other, one, -shift)
+
+    def _share_addresses(self, one: str, other: str, shift: int) -> bool:
+        return shift < self.storages[one].size and -shift < self.storages[other].size
+
+    def _overwrites(self, old: str, new: str, shift: int) -> bool:
+        """Whether one op alone sees both, and may write ``new`` in place over all they share."""
+        begin = max(0, shift)
+        end = min(self.storages[old].size, shift + self.storages[new].size)
+        return any(
+            link.shift == shift
+            and link.begin <= begin
+            and end <= link.end
+            and self.lives.hands_over(old, new, link.op)
+            for link in self._in_place.get((old, new), ())
+        )
+
+
+def form_clusters(
+    links: Sequence[Link], rules: SharingRules, skip: Collection[Link] = ()
+) -> Clusters:
+    """Take every link that can be taken, in the order given, ``skip`` aside.
+
+    O(links × storages of the clusters that they join).
+    """
+    forming = _Forming(links, rules)
+    taken = {link for link in links if link not in skip and forming.take(link)}
+    # A link that others have made true is in force as well.
+    forming.clusters.links = [link for link in links if link in taken or forming.holds(link)]
+    return forming.clusters
+
+
+def place_clusters(
+    links: Sequence[Link], rules: SharingRules, address: Mapping[str, int]
+) -> Clusters:
+    """The clusters of a layout: what shares bytes there by a link, at the distances it has.
+
+    ``address`` has every storage's offset, bytes; what it places together may lie so.
+    """
+    forming = _Forming(links, rules)
+    clusters = forming.clusters
+    for link in links:
+        if address[link.inner] - address[link.outer] == link.shift:
+            forming.join(link)
+    clusters.links = [link for link in links if forming.holds(link)]
+    return clusters
+
+
+class _Forming:
+    def __init__(self, links: Iterable[Link], rules: SharingRules):
+        self.rules, self.storages, self.lives = rules, rules.storages, rules.lives
+        self.clusters = Clusters()
+        for link in links:
             for root in (link.inner, link.outer):
                 if root not in self.clusters.number:
                     number = self.clusters.number[root] = len(self.clusters.number)
@@ -98,70 +152,58 @@ class _Forming:
 
     def take(self, link: Link) -> bool:
         """Join the clusters of the two storages, if that does no harm."""
-        clusters = self.clusters
-        one, other = clusters.number[link.outer], clusters.number[link.inner]
-        if one == other:
+        number = self.clusters.number
+        if number[link.outer] == number[link.inner]:
             return self.holds(link)
         if link.in_place and not self.lives.hands_over(link.outer, link.inner, link.op):
             return False
-        # How far the places of the inner one's cluster move, so that both count from one address.
-        moved = clusters.place[link.outer] + link.shift - clusters.place[link.inner]
-        ours, theirs = clusters.members[one], clusters.members[other]
-        if not self._fit_together(ours, theirs, moved):
+        if not self._fit_together(link):
             return False
+        self.join(link)
+        return True
+
+    def join(self, link: Link) -> None:
+        """Make one cluster of the two storages' clusters, at the distance that the link asks."""
+        clusters = self.clusters
+        one, other = clusters.number[link.outer], clusters.number[link.inner]
+        if one == other:
+            return
+        moved = self._moved(link)
+        ours, theirs = clusters.members[one], clusters.members[other]
         if len(ours) < len(theirs):
             one, other, ours, theirs, moved = other, one, theirs, ours, -moved
         for root in theirs:
             clusters.place[root] += moved
             clusters.number[root] = one
+        lowest = min(clusters.place[root] for root in theirs)
         ours += theirs
         del clusters.members[other]
-        lowest = min(clusters.place[root] for root in theirs)
         if lowest < 0:
             for root in ours:
                 clusters.place[root] -= lowest
-        return True
 
-    def _fit_together(self, ours: list[str], theirs: list[str], moved: int) -> bool:
+    def _moved(self, link: Link) -> int:
+        """How far the inner one's cluster moves, so that both count from one address."""
         place = self.clusters.place
+        return place[link.outer] + link.shift - place[link.inner]
+
+    def _fit_together(self, link: Link) -> bool:
+        clusters, place, moved = self.clusters, self.clusters.place, self._moved(link)
+        ours = clusters.members[clusters.number[link.outer]]
+        theirs = clusters.members[clusters.number[link.inner]]
         lowest = min(0, moved + min(place[root] for root in theirs))
-        places = [(root, place[root] - lowest) for root in ours]
-        moved_places = [(root, place[root] + moved - lowest) for root in theirs]
-        everyone = [*places, *moved_places]
-        if any(at % self.storages[root].alignment for root, at in everyone):
+        stay = [(root, place[root] - lowest) for root in ours]
+        move = [(root, place[root] + moved - lowest) for root in theirs]
+        if any(at % self.storages[root].alignment for root, at in (*stay, *move)):
             return False
         if not self._have_a_pool([*ours, *theirs]):
             return False
         return all(
-            self._may_meet(one, other, there - here)
-            for one, here in places
-            for other, there in moved_places
-            if here < there + self.storages[other].size and there < here + self.storages[one].size
+            self.rules.may_meet(one, other, there - here)
+            for one, here in stay
+            for other, there in move
         )
 
     def _have_a_pool(self, roots: Iterable[str]) -> bool:
         allowed = [pools for root in roots if (pools := self.storages[root].pools) is not None]
         return not allowed or bool(frozenset.intersection(*allowed))
-
-    def _may_meet(self, one: str, other: str, shift: int) -> bool:
-        """Whether two storages that share addresses leave each other intact."""
-        if self.lives.apart(one, other) or self.origins.equal(one, other, shift):
-            return True
-        return self._overwrites(one, other, shift) or self._overwrites(other, one, -shift)
-
-    def _overwrites(self, old: str, new: str, shift: int) -> bool:
-        """Whether one op alone sees both, and may write ``new`` in place over all they share."""
-        begin = max(0, shift)
-        end = min(self.storages[old].size, shift + self.storages[new].size)
-        return any(
-            link.shift == shift
-            and link.begin <= begin
-            and end <= link.end
-            and self.lives.hands_over(old, new, link.op)
-            for link in self.overwrites.get((old, new), ())
-        )
-
-
-def cluster_alignment(storages: Iterable[Storage]) -> int:
-    """What the lowest address of a cluster must be a multiple of, bytes."""
-    return math.lcm(*(storage.alignment for storage in storages))

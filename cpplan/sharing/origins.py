@@ -52,16 +52,13 @@ class Origins:
                 self.of.setdefault(root, [Piece(0, size, root, 0)])
             if not link.in_place:
                 copies.setdefault(link.op, []).append(link)
-        written = {graph.root[name][0]: op.name for op in graph.ops for name in op.outputs}
         for number in to_anf(graph).order:
-            name = graph.ops[number].name
             for link in copies.get(number, ()):
-                source, target, shift = link.outer, link.inner, link.shift
-                if written.get(link.inner) != name or written.get(link.outer) == name:
-                    source, target, shift = link.inner, link.outer, -link.shift
-                # ``shift``: of the target against the source.
-                low = link.begin - (link.shift if target == link.inner else 0)
-                self._copy(source, target, shift, low, low + link.end - link.begin)
+                if link.relation.other in graph.ops[number].outputs:
+                    self._copy(link.inner, link.outer, -link.shift, link.begin, link.end)
+                else:
+                    begin, end = link.begin - link.shift, link.end - link.shift
+                    self._copy(link.outer, link.inner, link.shift, begin, end)
 
     def equal(self, one: str, other: str, shift: int) -> bool:
         """Whether the bytes that two storages share have one origin.
@@ -81,7 +78,10 @@ class Origins:
         return True
 
     def _copy(self, source: str, target: str, shift: int, begin: int, end: int) -> None:
-        """``[begin, end)`` of ``target`` are the bytes of ``source`` from ``begin + shift`` on."""
+        """``[begin, end)`` of ``target`` are the bytes of ``source`` from ``begin + shift`` on.
+
+        ``shift`` is the address of the target less that of the source, where nothing is to copy.
+        """
         taken = _cut(self.of[source], begin + shift, end + shift)
         moved = [Piece(p.begin - shift, p.end - shift, p.origin, p.start) for p in taken]
         old = self.of[target]

@@ -18,7 +18,7 @@ from cpplan.ordering import OrderProblem
 from cpplan.residency import Residency
 from cpplan.search.order_bounds import order_bounds
 from cpplan.sharing.bound import placement_groups
-from cpplan.sharing.clusters import Clusters, Storage, form_clusters
+from cpplan.sharing.clusters import Clusters, SharingRules, Storage, form_clusters
 from cpplan.sharing.links import Link, find_links
 from cpplan.sharing.lives import AnyOrderLives
 from cpplan.sharing.origins import Origins
@@ -62,7 +62,8 @@ def share_in_any_order(
     lives = AnyOrderLives(graph, residency)
     # Alignment is left to packing: here bytes are only counted.
     storages = {name: Storage(count) for name, count in size.items()}
-    clusters = form_clusters(usable, storages, lives, Origins(graph, links))
+    rules = SharingRules(storages, lives, Origins(graph, links), usable)
+    clusters = form_clusters(usable, rules)
     joined = [members for members in clusters.members.values() if len(members) > 1]
     inside = {name for members in joined for name in members}
     row = {name: k for k, name in enumerate(ordering.storages)}

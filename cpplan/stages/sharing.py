@@ -17,22 +17,26 @@ import numpy as np
 from cpplan.anf import Program
 from cpplan.bounds import Bound
 from cpplan.deadline import Deadline, TimeUpError
-from cpplan.errors import InputError
+from cpplan.errors import InputError, VerificationError
 from cpplan.plan import RelationKind
 from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
 from cpplan.sharing.bound import shared_bound
-from cpplan.sharing.clusters import Clusters, form_clusters
+from cpplan.sharing.clusters import Clusters, SharingRules, form_clusters, place_clusters
 from cpplan.sharing.links import Link, find_links
 from cpplan.sharing.lives import ProgramLives
 from cpplan.sharing.merged import Merged, merge_clusters, storages_of
 from cpplan.sharing.origins import Origins
+from cpplan.sharing.shifts import allowed_shifts
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.packing import pack, run_heuristics
+from cpplan.verifier import check_offsets
 
 # Other choices tried in the first turn, and the share of the time left that packing one then gets.
 FIRST_MOVES, PACKING_SHARE = 20, 0.3
 MOST_EFFORT = 4**6
+# Of CP-SAT's deterministic time, in the first turn.
+FIRST_WORK = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +125,11 @@ class SharingSearch:
         self.problem, self.kinds = problem, frozenset(kinds)
         self.goal, self.ceiling = goal, ceiling
         self.links = find_links(program.graph, residency, kinds)
-        self._lives = ProgramLives(program, problem, residency)
-        self._origins = Origins(program.graph, self.links)
-        self._storages = storages_of(problem)
+        lives = ProgramLives(program, problem, residency)
+        origins = Origins(program.graph, self.links)
+        self.rules = SharingRules(storages_of(problem), lives, origins, self.links)
         self._random, self._report = random.Random(seed), report
-        self.bound: Bound = shared_bound(problem, self.links, self._lives)
+        self.bound: Bound = shared_bound(problem, self.links, lives)
         self._reported: tuple[int, int] | None = None
         self.best: Choice = self._choose(self.links, frozenset())
 
@@ -157,12 +161,16 @@ class SharingSearch:
                 if not self.done:
                     slot = deadline.share(PACKING_SHARE)
                     self._watch(self.best, partial(pack, workers=workers, seed=seed), slot)
+                if not self.done:
+                    self._prove(FIRST_WORK * effort, deadline, workers, seed)
                 effort = min(4 * effort, MOST_EFFORT)
         except TimeUpError:
             return
 
     def _choose(self, order: Sequence[Link], skip: frozenset[Link]) -> Choice:
-        clusters = form_clusters(order, self._storages, self._lives, self._origins, skip)
+        return self._pack(order, skip, form_clusters(order, self.rules, skip))
+
+    def _pack(self, order: Sequence[Link], skip: frozenset[Link], clusters: Clusters) -> Choice:
         merged = merge_clusters(self.problem, clusters)
         incumbent = Incumbent(
             merged.problem, goal=max(self.goal or 0, self.bound.value), ceiling=self.ceiling
@@ -198,6 +206,62 @@ class SharingSearch:
         near = (self.problem.lower < upper) & (self.problem.upper > lower)
         names = {self.problem.names[row] for row in np.flatnonzero(near).tolist()}
         return [link for link in self.links if link.inner in names or link.outer in names]
+
+    def _prove(self, work: float, deadline: Deadline, workers: int, seed: int) -> None:
+        """Links and offsets at once, where there are few enough pairs."""
+        from cpplan.search.cp_sat_sharing import MOST_PAIRS, NAME, SharingProof, search_sharing
+
+        if self._pairs() > MOST_PAIRS:
+            return
+        shifts = allowed_shifts(self.problem, self.links, self.rules)
+
+        def keep(proof: SharingProof) -> None:
+            if proof.bound > self.bound.value:
+                self.bound = Bound(proof.bound, NAME, self.bound.step)
+            if proof.peak < self.best.peak:
+                self._adopt(proof.offsets, NAME)
+            self._announce(NAME)
+
+        search_sharing(
+            self.problem,
+            shifts,
+            self.best.offsets,
+            deadline,
+            bound=self.bound.value,
+            work=work,
+            workers=workers,
+            seed=seed,
+            report=keep,
+        )
+
+    def _pairs(self) -> int:
+        """Pairs live together of which one may share bytes."""
+        problem = self.problem
+        sharing = {name for link in self.links for name in (link.inner, link.outer)}
+        rows = [row for row, name in enumerate(problem.names) if name in sharing]
+        ended = np.searchsorted(np.sort(problem.upper), problem.lower[rows], side="right")
+        begun = np.searchsorted(np.sort(problem.lower), problem.upper[rows], side="left")
+        return int((begun - ended).sum())
+
+    def _adopt(self, offsets: Ints, name: str) -> None:
+        """Make a layout of the program's buffers the best choice, if it can be one.
+
+        The model lets two buffers share bytes whenever they hold the same value; a plan says by
+        which op, and there need not be one.
+        """
+        address = dict(zip(self.problem.names, offsets.tolist(), strict=True))
+        clusters = place_clusters(self.links, self.rules, address)
+        choice = self._pack(self.links, frozenset(), clusters)
+        merged = choice.merged
+        where = np.zeros(len(merged.problem), np.int64)
+        where[merged.row] = offsets - merged.within
+        try:
+            check_offsets(merged.problem, where, name)
+        except VerificationError:
+            return
+        choice.incumbent.offer(where[choice.incumbent.reduction.rows], name)
+        if choice.peak < self.best.peak:
+            self.best = choice
 
     def _offer(self, choice: Choice, deadline: Deadline) -> None:
         """Pack a choice by heuristics, and keep it unless the best one has a smaller peak."""

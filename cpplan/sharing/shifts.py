@@ -1,0 +1,48 @@
+"""For every two storages that are live together, the distances at which they may share bytes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from cpplan.problem import Problem
+from cpplan.sharing.clusters import SharingRules
+from cpplan.sharing.links import Link
+
+
+def allowed_shifts(
+    problem: Problem, links: Sequence[Link], rules: SharingRules
+) -> dict[tuple[int, int], list[int]]:
+    """Rows ``(i, j)``, ``i < j`` -> addresses of ``j`` less that of ``i`` that both survive.
+
+    Only pairs that some distance allows to share bytes are listed; all others that are live
+    together must lie apart. O(pairs of pieces with one origin).
+    """
+    row = {name: k for k, name in enumerate(problem.names)}
+    wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
+
+    def suggest(one: str, other: str, shift: int) -> None:
+        i, j = row[one], row[other]
+        wanted[min(i, j), max(i, j)].add(shift if i < j else -shift)
+
+    for link in links:
+        suggest(link.outer, link.inner, link.shift)
+    pieces = defaultdict(list)
+    for name, found in rules.origins.of.items():
+        for piece in found:
+            pieces[piece.origin].append((name, piece))
+    for same in pieces.values():
+        for k, (one, a) in enumerate(same):
+            for other, b in same[:k]:
+                overlap = (
+                    a.start < b.start + b.end - b.begin and b.start < a.start + a.end - a.begin
+                )
+                if one != other and overlap:
+                    suggest(one, other, (a.begin - a.start) - (b.begin - b.start))
+    names = problem.names
+    return {
+        (i, j): shifts
+        for (i, j), found in sorted(wanted.items())
+        if not rules.lives.apart(names[i], names[j])
+        and (shifts := sorted(d for d in found if rules.may_meet(names[i], names[j], d)))
+    }

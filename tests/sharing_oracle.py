@@ -1,0 +1,219 @@
+"""The smallest peak over all in-place and placement choices, byte by byte from the definitions.
+
+Two storages are laid at every distance from each other, and the program is run on just these two:
+every byte has a value, an op changes the bytes of what it writes, and a byte that somebody still
+needs must keep the value it should have. Offsets are then searched exhaustively.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from cpplan.graph import Graph, Op, Placement, Tensor
+
+Value = tuple[str, int]
+
+
+def values_of(graph: Graph, order: Iterable[int]) -> dict[str, list[Value]]:
+    """What every storage's bytes hold once written; copies bear the name of the original."""
+    held = {
+        t.name: [(t.name, byte) for byte in range(t.nbytes)]
+        for t in graph.tensors
+        if t.view_of is None
+    }
+    for k in order:
+        op = graph.ops[k]
+        for part, whole, offset in op.placements:
+            (inner, within), (outer, start) = graph.root[part], graph.root[whole]
+            for byte in range(graph.tensor[part].nbytes):
+                here, there = within + byte, start + offset + byte
+                if whole in op.outputs:
+                    held[outer][there] = held[inner][here]
+                else:
+                    held[inner][here] = held[outer][there]
+    return held
+
+
+def may_lie(graph: Graph, order: tuple[int, ...], one: str, other: str, shift: int) -> bool:
+    """Whether ``other`` may lie ``shift`` bytes above ``one`` (inputs reusable, outputs kept)."""
+    held = values_of(graph, order)
+    return not any(
+        _destroys(graph, order, held, writer, victim, distance)
+        for writer, victim, distance in ((one, other, shift), (other, one, -shift))
+    )
+
+
+def _destroys(
+    graph: Graph,
+    order: tuple[int, ...],
+    held: dict[str, list[Value]],
+    writer: str,
+    victim: str,
+    shift: int,
+) -> bool:
+    """Whether writing ``writer`` harms ``victim``, which lies ``shift`` bytes above it."""
+    touched = [s for s, k in enumerate(order) if _touches(graph, graph.ops[k], victim)]
+    brought = _brought(graph, victim)
+    first = 0 if brought else touched[0]
+    last = max(touched, default=0)
+    kept = any(
+        t.kind == "output" and graph.root[t.name][0] == victim for t in graph.tensors
+    )
+    steps = [-1] if _brought(graph, writer) else []
+    steps += [s for s, k in enumerate(order) if writer in _written(graph, graph.ops[k])]
+    for step in steps:
+        if step == -1:
+            needed = brought or first <= 0
+            if brought and _overlap(held, writer, victim, shift):
+                return True
+            # The caller's bytes stay until the writer is done with them: seen from the other side.
+            del needed
+            continue
+        op = graph.ops[order[step]]
+        if not (first <= step and (kept or step <= last)):
+            continue
+        for byte, value in enumerate(held[writer]):
+            there = byte - shift
+            if not 0 <= there < len(held[victim]):
+                continue
+            if held[victim][there] == value:
+                continue
+            ends_here = step == last and not kept
+            if not (ends_here and _written_over(graph, op, writer, byte, victim, there)):
+                return True
+    return False
+
+
+def _overlap(held: dict[str, list[Value]], one: str, other: str, shift: int) -> bool:
+    return any(
+        0 <= byte - shift < len(held[other]) and held[other][byte - shift] != value
+        for byte, value in enumerate(held[one])
+    )
+
+
+def _written_over(
+    graph: Graph, op: Op, writer: str, byte: int, victim: str, there: int
+) -> bool:
+    """Whether the op may write this byte over that one, under every name it reads it by."""
+    if victim in _written(graph, op) or any(graph.root[w][0] == victim for w in op.workspaces):
+        return False
+    readers = [name for name in op.inputs if _covers(graph, name, victim, there)]
+    return bool(readers) and all(
+        any(
+            (output, name) in op.in_place
+            and _covers(graph, output, writer, byte)
+            and byte - graph.root[output][1] == there - graph.root[name][1]
+            for output in op.outputs
+        )
+        for name in readers
+    )
+
+
+def _covers(graph: Graph, name: str, root: str, byte: int) -> bool:
+    base, offset = graph.root[name]
+    return base == root and offset <= byte < offset + graph.tensor[name].nbytes
+
+
+def _touches(graph: Graph, op: Op, root: str) -> bool:
+    return any(graph.root[name][0] == root for name in op.tensors)
+
+
+def _written(graph: Graph, op: Op) -> set[str]:
+    read = {graph.root[name][0] for name in op.inputs}
+    return {graph.root[name][0] for name in op.outputs + op.workspaces} - read
+
+
+def _brought(graph: Graph, root: str) -> bool:
+    return not any(root in _written(graph, op) for op in graph.ops)
+
+
+def least_peak(graph: Graph, order: tuple[int, ...]) -> int:
+    """Exhaustively, for up to about seven storages of a few bytes."""
+    storages = [t for t in graph.tensors if t.view_of is None and t.kind != "constant"]
+    storages.sort(key=lambda t: -t.nbytes)
+    top = sum(t.nbytes for t in storages)
+    allowed = {
+        (i, j): {
+            shift
+            for shift in range(-top, top + 1)
+            if may_lie(graph, order, one.name, other.name, shift)
+        }
+        for i, one in enumerate(storages)
+        for j, other in enumerate(storages)
+        if i < j
+    }
+
+    def fits(height: int, offsets: list[int]) -> bool:
+        j = len(offsets)
+        if j == len(storages):
+            return True
+        tensor = storages[j]
+        for offset in range(0, height - tensor.nbytes + 1):
+            if offset % tensor.alignment:
+                continue
+            if all(offset - at in allowed[i, j] for i, at in enumerate(offsets)):
+                if fits(height, [*offsets, offset]):
+                    return True
+        return False
+
+    return next(height for height in range(top + 1) if fits(height, []))
+
+
+def random_sharing_graph(seed: int, ops: int) -> Graph:
+    """Element-wise ops, sums, concatenations, splits, views, plain ops, in any mixture."""
+    rng = random.Random(seed)
+    tensors = [Tensor(f"x{k}", rng.randint(1, 3), kind="input") for k in range(rng.randint(1, 2))]
+    made: list[Op] = []
+
+    def add(size: int, **fields: object) -> str:
+        tensors.append(Tensor(f"t{len(tensors)}", size, **fields))  # type: ignore[arg-type]
+        return tensors[-1].name
+
+    for k in range(ops):
+        readable = [t for t in tensors if t.kind != "workspace"]
+        x = rng.choice(readable)
+        kind = rng.choice(["unary", "unary", "binary", "concat", "split", "plain", "view"])
+        equal = [t for t in readable if t.nbytes == x.nbytes]
+        if kind == "unary":
+            y = add(x.nbytes)
+            made.append(Op(f"o{k}", kind, (x.name,), (y,), in_place=((y, x.name),)))
+        elif kind == "binary":
+            z = rng.choice(equal)
+            y = add(x.nbytes)
+            pairs = tuple((y, name) for name in dict.fromkeys((x.name, z.name)))
+            pairs = pairs if rng.random() < 0.8 else pairs[:1]
+            made.append(Op(f"o{k}", kind, (x.name, z.name), (y,), in_place=pairs))
+        elif kind == "concat":
+            parts = [rng.choice(readable) for _ in range(rng.randint(2, 3))]
+            if sum(p.nbytes for p in parts) > 6:
+                parts = parts[:1]
+            y = add(sum(p.nbytes for p in parts))
+            starts = [sum(p.nbytes for p in parts[:n]) for n in range(len(parts))]
+            placements = tuple(
+                Placement(p.name, y, at) for p, at in zip(parts, starts, strict=True)
+            )
+            names = tuple(p.name for p in parts)
+            made.append(Op(f"o{k}", kind, names, (y,), placements=placements))
+        elif kind == "split" and x.nbytes > 1:
+            cut = rng.randint(1, x.nbytes - 1)
+            y, z = add(cut), add(x.nbytes - cut)
+            placements = (Placement(y, x.name, 0), Placement(z, x.name, cut))
+            made.append(Op(f"o{k}", kind, (x.name,), (y, z), placements=placements))
+        elif kind == "view" and x.nbytes:
+            size = rng.randint(1, x.nbytes)
+            y = add(size, view_of=(x.name, rng.randint(0, x.nbytes - size)))
+            made.append(Op(f"o{k}", kind, (x.name,), (y,)))
+        else:
+            y = add(rng.randint(1, 3))
+            scratch = (add(rng.randint(1, 2), kind="workspace"),) if rng.random() < 0.2 else ()
+            made.append(Op(f"o{k}", "plain", (x.name,), (y,), scratch))
+    read = {name for op in made for name in op.inputs}
+    produced = {name for op in made for name in op.outputs}
+    tensors = [
+        Tensor(t.name, t.size, kind="output", view_of=t.view_of)
+        if t.name in produced and (t.name not in read or rng.random() < 0.1)
+        else t
+        for t in tensors
+    ]
+    return Graph(f"sharing {seed}", tuple(tensors), tuple(made))
