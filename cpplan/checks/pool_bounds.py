@@ -161,7 +161,8 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Poo
     forced = np.flatnonzero(allowed & ~movable)
     best = PoolBound(0, BEYOND if others else LIVE, None, pool)
     largest = int(problem.size[forced].max(initial=0))
-    ends = [problem.fixed[row] + int(problem.size[row]) for row in forced if row in problem.fixed]
+    fixed = [row for row in forced.tolist() if row in problem.fixed]
+    ends = [problem.fixed[row] + int(problem.size[row]) for row in fixed]
     apart = (
         PoolBound(largest, LARGEST, None, pool),
         PoolBound(max(ends, default=0), FIXED, None, pool),
