@@ -27,6 +27,7 @@ from cpplan.search.order_bounds import FORCED
 from cpplan.search.outcome import OrderOutcome
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.joint import improve_jointly
+from cpplan.stages.joint_sharing import improve_sharing_jointly
 from cpplan.stages.packing import pack
 from cpplan.stages.plan_maker import Packed, make_plan
 from cpplan.stages.sharing import SharingSearch
@@ -247,6 +248,16 @@ class _Run:
         assert best is not None
         if (first or last) or best.good_enough:
             return best, outcome
+        if best.sharing is not None:
+            return improve_sharing_jointly(
+                best,
+                outcome,
+                self.residency,
+                self.deadline,
+                workers=self.workers,
+                seed=self.seed,
+                report=self.record,
+            )
         return improve_jointly(
             ordering,
             best,

@@ -28,8 +28,8 @@ Objective
 
 Pairs whose D_ij is empty need no literals where all of their members are of that kind: they go into
 one ``NoOverlap2D``, as in ``formulations.packing``. Which relations a plan then uses is read off
-the distances. For the choice of in-place results and placements there is no published model; distances
-turn the choice into geometry.
+the distances. There is no published model for the choice of in-place results and placements;
+distances turn the choice into geometry.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 Two storages are laid at every distance from each other, and the program is run on just these two:
 every byte has a value, an op changes the bytes of what it writes, and a byte that somebody still
-needs must keep the value it should have. Offsets are then searched exhaustively.
+needs must keep the value it should have. Offsets are then searched exhaustively. What shares bytes
+must be joined by pairs that an op names, at the distances that they have: that two tensors happen
+to hold copies of one value, which no op has copied from one to the other, is no choice of a plan.
 """
 
 from __future__ import annotations
@@ -57,18 +59,13 @@ def _destroys(
     brought = _brought(graph, victim)
     first = 0 if brought else touched[0]
     last = max(touched, default=0)
-    kept = any(
-        t.kind == "output" and graph.root[t.name][0] == victim for t in graph.tensors
-    )
+    kept = any(t.kind == "output" and graph.root[t.name][0] == victim for t in graph.tensors)
     steps = [-1] if _brought(graph, writer) else []
     steps += [s for s, k in enumerate(order) if writer in _written(graph, graph.ops[k])]
     for step in steps:
         if step == -1:
-            needed = brought or first <= 0
             if brought and _overlap(held, writer, victim, shift):
                 return True
-            # The caller's bytes stay until the writer is done with them: seen from the other side.
-            del needed
             continue
         op = graph.ops[order[step]]
         if not (first <= step and (kept or step <= last)):
@@ -92,9 +89,7 @@ def _overlap(held: dict[str, list[Value]], one: str, other: str, shift: int) -> 
     )
 
 
-def _written_over(
-    graph: Graph, op: Op, writer: str, byte: int, victim: str, there: int
-) -> bool:
+def _written_over(graph: Graph, op: Op, writer: str, byte: int, victim: str, there: int) -> bool:
     """Whether the op may write this byte over that one, under every name it reads it by."""
     if victim in _written(graph, op) or any(graph.root[w][0] == victim for w in op.workspaces):
         return False
@@ -144,20 +139,53 @@ def least_peak(graph: Graph, order: tuple[int, ...]) -> int:
         if i < j
     }
 
+    needed = {t.name: _steps_needed(graph, order, t.name) for t in storages}
+
     def fits(height: int, offsets: list[int]) -> bool:
         j = len(offsets)
         if j == len(storages):
-            return True
+            return _is_joined(graph, storages, offsets, needed)
         tensor = storages[j]
-        for offset in range(0, height - tensor.nbytes + 1):
+        for offset in range(height - tensor.nbytes + 1):
             if offset % tensor.alignment:
                 continue
-            if all(offset - at in allowed[i, j] for i, at in enumerate(offsets)):
-                if fits(height, [*offsets, offset]):
-                    return True
+            meets = all(offset - at in allowed[i, j] for i, at in enumerate(offsets))
+            if meets and fits(height, [*offsets, offset]):
+                return True
         return False
 
     return next(height for height in range(top + 1) if fits(height, []))
+
+
+def _steps_needed(graph: Graph, order: tuple[int, ...], root: str) -> set[int]:
+    touched = [s for s, k in enumerate(order) if _touches(graph, graph.ops[k], root)]
+    kept = any(t.kind == "output" and graph.root[t.name][0] == root for t in graph.tensors)
+    first = 0 if _brought(graph, root) else min(touched)
+    last = len(order) if kept else max(touched, default=0)
+    return set(range(first, last + 1))
+
+
+def _is_joined(
+    graph: Graph, storages: list[Tensor], offsets: list[int], needed: dict[str, set[int]]
+) -> bool:
+    """Whether all that share bytes are joined by pairs named by ops, at these offsets."""
+    at = {t.name: offset for t, offset in zip(storages, offsets, strict=True)}
+    joined = {name: {name} for name in at}
+    pairs = [(o, i, 0) for op in graph.ops for o, i in op.in_place]
+    pairs += [tuple(placement) for op in graph.ops for placement in op.placements]
+    for tensor, other, offset in pairs:
+        (one, within), (two, start) = graph.root[tensor], graph.root[other]
+        if at[one] + within == at[two] + start + offset:
+            together = joined[one] | joined[two]
+            joined.update(dict.fromkeys(together, together))
+    return all(
+        two.name in joined[one.name]
+        for one in storages
+        for two in storages
+        if needed[one.name] & needed[two.name]
+        and at[one.name] < at[two.name] + two.nbytes
+        and at[two.name] < at[one.name] + one.nbytes
+    )
 
 
 def random_sharing_graph(seed: int, ops: int) -> Graph:

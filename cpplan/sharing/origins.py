@@ -19,6 +19,11 @@ class Piece(NamedTuple):
     origin: str
     start: int
 
+    @property
+    def past(self) -> int:
+        """Where they end in ``origin``."""
+        return self.start + self.end - self.begin
+
 
 class Origins:
     """The pieces of every storage that a link names, ascending and without holes.
@@ -112,11 +117,7 @@ def _join(pieces: list[Piece]) -> list[Piece]:
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
-        if (
-            last is not None
-            and last.origin == piece.origin
-            and last.start + last.end - last.begin == piece.start
-        ):
+        if last is not None and last.origin == piece.origin and last.past == piece.start:
             joined[-1] = last._replace(end=piece.end)
         else:
             joined.append(piece)

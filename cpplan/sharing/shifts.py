@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cpplan.problem import Problem
 from cpplan.sharing.clusters import SharingRules
 from cpplan.sharing.links import Link
+from cpplan.sharing.origins import Origins
 
 
 def allowed_shifts(
@@ -18,7 +19,19 @@ def allowed_shifts(
     Only pairs that some distance allows to share bytes are listed; all others that are live
     together must lie apart. O(pairs of pieces with one origin).
     """
-    row = {name: k for k, name in enumerate(problem.names)}
+    row, names = {name: k for k, name in enumerate(problem.names)}, problem.names
+    return {
+        (i, j): shifts
+        for (i, j), found in suggested_shifts(row, links, rules.origins).items()
+        if not rules.lives.apart(names[i], names[j])
+        and (shifts := sorted(d for d in found if rules.may_meet(names[i], names[j], d)))
+    }
+
+
+def suggested_shifts(
+    row: Mapping[str, int], links: Sequence[Link], origins: Origins
+) -> dict[tuple[int, int], set[int]]:
+    """Pairs of rows -> distances at which they lie by a link, or bytes of one origin meet."""
     wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
 
     def suggest(one: str, other: str, shift: int) -> None:
@@ -28,21 +41,13 @@ def allowed_shifts(
     for link in links:
         suggest(link.outer, link.inner, link.shift)
     pieces = defaultdict(list)
-    for name, found in rules.origins.of.items():
+    for name, found in origins.of.items():
         for piece in found:
             pieces[piece.origin].append((name, piece))
     for same in pieces.values():
         for k, (one, a) in enumerate(same):
             for other, b in same[:k]:
-                overlap = (
-                    a.start < b.start + b.end - b.begin and b.start < a.start + a.end - a.begin
-                )
-                if one != other and overlap:
+                apart = a.past <= b.start or b.past <= a.start
+                if one != other and not apart:
                     suggest(one, other, (a.begin - a.start) - (b.begin - b.start))
-    names = problem.names
-    return {
-        (i, j): shifts
-        for (i, j), found in sorted(wanted.items())
-        if not rules.lives.apart(names[i], names[j])
-        and (shifts := sorted(d for d in found if rules.may_meet(names[i], names[j], d)))
-    }
+    return dict(sorted(wanted.items()))

@@ -219,7 +219,7 @@ class SharingSearch:
             if proof.bound > self.bound.value:
                 self.bound = Bound(proof.bound, NAME, self.bound.step)
             if proof.peak < self.best.peak:
-                self._adopt(proof.offsets, NAME)
+                self.adopt(proof.offsets, NAME)
             self._announce(NAME)
 
         search_sharing(
@@ -243,7 +243,7 @@ class SharingSearch:
         begun = np.searchsorted(np.sort(problem.lower), problem.upper[rows], side="left")
         return int((begun - ended).sum())
 
-    def _adopt(self, offsets: Ints, name: str) -> None:
+    def adopt(self, offsets: Ints, name: str) -> None:
         """Make a layout of the program's buffers the best choice, if it can be one.
 
         The model lets two buffers share bytes whenever they hold the same value; a plan says by

@@ -1,0 +1,52 @@
+"""For every two storages, the distances at which they may share bytes in some order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cpplan.sharing.links import Link
+from cpplan.sharing.origins import Origins
+from cpplan.sharing.shifts import suggested_shifts
+
+if TYPE_CHECKING:
+    from formulations.joint_sharing import Meeting
+
+
+def find_meetings(
+    row: Mapping[str, int], size: Sequence[int], links: Sequence[Link], origins: Origins
+) -> dict[tuple[int, int], list[Meeting]]:
+    """Storages ``(i, j)``, ``i < j`` -> the distances at which both may survive, and why.
+
+    Parameters
+    ----------
+    row
+        Number of every storage.
+    size
+        Bytes, by number.
+    links
+        Between these storages.
+    origins
+        Of their bytes.
+    """
+    from formulations.joint_sharing import Meeting
+
+    names = {k: name for name, k in row.items()}
+    found: dict[tuple[int, int], list[Meeting]] = defaultdict(list)
+    for (i, j), shifts in suggested_shifts(row, links, origins).items():
+        for shift in sorted(shifts):
+            overlap = shift < size[i] and -shift < size[j]
+            if overlap and origins.equal(names[i], names[j], shift):
+                found[i, j].append(Meeting(shift))
+    for link in links:
+        if link.in_place:
+            old, new = row[link.outer], row[link.inner]
+            whole = link.begin <= max(0, link.shift)
+            whole &= min(size[old], link.shift + size[new]) <= link.end
+            i, j = min(old, new), max(old, new)
+            shift = link.shift if old < new else -link.shift
+            meeting = Meeting(shift, link.op, old)
+            if whole and meeting not in found[i, j] and Meeting(shift) not in found[i, j]:
+                found[i, j].append(meeting)
+    return {pair: meetings for pair, meetings in sorted(found.items()) if meetings}

@@ -1,0 +1,113 @@
+"""Order, sharing and offsets decided together, where what was found is not proved smallest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.anf import Program
+from cpplan.deadline import Deadline
+from cpplan.ordering import order_problem
+from cpplan.residency import Residency
+from cpplan.search.outcome import OrderOutcome
+from cpplan.sharing.meetings import find_meetings
+from cpplan.sharing.origins import Origins
+from cpplan.stages.joint import MOST_OPS
+from cpplan.stages.plan_maker import Packed
+from cpplan.stages.sharing import SharingSearch
+from cpplan.stages.sources import as_problem
+
+if TYPE_CHECKING:
+    from formulations.joint_sharing import SharedLayout
+
+
+def improve_sharing_jointly(
+    packed: Packed,
+    outcome: OrderOutcome,
+    residency: Residency,
+    deadline: Deadline,
+    *,
+    workers: int,
+    seed: int,
+    report: Callable[[int, int, str], None],
+) -> tuple[Packed, OrderOutcome]:
+    """A lower peak by another order or other links, or a proof that there is none.
+
+    For small graphs without bodies, all of whose buffers are touched by ops; else what came in.
+    """
+    program, search = packed.source, packed.sharing
+    assert isinstance(program, Program)
+    assert search is not None
+    ordering = order_problem(program.graph, residency)
+    plain = not (ordering.extra.any() or ordering.base or ordering.entry)
+    gap = packed.peak > outcome.bound
+    if not gap or not plain or len(ordering) > MOST_OPS or deadline.expired():
+        return packed, outcome
+    from cpplan.search.cp_sat_joint_sharing import NAME, JointSharingProof, search_shared_layouts
+    from formulations.joint_sharing import SharedLayout
+
+    row = {name: k for k, name in enumerate(ordering.storages)}
+    number = {name: k for k, name in enumerate(packed.problem.names)}
+    rows = np.array([number[name] for name in ordering.storages], np.int64)
+    links = [link for link in search.links if link.inner in row and link.outer in row]
+    origins = Origins(program.graph, search.links)
+    meetings = find_meetings(row, ordering.size.tolist(), links, origins)
+    start = SharedLayout(np.array(program.order, np.int64), packed.offsets[rows])
+    best = packed
+
+    def keep(proof: JointSharingProof) -> None:
+        nonlocal best, outcome
+        if proof.bound > outcome.bound:
+            outcome = outcome._replace(bound=proof.bound, bound_by=NAME)
+        if proof.peak < best.peak:
+            better = _packed(program, proof.layout, packed, ordering.storages, residency)
+            if better.peak < best.peak:
+                best = better
+                outcome = outcome._replace(order=proof.layout.order, found_by=NAME)
+        report(best.peak, outcome.bound, NAME)
+
+    try:
+        search_shared_layouts(
+            ordering,
+            packed.problem.alignment[rows],
+            meetings,
+            start,
+            deadline,
+            bound=outcome.bound,
+            workers=workers,
+            seed=seed,
+            report=keep,
+        )
+    except KeyboardInterrupt:
+        deadline.cancel()
+    return best, outcome
+
+
+def _packed(
+    program: Program,
+    layout: SharedLayout,
+    packed: Packed,
+    storages: tuple[str, ...],
+    residency: Residency,
+) -> Packed:
+    """The layout as a packing of the program in its order."""
+    before = packed.sharing
+    assert before is not None
+    ordered = Program(program.graph, tuple(int(op) for op in layout.order))
+    problem = as_problem(ordered, residency)
+    search = SharingSearch(
+        ordered,
+        problem,
+        residency,
+        kinds=before.kinds,
+        goal=before.goal,
+        ceiling=before.ceiling,
+    )
+    offset_of = dict(zip(storages, layout.offset.tolist(), strict=True))
+    offsets = np.array([offset_of.get(name, 0) for name in problem.names], np.int64)
+    from cpplan.search.cp_sat_joint_sharing import NAME
+
+    search.adopt(offsets, NAME)
+    return Packed(ordered, problem, sharing=search)
