@@ -249,15 +249,14 @@ class PoolsModel:
         self.model.add(cost >= lower)
         self.model.minimize(cost)
 
-    def hint(self, placement: Placement) -> None:
-        """Start from this layout (for a liquid model, its assignment); every variable gets a value.
+    def hint(self, placement: Placement, peaks: Ints | None = None) -> None:
+        """Start from this layout; every variable gets a value.
 
-        Peaks are hinted as in the layout, and so are too high for a liquid model, which is fine.
+        A liquid model takes its assignment, with any peaks that hold what is live.
         """
-        problem = self.problem
-        ends = placement.offset + problem.size
-        peaks = np.zeros(len(self.peak), np.int64)
-        np.maximum.at(peaks, placement.pool, ends)
+        if peaks is None:
+            peaks = np.zeros(len(self.peak), np.int64)
+            np.maximum.at(peaks, placement.pool, placement.offset + self.problem.size)
         for (row, pool), x in self.present.items():
             here = int(placement.pool[row]) == pool
             self.model.add_hint(x, here)

@@ -9,7 +9,7 @@ import numpy as np
 from cpplan.checks.pool_objective import Level
 from cpplan.deadline import Deadline
 from cpplan.heuristics.in_pools import PoolLayout
-from cpplan.problem import Problem
+from cpplan.problem import Ints, Problem
 from cpplan.reduction import address_unit
 from cpplan.search.cp_sat_run import run_model
 
@@ -31,6 +31,7 @@ def search_level(
     work: float,
     found: Callable[[PoolLayout], object],
     proved: Callable[[int], None],
+    peaks: Ints | None = None,
     workers: int = 1,
     seed: int = 0,
 ) -> bool:
@@ -52,6 +53,8 @@ def search_level(
         Units of CP-SAT's deterministic time to spend at most.
     found, proved
         Called with every layout, or assignment, and with every bound on the last level.
+    peaks
+        Of ``start``, if it is an assignment only.
 
     Returns
     -------
@@ -91,7 +94,7 @@ def search_level(
         lower=lower,
         liquid=liquid,
     )
-    model.hint(Placement(*start))
+    model.hint(Placement(*start), peaks)
 
     def hand_on(placement: Placement) -> None:
         found(PoolLayout(*placement))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +32,11 @@ from cpplan.stages.pool_incumbent import PoolIncumbent, Report
 from cpplan.stages.pool_shortfall import explain_pool_shortfall
 from cpplan.verifier import check_offsets
 
-# What the first turn of hill climbing and of CP-SAT (deterministic time a run) may take.
-FIRST_MOVES, FIRST_WORK = 40, 0.05
+# What the first turn of hill climbing, of CP-SAT on live bytes and on everything may take: moves,
+# and deterministic time a run. On live bytes CP-SAT is much quicker, and what it finds can mostly
+# be packed; so it may run several times a turn, as long as it gains something.
+FIRST_MOVES, FIRST_LIQUID_WORK, FIRST_WORK = 40, 0.4, 0.05
+MOST_LIQUID_RUNS = 4
 MOST_EFFORT = 4**10
 # Orders of first fit beyond the portfolio's: O(n²) each.
 _MOST_ORDERED = 5_000
@@ -120,6 +124,13 @@ def pack_pools(
     return run.packing()
 
 
+class _Liquid(NamedTuple):
+    """An assignment, and what it costs as long as only live bytes count."""
+
+    pool: Ints
+    value: int
+
+
 class _Run:
     def __init__(
         self,
@@ -138,15 +149,13 @@ class _Run:
         self.small = reduced if len(reduced) == len(problem) else problem
         self.state = PoolIncumbent(self.small, objective, report)
         self.climb: PoolClimb | None = None
-        self.liquid: dict[int, Ints] = {}
+        self.liquid: dict[int, _Liquid] = {}
 
     def improve(self) -> None:
         self.state.announce()
         self._run_heuristics()
         effort = 1
         while not self.state.done:
-            self.deadline.check()
-            before = self.state.values, self.state.goal
             tried = False
             for turn in (self._run_liquid, self._run_climb, self._run_full):
                 tried |= turn(effort)
@@ -155,8 +164,7 @@ class _Run:
                 self.deadline.check()
             if not tried:
                 return  # too large for all of them
-            if before == (self.state.values, self.state.goal):
-                effort = min(4 * effort, MOST_EFFORT)
+            effort = min(4 * effort, MOST_EFFORT)
 
     def packing(self) -> PooledPacking:
         state, problem = self.state, self.problem
@@ -213,33 +221,51 @@ class _Run:
         return True
 
     def _run_liquid(self, effort: int) -> bool:
-        """Assign pools as if bytes were a liquid, and pack each pool of what comes out."""
-        active = self.state.active
-        assert active is not None
-        if active not in self.liquid:
-            found: list[PoolLayout] = []
-            if not self._search(active, effort, liquid=True, found=found.append):
-                return False
-            if not found or self.state.active != active:
+        """Assign pools as if bytes were a liquid, as long as that gets better; then pack hard."""
+        for _ in range(MOST_LIQUID_RUNS * len(self.state.levels)):
+            active = self.state.active
+            if active is None:
                 return True
-            best = found[-1].pool
-            if self._liquid_value(active, best) <= self.state.bounds[active].value:
-                self.liquid[active] = best
-        else:
-            best = self.liquid[active]
-        self._pack_assignment(best, effort)
+            before = self.liquid.get(active)
+            if before is not None and before.value <= self.state.bounds[active].value:
+                break
+            if not self._pour(active, effort):
+                return False
+            if self.state.active == active and self.liquid.get(active) is before:
+                break
+            self.deadline.check()
+        active = self.state.active
+        if active in self.liquid:
+            self._pack_assignment(self.liquid[active].pool, effort)
         return True
 
-    def _liquid_value(self, active: int, pool: Ints) -> int:
-        """What an assignment would cost if every pool could be packed into its bounds."""
+    def _pour(self, active: int, effort: int) -> bool:
+        """One run on live bytes, from the best assignment known; pack what it finds quickly."""
+        best = self.liquid.get(active)
+        start, peaks = self.state.layout, None
+        if best is not None:
+            start = PoolLayout(best.pool, np.zeros(len(best.pool), np.int64))
+            peaks = self._liquid_peaks(best.pool)
+        found: list[PoolLayout] = []
+        if not self._search(active, effort, start, peaks, liquid=True, found=found.append):
+            return False
+        if found:
+            pool = found[-1].pool
+            value = self.state.levels[active].value(self._liquid_peaks(pool), pool)
+            if best is None or value < best.value:
+                self.liquid[active] = _Liquid(pool, value)
+                self._pack_assignment(pool, 0)
+        return True
+
+    def _liquid_peaks(self, pool: Ints) -> Ints:
+        """What every pool needs at least for an assignment."""
         parts = (self.small.in_pool(k, np.flatnonzero(pool == k)) for k in range(self.pools))
-        peaks = np.array([lower_bound(part).value for part in parts], np.int64)
-        return self.state.levels[active].value(peaks, pool)
+        return np.array([lower_bound(part).value for part in parts], np.int64)
 
     def _run_full(self, effort: int) -> bool:
         active = self.state.active
         assert active is not None
-        return self._search(active, effort, liquid=False, found=self._take)
+        return self._search(active, effort, self.state.layout, None, liquid=False, found=self._take)
 
     def _take(self, layout: PoolLayout) -> None:
         from cpplan.search.cp_sat_pools import NAME
@@ -247,7 +273,14 @@ class _Run:
         self.state.offer(layout, NAME)
 
     def _search(
-        self, active: int, effort: int, *, liquid: bool, found: Callable[[PoolLayout], object]
+        self,
+        active: int,
+        effort: int,
+        start: PoolLayout,
+        peaks: Ints | None,
+        *,
+        liquid: bool,
+        found: Callable[[PoolLayout], object],
     ) -> bool:
         from cpplan.search.cp_sat_pools import LIQUID_NAME, NAME, search_level
 
@@ -257,14 +290,15 @@ class _Run:
             self.small,
             state.levels[: active + 1],
             state.values[: active + 1],
-            state.layout,
+            start,
             self.deadline,
             limits=state.limits,
             lower=state.bounds[active].value,
             liquid=liquid,
-            work=FIRST_WORK * effort,
+            work=(FIRST_LIQUID_WORK if liquid else FIRST_WORK) * effort,
             found=found,
             proved=lambda bound: state.offer_bound(active, bound, name),
+            peaks=peaks,
             workers=self.workers,
             seed=self.seed,
         )
