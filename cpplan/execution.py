@@ -1,6 +1,6 @@
 """Level 3 of verification: the real model, with real numbers, inside the planned arena.
 
-Every op of an ONNX model runs twice with the same reference kernel: once without a plan, each
+Every op of an ONNX model runs twice with the same kernel: once without a plan, each
 result in memory of its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. Everything
 the op will write, in its bodies too, is first overwritten with a pattern, as a kernel that writes
 while it reads would do; not what it writes in place, nor what it need not copy, since it lies there
