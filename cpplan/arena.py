@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 
 from cpplan.anf import Program
 from cpplan.checks.demands import trace
-from cpplan.checks.planned import check_types, planned_offsets, planned_program
+from cpplan.checks.planned import (
+    check_types,
+    planned_offsets,
+    planned_program,
+    pool_starts,
+)
 from cpplan.checks.script import Script, from_problem, from_touches
 from cpplan.checks.sharing import pairs_in_place
 from cpplan.errors import VerificationError
@@ -130,13 +135,17 @@ def _holds(arena: NDArray[np.uint8], begin: int, end: int, pattern: int) -> bool
 
 
 def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
-    """The arena's size, and the planned offset of every buffer the script accesses."""
+    """The arena's size, and the planned address there of every buffer the script accesses.
+
+    Several pools lie one above the other.
+    """
     peak, offset_of = (
         plan.peak,
         dict(zip(plan.buffers, planned_offsets(plan).tolist(), strict=True)),
     )
     if not isinstance(peak, int) or isinstance(peak, bool) or peak < 0:
         raise VerificationError(f"the plan's peak must be a byte count, not {peak!r}")
+    start_of = dict(zip(plan.buffers, pool_starts(plan).tolist(), strict=True))
     top, offsets = 0, []
     for name, size, alignment, step in zip(
         script.names, script.size, script.alignment, script.first_step, strict=True
@@ -145,16 +154,17 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
             raise VerificationError(f"buffer {name!r}, used at step {step}, is not in the plan")
         offset = offset_of[name]
         here = f"buffer {name!r}, used at step {step}"
+        start = start_of[name]
         if offset % alignment:
             raise VerificationError(
                 f"{here}: address {offset} is not a multiple of its alignment {alignment}"
             )
-        if offset < 0 or offset + size > peak:
+        if offset < 0 or start + offset + size > peak:
             raise VerificationError(
                 f"{here}: bytes {offset}..{offset + size} lie outside the arena of {peak} B"
             )
-        top = max(top, offset + size)
-        offsets.append(offset)
+        top = max(top, start + offset + size)
+        offsets.append(start + offset)
     if top < peak:
         raise VerificationError(
             f"the plan claims a peak of {peak} B, but nothing touches its bytes from {top} on"

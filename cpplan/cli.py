@@ -152,7 +152,7 @@ def plan(
 def verify(model: str, plan_file: str, dims: tuple[str, ...], simulate: bool, run: bool) -> None:
     """Check that PLAN is a correct plan of MODEL, without trusting whoever made it."""
     import cpplan
-    from cpplan.verifier import RECOMPUTED
+    from cpplan.checks.claims import RECOMPUTED
 
     if run and not model.lower().endswith(".onnx"):
         raise InputError(f"{model}: --execute needs an ONNX model")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,17 +20,22 @@ import numpy as np
 from cpplan.anf import Program, to_anf
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
+from cpplan.pool import Pool
+from cpplan.pool_candidates import assign_candidates
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.tensor import LIMIT
 
 
-def to_problem(program: Program, residency: Residency | None = None) -> Problem:
+def to_problem(
+    program: Program, residency: Residency | None = None, pools: Sequence[Pool] | None = None
+) -> Problem:
     """The packing problem of a program at its given order. O(ops + tensors).
 
     Buffers bear the names of the tensors whose storage they are; a recomputed copy is ``name~1``,
     ``name~2``, …; a buffer inside a body is ``op/body number/name``. Constants, and what
-    ``residency`` puts outside the arena, have no buffer.
+    ``residency`` puts outside the arena, have no buffer. Which pools a buffer may go to follows
+    from the tensors in it (``cpplan.pool_candidates``); without ``pools``, all go to one arena.
 
     Examples
     --------
@@ -70,12 +75,17 @@ def to_problem(program: Program, residency: Residency | None = None) -> Problem:
                 "below 2**62"
             )
     lives = placed.values()
+    buffers = [(name, life.tensors) for name, life in placed.items()]
     return Problem(
         names=tuple(placed),
         lower=np.array([life.lower for life in lives], np.int64),
         upper=np.array([life.upper for life in lives], np.int64),
         size=np.array([life.tensor.nbytes for life in lives], np.int64),
         alignment=np.array([life.alignment for life in lives], np.int64),
+        reads=np.array([life.reads for life in lives], np.int64),
+        writes=np.array([life.writes for life in lives], np.int64),
+        pools=(Pool(),) if pools is None else tuple(pools),
+        candidates={} if pools is None else assign_candidates(pools, buffers),
         name=graph.name,
     )
 
@@ -117,8 +127,11 @@ class _Life:
 
     tensor: Tensor
     alignment: int
+    tensors: list[Tensor]
     lower: int
     upper: int
+    reads: int = 0
+    writes: int = 0
 
 
 class _Sweep:
@@ -141,11 +154,14 @@ class _Sweep:
         self.outer = frozenset(self.home)
         self.copies: Counter[str] = Counter()
         self.alignment: dict[str, int] = {}
+        self.tensors: dict[str, list[Tensor]] = {}
         for tensor in graph.tensors:
             root = graph.root[tensor.name][0]
             self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
+            self.tensors.setdefault(root, []).append(tensor)
         for root, life in self.home.items():
             life.alignment = math.lcm(life.alignment, self.alignment[root])
+            life.tensors += self.tensors[root]
 
     def life(self, name: str, step: int) -> _Life:
         """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
@@ -167,10 +183,13 @@ class _Sweep:
             life, root = self.life(name, lower), self.graph.root[name][0]
             life.upper = max(life.upper, upper)
             read[root] = max(life, read.get(root, life), key=lambda life: life.lower)
+        for name in dict.fromkeys(op.inputs):
+            self.life(name, lower).reads += 1
         for name in op.outputs + op.workspaces:
             root = self.graph.root[name][0]
             self.home[name] = life = read.get(root) or self._stay_to_write(name, root, lower)
             life.upper = max(life.upper, upper)
+            life.writes += root not in read
         step = lower
         for number, body in enumerate(op.bodies):
             call = f"{op.name}~{copy}" if copy else op.name
@@ -211,7 +230,7 @@ class _Sweep:
     def _begin(self, root: str, step: int) -> _Life:
         copy, tensor = self.copies[root], self.graph.tensor[root]
         self.copies[root] += 1
-        life = _Life(tensor, self.alignment[root], step, step + 1)
+        life = _Life(tensor, self.alignment[root], list(self.tensors[root]), step, step + 1)
         self.newest[root] = life
         read_only = tensor.kind == "constant" and self.residency.constants == "outside"
         if not (read_only and self.prefix):

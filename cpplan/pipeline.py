@@ -6,41 +6,27 @@ early with a proof. The deadline and Ctrl-C end the run with the best plan so fa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import get_args
 
-import numpy as np
-
+from cpplan import heuristics
 from cpplan.anf import Program
 from cpplan.byte_sizes import parse_bytes
-from cpplan.constraints import with_first_last
+from cpplan.cores import available_cores
 from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.interrupts import holding_interrupts
-from cpplan.ordering import OrderProblem, order_problem
-from cpplan.plan import Plan, Progress, RelationKind
+from cpplan.plan import Objective, Plan, Progress, RelationKind
+from cpplan.pool import Pool, check_pools
 from cpplan.problem import Problem
 from cpplan.residency import Residency
-from cpplan.search.order_bounds import FORCED
-from cpplan.search.outcome import OrderOutcome
-from cpplan.stages.incumbent import Incumbent
-from cpplan.stages.joint import improve_jointly
-from cpplan.stages.joint_sharing import improve_sharing_jointly
-from cpplan.stages.packing import pack
-from cpplan.stages.plan_maker import Packed, make_plan
-from cpplan.stages.sharing import SharingSearch
-from cpplan.stages.sources import as_problem, as_program
+from cpplan.stages.plan_maker import make_plan
+from cpplan.stages.run import Run
+from cpplan.stages.sources import as_program
 from cpplan.verifier import verify
 
 ORDERS = ("given", "search")
-# Shares of the time left: for the order, and for packing it where another may pack better.
-ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
-# Packing loses a few percent at most: a given order with more live bytes than that is no rival.
-RIVAL = 1.05
-# After Ctrl-C an order is known but not yet packed: so many seconds for heuristics.
-GRACE = 1.0
 
 
 def solve(
@@ -52,11 +38,14 @@ def solve(
     last: Sequence[str] = (),
     in_place: bool = False,
     placement: bool | None = None,
+    pools: Sequence[Pool] | None = None,
+    objective: Objective = "preference",
+    algorithm: str | None = None,
     capacity: int | str | None = None,
     memory_limit: int | str | None = None,
     inputs: str = "reuse",
     outputs: str = "keep",
-    constants: str = "outside",
+    constants: str | None = None,
     workers: int | None = None,
     seed: int = 0,
     deterministic: bool = False,
@@ -82,12 +71,22 @@ def solve(
     placement
         Let tensors lie within others to or from which an op only copies them (the inputs of a
         concatenation within its output). As ``in_place`` if left out.
+    pools
+        The memory regions, in order of preference, for a graph or a program; one arena if left out.
+        Which of them a tensor may go to follows from ``Tensor.pools`` and its kind.
+    objective
+        With several pools: ``"preference"`` fills the first pool first (the peak of the last is
+        minimised, then that of the one before it, …), ``"total"`` minimises the sum of the peaks,
+        ``"cost"`` what bytes and accesses cost.
+    algorithm
+        Let this heuristic alone pack; see ``cpplan.heuristics``.
     capacity
         Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``).
     memory_limit
         Like ``capacity`` a limit the plan must keep, but go on to the smallest peak.
     inputs, outputs, constants
         What the arena holds of the model's boundary: see :class:`~cpplan.residency.Residency`.
+        Constants are kept if there is a pool for them, and else outside.
     workers
         Threads; as many as there are cores if left out. With one, the same input and seed give the
         same plan.
@@ -129,22 +128,32 @@ def solve(
         raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
     if (first or last) and order != "search":
         raise InputError("first and last constrain a searched order: they need order='search'")
+    if algorithm is not None:
+        heuristics.get(algorithm)
     deadline = Deadline(time_limit, deterministic=deterministic)
     source = as_program(source)
+    pools = _check_pools(source, pools, objective)
     limits = [parse_bytes(limit) for limit in (capacity, memory_limit) if limit is not None]
-    if isinstance(source, Problem) and source.pools[0].capacity is not None:
-        limits.append(source.pools[0].capacity)
+    regions = source.pools if isinstance(source, Problem) else pools or (Pool(),)
+    if limits and len(regions) > 1:
+        raise InputError("with several pools, each has a capacity: give no capacity, memory_limit")
+    if len(regions) == 1 and regions[0].capacity is not None:
+        limits.append(regions[0].capacity)
     ceiling = min(limits, default=None)
-    run = _Run(
-        sharing=_sharing(source, in_place, in_place if placement is None else placement),
-        residency=Residency(inputs, outputs, constants),
-        ceiling=ceiling,
-        goal=ceiling if capacity is not None else None,
-        workers=1 if deterministic else workers or _cores(),
-        seed=seed,
+    if constants is None:
+        constants = "keep" if any(pool.kind == "constant" for pool in regions) else "outside"
+    run = Run(
         deadline=deadline,
+        residency=Residency(inputs, outputs, constants),
+        pools=pools,
+        objective=objective,
+        sharing=_sharing(source, in_place, in_place if placement is None else placement),
+        algorithm=algorithm,
+        goal=ceiling if capacity is not None else None,
+        ceiling=ceiling,
+        workers=1 if deterministic else workers or available_cores(),
+        seed=seed,
         progress=progress,
-        history=[],
     )
     if order == "given":
         packed, searched = run.pack(source, deadline), None
@@ -165,183 +174,17 @@ def solve(
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What was asked for, the one deadline, and the history that all stages write."""
-
-    sharing: frozenset[RelationKind]
-    residency: Residency
-    ceiling: int | None
-    goal: int | None
-    workers: int
-    seed: int
-    deadline: Deadline
-    progress: Callable[[Progress], None] | None
-    history: list[Progress]
-
-    def pack(
-        self, source: Program | Problem, deadline: Deadline, best: int | None = None
-    ) -> Packed:
-        """Offsets for one order; ``best`` is a peak that another order has already reached."""
-        problem = as_problem(source, self.residency)
-
-        def record(peak: int, bound: int, name: str) -> None:
-            known = peak if best is None else min(peak, best)
-            self.record(known, bound if best is None else None, name)
-
-        if self.sharing and isinstance(source, Program):
-            return self._pack_sharing(source, problem, deadline, record)
-        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
-        try:
-            pack(incumbent, deadline, workers=self.workers, seed=self.seed)
-        except KeyboardInterrupt:
-            self.deadline.cancel()
-        return Packed(source, problem, incumbent)
-
-    def _pack_sharing(
-        self,
-        program: Program,
-        problem: Problem,
-        deadline: Deadline,
-        record: Callable[[int, int, str], None],
-    ) -> Packed:
-        search = SharingSearch(
-            program,
-            problem,
-            self.residency,
-            kinds=self.sharing,
-            goal=self.goal,
-            ceiling=self.ceiling,
-            seed=self.seed,
-            report=record,
-        )
-        try:
-            search.run(deadline, workers=self.workers, seed=self.seed)
-        except KeyboardInterrupt:
-            self.deadline.cancel()
-        return Packed(program, problem, sharing=search)
-
-    def search(
-        self, source: Program | Problem, first: Sequence[str], last: Sequence[str]
-    ) -> tuple[Packed, OrderOutcome]:
-        """The best order and its offsets; the given order where that packs better."""
-        if not isinstance(source, Program):
-            raise InputError("order='search' needs a graph: a bare problem has no ops to order")
-        ordering, outcome = self._search_order(source, first, last)
-        programs = [Program(source.graph, tuple(outcome.order.tolist()))]
-        if source.order != programs[0].order and not (first or last):
-            programs.append(source)
-        floors = [self._floor(program) for program in programs]
-        best: Packed | None = None
-        for program, floor in zip(programs, floors, strict=True):
-            if best is not None and (best.peak <= floor or best.good_enough):
-                break
-            rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
-            deadline = self.deadline.share(FIRST_PACKING_SHARE) if rival else self.deadline
-            if self.deadline.cancelled:
-                deadline = Deadline(GRACE)
-            packed = self.pack(program, deadline, best.peak if best else None)
-            if best is None or packed.peak < best.peak:
-                if best is not None:
-                    outcome = outcome._replace(found_by="given order")
-                best = packed
-        assert best is not None
-        if (first or last) or best.good_enough:
-            return best, outcome
-        if best.sharing is not None:
-            return improve_sharing_jointly(
-                best,
-                outcome,
-                self.residency,
-                self.deadline,
-                workers=self.workers,
-                seed=self.seed,
-                report=self.record,
-            )
-        return improve_jointly(
-            ordering,
-            best,
-            outcome,
-            self.residency,
-            self.deadline,
-            workers=self.workers,
-            seed=self.seed,
-            report=self.record,
-        )
-
-    def _search_order(
-        self, source: Program, first: Sequence[str], last: Sequence[str]
-    ) -> tuple[OrderProblem, OrderOutcome]:
-        from cpplan.stages.ordering import search_order
-
-        graph = with_first_last(source.graph, first, last)
-        if len(source.order) != len(graph.ops):
-            raise InputError("order='search' needs a program that runs every op once")
-        position = {op.name: k for k, op in enumerate(source.graph.ops)}
-        given = source if not (first or last) else as_program(graph)
-        assert isinstance(given, Program)
-        ordering = order_problem(graph, self.residency)
-        bound: int | None = None
-        if self.sharing:
-            ordering, bound = self._shared_ordering(graph, ordering)
-        start = np.array(given.order, np.int64)
-        # Until the search has said something, the given order is all there is.
-        outcomes = [OrderOutcome(start, ordering.peak(start), bound or 0, "given order", FORCED)]
-
-        def report(outcome: OrderOutcome) -> None:
-            if bound is not None:
-                outcome = outcome._replace(bound=bound, bound_by=FORCED)
-            outcomes.append(outcome)
-            self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
-
-        try:
-            search_order(
-                ordering,
-                start,
-                self.deadline.share(ORDER_SHARE),
-                goal=self.goal or 0,
-                seed=self.seed,
-                report=report,
-            )
-        except KeyboardInterrupt:
-            self.deadline.cancel()
-        # With first and last, the graph lists its ops anew: back to the source's numbers.
-        names = [op.name for op in graph.ops]
-        order = np.array([position[names[op]] for op in outcomes[-1].order], np.int64)
-        return ordering, outcomes[-1]._replace(order=order)
-
-    def _shared_ordering(
-        self, graph: Graph, ordering: OrderProblem
-    ) -> tuple[OrderProblem, int | None]:
-        """The problem under the links that hold in any order; a bound where its own prove nothing.
-
-        Its own bounds hold for every order and all links if no other links could save more.
-        """
-        from cpplan.sharing.links import find_links
-        from cpplan.sharing.segments import forced_bytes, share_in_any_order
-
-        links = find_links(graph, self.residency, self.sharing)
-        shared, complete = share_in_any_order(graph, ordering, self.residency, links)
-        return shared, None if complete else forced_bytes(graph, ordering, links)
-
-    def _floor(self, program: Program) -> int:
-        """Bytes that are live at once at this order, whatever is shared."""
-        problem = as_problem(program, self.residency)
-        if not self.sharing:
-            return int(problem.live_bytes().max(initial=0))
-        from cpplan.sharing.bound import shared_bound
-        from cpplan.sharing.links import find_links
-        from cpplan.sharing.lives import ProgramLives
-
-        links = find_links(program.graph, self.residency, self.sharing)
-        return shared_bound(problem, links, ProgramLives(program, problem, self.residency)).value
-
-    def record(self, peak: int | None, bound: int | None, source: str) -> None:
-        """Note an improvement, and tell who watches."""
-        event = Progress(self.deadline.elapsed(), peak, bound, source)
-        self.history.append(event)
-        if self.progress is not None:
-            self.progress(event)
+def _check_pools(
+    source: Program | Problem, pools: Sequence[Pool] | None, objective: str
+) -> tuple[Pool, ...] | None:
+    if objective not in get_args(Objective):
+        known = ", ".join(get_args(Objective))
+        raise InputError(f"objective={objective!r} is not understood: expected one of {known}")
+    if pools is None:
+        return None
+    if isinstance(source, Problem):
+        raise InputError("a bare problem names its pools itself: give pools for graphs only")
+    return check_pools(pools)
 
 
 def _sharing(source: object, in_place: bool, placement: bool) -> frozenset[RelationKind]:
@@ -354,10 +197,3 @@ def _sharing(source: object, in_place: bool, placement: bool) -> frozenset[Relat
     if wanted and isinstance(source, Problem):
         raise InputError("in_place and placement need a graph: a bare problem has no ops")
     return wanted
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from cpplan.errors import InputError
-from cpplan.names import check_name
+from cpplan.names import check_name, tuple_of
 from cpplan.printable import quote
 from cpplan.tensor import LIMIT, check_count
 
@@ -86,6 +86,29 @@ class Pool:
             size / self.write_bandwidth if self.write_bandwidth else 0.0
         )
         return reads * reading + writes * writing
+
+
+def check_pools(pools: object) -> tuple[Pool, ...]:
+    """Pools as a tuple: at least one, and of different names.
+
+    Raises
+    ------
+    InputError
+        Says which name is there twice, or what is no pool.
+
+    Examples
+    --------
+    >>> [pool.name for pool in check_pools([Pool("sram"), Pool("dram")])]
+    ['sram', 'dram']
+    """
+    checked = tuple_of(Pool, "pools", pools)
+    if not checked:
+        raise InputError("pools must hold at least one pool")
+    names = [pool.name for pool in checked]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two pools are named {twice!r}")
+    return checked
 
 
 def _check_number(what: str, value: object) -> None:

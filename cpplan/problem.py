@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cpplan.errors import InputError
 from cpplan.names import check_name, check_names, tuple_of
-from cpplan.pool import Pool
+from cpplan.pool import Pool, check_pools
 from cpplan.printable import quote
 
 Ints = NDArray[np.int64]
@@ -233,11 +233,12 @@ class Problem:
     def in_pool(self, number: int, rows: Ints) -> Problem:
         """What these rows ask of one pool, whose alignment they take on: a problem of one pool."""
         pool = self.pools[number]
-        rest = replace(self.subset(rows), candidates={}, pools=(pool,))
-        return rest if pool.alignment == 1 else rest.aligned_to(pool.alignment)
+        return replace(self.subset(rows), candidates={}, pools=(pool,)).aligned_to(pool.alignment)
 
     def aligned_to(self, alignment: int) -> Problem:
         """The same problem with all offsets multiples of ``alignment`` bytes too."""
+        if alignment == 1:
+            return self
         return replace(self, alignment=np.lcm(self.alignment, alignment))
 
     def candidates_of(self, row: int) -> Sequence[int]:
@@ -245,21 +246,15 @@ class Problem:
         return self.candidates.get(row, range(len(self.pools)))
 
     def _check_pools(self) -> None:
-        object.__setattr__(self, "pools", tuple_of(Pool, "pools", self.pools))
-        if not self.pools:
-            raise InputError("a problem needs at least one pool")
-        names = [pool.name for pool in self.pools]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"two pools are named {twice!r}")
+        object.__setattr__(self, "pools", check_pools(self.pools))
         for row, pools in self.candidates.items():
             known = _is_count(row) and row < len(self.names)
             here = f"buffer {self.names[row]!r}" if known else f"row {row!r}"
             if not pools:
                 raise InputError(f"{here}: has no candidate pool")
             for number in pools:
-                if not _is_count(number) or number >= len(names):
-                    raise InputError(f"{here}: there is no pool {number!r} among {len(names)}")
+                if not _is_count(number) or number >= len(self.pools):
+                    raise InputError(f"{here}: there is no pool {number!r} among {len(self.pools)}")
 
     def _pieces(self, row: int, gaps: Sequence[Gap]) -> Iterable[tuple[int, int, int, int]]:
         """A gapped buffer's rectangles: full between its gaps, the window inside them."""

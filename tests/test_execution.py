@@ -207,7 +207,7 @@ def test_a_missing_buffer_and_missing_offsets_are_named() -> None:
     short = replace(
         plan,
         buffers=tuple(plan.buffers[k] for k in keep),
-        **{c: getattr(plan, c)[keep] for c in ("size", "lower", "upper", "offset")},
+        **{c: getattr(plan, c)[keep] for c in ("size", "lower", "upper", "offset", "pool")},
     )
     with pytest.raises(VerificationError, match="the plan places no buffer 't'"):
         execute(model(CHAIN), short)

@@ -30,17 +30,35 @@ from cpplan.anf import Program, to_anf
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.residency import Residency
+from cpplan.tensor import Tensor
 
 
 @dataclass(slots=True, eq=False)
 class Stay:
-    """A storage's stay in memory; ``placed`` says whether in the arena. ``size`` is in bytes."""
+    """A storage's stay in memory.
+
+    Attributes
+    ----------
+    name, number
+        Of the buffer; which of the storage's stays it is.
+    size, alignment
+        Bytes.
+    placed
+        Whether in the arena.
+    tensors
+        All that lie in it.
+    reads, writes
+        How often ops read and write tensors in it.
+    """
 
     name: str
     number: int
     size: int
     alignment: int
     placed: bool = True
+    tensors: tuple[Tensor, ...] = ()
+    reads: int = 0
+    writes: int = 0
 
 
 class Place(NamedTuple):
@@ -175,12 +193,16 @@ class _Scope:
         self.newest: dict[str, Stay] = dict(given or {})
         self.given = frozenset(self.newest)
         self.bound: Counter[str] = Counter()
-        self.alignment: dict[str, int] = {}
+        self.tensors: dict[str, tuple[Tensor, ...]] = {}
         for tensor in graph.tensors:
             root = graph.root[tensor.name][0]
-            self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
+            self.tensors[root] = (*self.tensors.get(root, ()), tensor)
         for root, stay in self.newest.items():
-            stay.alignment = math.lcm(stay.alignment, self.alignment[root])
+            stay.alignment = math.lcm(stay.alignment, self._alignment(root))
+            stay.tensors += self.tensors[root]
+
+    def _alignment(self, root: str) -> int:
+        return math.lcm(*(tensor.alignment for tensor in self.tensors[root]))
 
     def place(self, name: str, reader: str = "the caller") -> Place:
         """Where the tensor's latest value lies."""
@@ -210,10 +232,12 @@ class _Scope:
         name, record = f"{self.prefix}{op.name}", self.record
         reads = [self.place(tensor, f"op {name!r}") for tensor in dict.fromkeys(op.inputs)]
         for place in reads:
+            place.stay.reads += 1
             record.touch(lower, name, place, writes=False)
         writes = []
         for tensor in op.outputs + op.workspaces:
             stay = self.home[tensor] = self._stay_to_write(tensor, reads)
+            stay.writes += all(place.stay is not stay for place in reads)
             place = self._place_in(stay, tensor)
             passed = [(read.begin, read.end) for read in reads if read.stay is stay]
             # An empty write still says that the buffer is there from this step on.
@@ -316,7 +340,8 @@ class _Scope:
         if placed and name in self.record.names:
             raise VerificationError(f"two buffers would bear the name {name!r}")
         self.record.names.add(name)
-        stay = Stay(name, number, tensor.nbytes, self.alignment[root], placed)
+        tensors = self.tensors[root]
+        stay = Stay(name, number, tensor.nbytes, self._alignment(root), placed, tensors)
         self.newest[root] = stay
         return stay
 

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.anf import Program, to_anf
-from cpplan.checks.demands import Touch, lifespans
+from cpplan.checks.demands import Stay, Touch, lifespans
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan
+from cpplan.pool import Pool
 from cpplan.problem import Ints, Problem
-
-# Beyond this an address plus a size would no longer fit into 64 bits.
-HIGHEST = 2**62
+from cpplan.tensor import LIMIT
 
 
 def check_types(source: object, plan: object) -> None:
@@ -90,13 +89,33 @@ def planned_offsets(plan: Plan) -> Ints:
     return integers("offset", plan.offset, len(plan.buffers))
 
 
-def needed_buffers(touches: Sequence[Touch]) -> Problem:
-    """The buffers that a program needs in the arena, from all it touches there.
+def pool_starts(plan: Plan) -> Ints:
+    """Where the pool of every buffer starts if the pools used lie one above the other; bytes.
+
+    Examples
+    --------
+    >>> from cpplan.pool import Pool
+    >>> column = np.array([4, 8])
+    >>> pools = Pool("sram"), Pool("dram")
+    >>> plan = Plan("p", "feasible", ("a", "b"), column, column, column, column, pools, column // 8)
+    >>> pool_starts(plan).tolist()
+    [0, 8]
+    """
+    pool = integers("pool", plan.pool, len(plan.buffers))
+    if pool.size and not 0 <= pool.min() <= pool.max() < len(plan.pools):
+        raise VerificationError("a buffer of the plan lies in none of its pools")
+    ends = np.zeros(len(plan.pools), np.int64)
+    np.maximum.at(ends, pool, planned_offsets(plan) + integers("size", plan.size, len(pool)))
+    return (np.cumsum(ends) - ends)[pool]
+
+
+def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) -> Problem:
+    """The buffers that a program needs in these pools, from all it touches there.
 
     Raises
     ------
     VerificationError
-        If the sizes or an alignment exceed 2**62 bytes.
+        If the sizes or an alignment exceed 2**62 bytes, or a buffer may lie in none of the pools.
 
     Examples
     --------
@@ -108,7 +127,7 @@ def needed_buffers(touches: Sequence[Touch]) -> Problem:
     ('x',)
     """
     spans = lifespans(touches)
-    if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= HIGHEST:
+    if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= LIMIT:
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
     return Problem(
         names=tuple(stay.name for stay in spans),
@@ -116,7 +135,38 @@ def needed_buffers(touches: Sequence[Touch]) -> Problem:
         upper=np.array([upper for _, upper in spans.values()], np.int64),
         size=np.array([stay.size for stay in spans], np.int64),
         alignment=np.array([stay.alignment for stay in spans], np.int64),
+        reads=np.array([stay.reads for stay in spans], np.int64),
+        writes=np.array([stay.writes for stay in spans], np.int64),
+        pools=tuple(pools),
+        candidates={
+            row: allowed
+            for row, stay in enumerate(spans)
+            if len(allowed := _allowed_pools(stay, pools)) < len(pools)
+        },
     )
+
+
+def _allowed_pools(stay: Stay, pools: Sequence[Pool]) -> tuple[int, ...]:
+    """Positions of the pools that all tensors of a stay may lie in.
+
+    Without pools of the user's, there is one arena, and what tensors say of pools is not asked.
+    """
+    if tuple(pools) == (Pool(),):
+        return (0,)
+    constant = any(tensor.kind == "constant" for tensor in stay.tensors)
+    named = [tensor.pools for tensor in stay.tensors if tensor.pools is not None]
+    for_constants = constant and any(pool.kind == "constant" for pool in pools)
+    wanted = "constant" if for_constants else "workspace"
+    allowed = tuple(
+        number
+        for number, pool in enumerate(pools)
+        if all(pool.name in names for names in named)
+        and (pool.kind == wanted or named)
+        and (pool.kind == "workspace" or constant)
+    )
+    if not allowed:
+        raise VerificationError(f"buffer {stay.name!r} may lie in none of the plan's pools")
+    return allowed
 
 
 def check_costs(program: Program, plan: Plan) -> None:

@@ -59,6 +59,43 @@ def objective_bound(
     return tuple(bounds), tuple(names)
 
 
+def shared_objective_bound(
+    problem: Problem, objective: str, value: Sequence[int | float], floor: int
+) -> tuple[int | float, ...]:
+    """A bound on the objective where tensors may share bytes, from one on the sum of all peaks.
+
+    Parameters
+    ----------
+    value
+        What a layout costs; see :func:`objective_bound`.
+    floor
+        Bytes that all pools together need at least, whatever is shared.
+
+    Examples
+    --------
+    >>> from cpplan.pool import Pool
+    >>> pools = Pool("fast", capacity=8), Pool("slow")
+    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
+    >>> shared_objective_bound(two, "preference", (4, 8), floor=12)
+    (4, 8)
+    """
+    if objective == "total":
+        return (floor,)
+    if objective == "cost":
+        return (floor * min(pool.cost_per_byte for pool in problem.pools),)
+    bounds: list[int] = []
+    used = 0
+    for number in reversed(range(len(problem.pools))):
+        others = [pool.capacity for pool in problem.pools[:number]]
+        room = None if None in others else used + sum(filter(None, others))
+        bounds.append(0 if room is None else max(0, floor - room))
+        peak = int(value[len(bounds) - 1])
+        if peak != bounds[-1]:
+            break
+        used += peak
+    return (*bounds, *[0] * (len(problem.pools) - len(bounds)))
+
+
 def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list[int | None]:
     """Limits on the peaks once a level may not exceed ``value``.
 

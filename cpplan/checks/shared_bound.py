@@ -9,33 +9,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cpplan.anf import Program
 from cpplan.checks.demands import Stay, Touch, lifespans
-from cpplan.errors import VerificationError
 
 Places = Mapping[str, int] | Mapping[str, None]
 
 
-def check_shared_bound(
-    program: Program, kinds: Collection[str], touches: Sequence[Touch], bound: int
-) -> None:
-    """Check that some step needs ``bound`` bytes, whatever is shared at this order.
+def least_bytes(program: Program, kinds: Collection[str], touches: Sequence[Touch]) -> int:
+    """What some step of a program needs, bytes, whatever is shared at this order.
 
     All placements of the graph are taken at once: storages joined by them cover at least the union
     of their bytes at their distances from one another, or, where the distances contradict each
     other, the largest of them. An output that its op may write over an input that nobody reads
     again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
     only storages that one op alone, or the caller, writes.
-
-    Raises
-    ------
-    VerificationError
-        If no step asks for so much; says how much can be proved.
     """
     demands = _Demands(program, kinds, touches)
-    proved = max((demands.at(step, live) for step, live in demands.live_sets()), default=0)
-    if proved < bound:
-        raise VerificationError(
-            f"live bytes, shared, prove a lower bound of {proved} B, but the plan claims {bound} B"
-        )
+    return max((demands.at(step, live) for step, live in demands.live_sets()), default=0)
 
 
 class _Demands:

@@ -106,6 +106,13 @@ class Incumbent:
             self._found_by[part] = name
         self._record(name)
 
+    def replace(self, offsets: Ints, name: str) -> None:
+        """Take a packing of the whole as it is, better or not."""
+        self.offsets = offsets.copy()
+        self.part_peak = self._peaks(offsets, len(self.part_peak))
+        self._found_by = [name] * len(self.part_peak)
+        self._record(name)
+
     def part_state(self, part: int, rows: Ints) -> Outcome:
         """Where a search on one part starts from."""
         return Outcome(self.offsets[rows], int(self.part_peak[part]), int(self.part_bound[part]))

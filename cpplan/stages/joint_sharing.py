@@ -15,7 +15,7 @@ from cpplan.search.outcome import OrderOutcome
 from cpplan.sharing.meetings import find_meetings
 from cpplan.sharing.origins import Origins
 from cpplan.stages.joint import MOST_OPS
-from cpplan.stages.plan_maker import Packed
+from cpplan.stages.packed import Packed
 from cpplan.stages.sharing import SharingSearch
 from cpplan.stages.sources import as_problem
 

@@ -58,6 +58,24 @@ def pack(
         return
 
 
+def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
+    """Let one heuristic alone pack everything.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name; lists the known ones.
+    """
+    heuristic = heuristics.get(name)
+    problem = incumbent.reduction.problem
+    try:
+        offsets = heuristic(problem, deadline)
+    except TimeUpError:
+        return
+    check_offsets(problem, offsets, name)
+    incumbent.replace(offsets, name)
+
+
 def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
     """One heuristic after another until one meets the bound."""
     problem = incumbent.reduction.problem

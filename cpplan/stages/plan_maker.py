@@ -3,68 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from cpplan.anf import Program
 from cpplan.bounds import Bound
-from cpplan.plan import Plan, Progress, Relation, Scope, Status
-from cpplan.problem import Ints, Problem
+from cpplan.checks.pool_bounds import objective_bound
+from cpplan.checks.pool_objective import pool_peaks
+from cpplan.plan import Plan, Progress, Scope, Status
+from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
-from cpplan.stages.incumbent import Incumbent
-from cpplan.stages.sharing import SharingSearch
+from cpplan.stages.packed import Packed
 from cpplan.stages.shortfall import explain_shortfall
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A program, or a bare problem, with the packing found for it."""
-
-    source: Program | Problem
-    problem: Problem
-    incumbent: Incumbent | None = None
-    sharing: SharingSearch | None = None
-
-    @property
-    def peak(self) -> int:
-        """Bytes."""
-        return self._packing.peak
-
-    @property
-    def bound(self) -> Bound:
-        """On every packing of this program, whichever links it uses."""
-        return self.sharing.bound if self.sharing is not None else self._packing.bound
-
-    @property
-    def good_enough(self) -> bool:
-        """Whether the peak is at most the goal."""
-        search = self.sharing
-        return search.good_enough if search is not None else self._packing.good_enough
-
-    @property
-    def found_by(self) -> str | None:
-        """What packed the highest part."""
-        return self._packing.found_by
-
-    @property
-    def offsets(self) -> Ints:
-        """Of all buffers, bytes."""
-        if self.sharing is not None:
-            return self.sharing.best.offsets
-        return self._packing.reduction.restore(self._packing.offsets, self.problem)
-
-    @property
-    def relations(self) -> tuple[Relation, ...]:
-        """Which tensors share bytes by choice."""
-        links = self.sharing.best.clusters.links if self.sharing is not None else ()
-        return tuple(link.relation for link in links)
-
-    @property
-    def _packing(self) -> Incumbent:
-        if self.sharing is not None:
-            return self.sharing.best.incumbent
-        assert self.incumbent is not None
-        return self.incumbent
 
 
 def make_plan(
@@ -94,7 +46,9 @@ def make_plan(
     history
         Every improvement.
     """
-    problem, source, peak = packed.problem, packed.source, packed.peak
+    if packed.pooled is not None:
+        return _make_pooled_plan(packed, residency, searched, runtime, history)
+    problem, peak = packed.problem, packed.peak
     bound, scope, found_by = packed.bound, _scope(searched), packed.found_by
     if searched is not None:
         bound = Bound(searched.bound, searched.bound_by, bound.step)
@@ -103,34 +57,81 @@ def make_plan(
     status: Status = "optimal" if peak == bound.value else "feasible"
     if not fits:
         status = "infeasible" if bound.value > (ceiling or 0) else "unknown"
-    program = source if isinstance(source, Program) else None
     return Plan(
-        name=program.graph.name if program else problem.name,
+        **_columns(packed),
         status=status,
-        buffers=tuple(problem.names),
-        size=problem.size,
-        lower=problem.lower,
-        upper=problem.upper,
-        gaps=problem.gaps,
         offset=packed.offsets if fits else None,
-        pools=tuple(problem.pools),
         peak=peak if fits else None,
         lower_bound=bound.value,
         scope=scope,
         capacity=ceiling,
         found_by=found_by if fits else None,
         bound_by=bound.name,
-        order=program.names if program else (),
-        cost=program.cost if program else None,
-        base_cost=sum(op.cost for op in program.graph.ops) if program else None,
         residency=residency,
-        views=_views(program, problem) if program else {},
         sharing=tuple(sorted(packed.sharing.kinds)) if packed.sharing is not None else (),
         relations=packed.relations if fits else (),
         runtime=runtime,
         history=tuple(history),
         message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
     )
+
+
+def _make_pooled_plan(
+    packed: Packed,
+    residency: Residency,
+    searched: OrderOutcome | None,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """A plan for several pools; the bounds on its objective hold for its order."""
+    problem, result = packed.problem, packed.pooled
+    assert result is not None
+    packing = result.packing
+    found_by = packing.found_by
+    if searched is not None:
+        found_by = f"{searched.found_by}, {found_by}"
+    peak = None
+    if packing.offset is not None and packing.pool is not None:
+        peak = int(pool_peaks(problem, packing.pool, packing.offset).sum())
+    (total,), _ = objective_bound(problem, "total", (0,))
+    return Plan(
+        **_columns(packed),
+        status=packing.status,
+        offset=packing.offset,
+        pool=packing.pool if packing.pool is not None else np.zeros(len(problem), np.int64),
+        peak=peak,
+        lower_bound=None if result.sharing else int(total),
+        found_by=found_by if packing.offset is not None else None,
+        bound_by=", ".join(dict.fromkeys(packing.bound_by)) or None,
+        residency=residency,
+        sharing=tuple(sorted(result.sharing)),
+        relations=result.relations if packing.offset is not None else (),
+        objective=result.objective,
+        objective_value=packing.objective_value,
+        objective_bound=packing.objective_bound if packing.offset is not None else (),
+        runtime=runtime,
+        history=tuple(history),
+        message=packing.message,
+    )
+
+
+def _columns(packed: Packed) -> dict[str, Any]:
+    """What follows from what was packed, however that was done."""
+    problem, source = packed.problem, packed.source
+    program = source if isinstance(source, Program) else None
+    return {
+        "name": program.graph.name if program else problem.name,
+        "buffers": tuple(problem.names),
+        "size": problem.size,
+        "lower": problem.lower,
+        "upper": problem.upper,
+        "gaps": problem.gaps,
+        "pools": tuple(problem.pools),
+        "order": program.names if program else (),
+        "cost": program.cost if program else None,
+        "base_cost": sum(op.cost for op in program.graph.ops) if program else None,
+        "views": _views(program, problem) if program else {},
+    }
 
 
 def _scope(searched: OrderOutcome | None) -> Scope:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cpplan.anf import Program, to_anf
@@ -9,6 +11,8 @@ from cpplan.checks.rectangles import check_apart, cut_gaps
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.liveness import to_problem
+from cpplan.pool import Pool
+from cpplan.pool_candidates import check_candidates
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 
@@ -31,8 +35,14 @@ def as_program(source: Graph | Program | Problem) -> Program | Problem:
     )
 
 
-def as_problem(source: Graph | Program | Problem, residency: Residency) -> Problem:
+def as_problem(
+    source: Graph | Program | Problem,
+    residency: Residency,
+    pools: Sequence[Pool] | None = None,
+) -> Problem:
     """The packing problem of anything that can be planned; a problem as it is.
+
+    The alignment of a single pool is every buffer's.
 
     Raises
     ------
@@ -40,8 +50,11 @@ def as_problem(source: Graph | Program | Problem, residency: Residency) -> Probl
         If it cannot be planned, or its fixed offsets overlap.
     """
     source = as_program(source)
-    problem = source if isinstance(source, Problem) else to_problem(source, residency)
-    _check_fixed(problem)
+    problem = source if isinstance(source, Problem) else to_problem(source, residency, pools)
+    if len(problem.pools) == 1:
+        problem = problem.aligned_to(problem.pools[0].alignment)
+        check_candidates(problem)
+        _check_fixed(problem)
     return problem
 
 

@@ -1,0 +1,127 @@
+"""Where everything lies: in a pool that it may lie in, aligned, and apart from all others there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cpplan.checks.rectangles import Rectangles, check_apart
+from cpplan.checks.sharing import Union
+from cpplan.errors import VerificationError
+from cpplan.problem import Ints, Problem
+from cpplan.tensor import LIMIT
+
+
+def check_pools(needed: Problem, pool: Ints) -> None:
+    """Check that every buffer lies in a pool that it may lie in.
+
+    Raises
+    ------
+    VerificationError
+        Names the buffer, its pool and those allowed.
+
+    Examples
+    --------
+    >>> check_pools(Problem(("a",), [0], [1], [4]), np.array([0]))
+    """
+    for row, number in enumerate(pool.tolist()):
+        if not 0 <= number < len(needed.pools):
+            raise VerificationError(f"buffer {needed.names[row]!r} lies in no pool of the plan")
+        if number not in needed.candidates_of(row):
+            allowed = ", ".join(repr(needed.pools[k].name) for k in needed.candidates_of(row))
+            raise VerificationError(
+                f"buffer {needed.names[row]!r} lies in pool {needed.pools[number].name!r}, but "
+                f"may only lie in {allowed}"
+            )
+
+
+def check_addresses(needed: Problem, pool: Ints, offset: Ints) -> None:
+    """Check offsets: not negative, aligned, address and all, and as fixed.
+
+    Raises
+    ------
+    VerificationError
+        Names the buffer and the rule.
+
+    Examples
+    --------
+    >>> check_addresses(Problem(("a",), [0], [1], [4]), np.array([0]), np.array([8]))
+    """
+    pool_alignment = np.array([p.alignment for p in needed.pools], np.int64)[pool]
+    base = np.array([p.base for p in needed.pools], np.int64)[pool]
+    for wrong, rule in (
+        (offset < 0, "must not be negative"),
+        (offset > LIMIT, "is beyond 2**62"),
+        (offset % needed.alignment != 0, "is not a multiple of the alignment"),
+        (offset % pool_alignment != 0, "is not a multiple of its pool's alignment"),
+        (base % needed.alignment != 0, "is aligned, but the base of its pool is not"),
+    ):
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise VerificationError(
+                f"buffer {needed.names[k]!r}, live from step {needed.lower[k]} and aligned to "
+                f"{math.lcm(int(needed.alignment[k]), int(pool_alignment[k]))} B: offset "
+                f"{offset[k]} {rule}"
+            )
+    for k, wanted in needed.fixed.items():
+        if offset[k] != wanted:
+            raise VerificationError(
+                f"buffer {needed.names[k]!r}: offset {offset[k]}, but it is fixed at {wanted}"
+            )
+
+
+def check_all_apart(
+    needed: Problem,
+    rectangles: Rectangles,
+    pool: Ints,
+    offset: Ints,
+    unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None,
+) -> None:
+    """Check that no byte of a pool belongs to two buffers at one step, unions counting as one.
+
+    Raises
+    ------
+    VerificationError
+        Names the two buffers and the step.
+
+    Examples
+    --------
+    >>> from cpplan.checks.rectangles import cut_gaps
+    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8])
+    >>> check_all_apart(problem, cut_gaps(problem), np.array([0, 0]), np.array([8, 0]))
+    """
+    names: Sequence[str] = needed.names
+    if unions:
+        rectangles, names, pool, offset = _with_unions(needed, rectangles, pool, offset, unions)
+    for number in range(len(needed.pools)):
+        here = rectangles
+        if len(needed.pools) > 1:
+            inside = pool[rectangles.buffer] == number
+            here = Rectangles(*(column[inside] for column in rectangles))
+        check_apart(here, names, offset)
+
+
+def _with_unions(
+    needed: Problem,
+    rectangles: Rectangles,
+    pool: Ints,
+    offset: Ints,
+    unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]],
+) -> tuple[Rectangles, list[str], Ints, Ints]:
+    """All rectangles; those that share bytes only as what they fill together, at addresses."""
+    grouped = {name for names, _ in unions.values() for name in names}
+    row = {name: k for k, name in enumerate(needed.names)}
+    alone = np.array([needed.names[row] not in grouped for row in rectangles.buffer], bool)
+    columns = [column[alone] for column in rectangles]
+    extra = [
+        (len(needed) + k, u.lower, u.upper, u.begin, u.end)
+        for k, (_, filled) in enumerate(unions.values())
+        for u in filled
+    ]
+    added = np.array(extra, np.int64).reshape(-1, 5)
+    together = Rectangles(*(np.concatenate([c, added[:, k]]) for k, c in enumerate(columns)))
+    addresses = np.concatenate([offset, np.zeros(len(unions), np.int64)])
+    pools = np.concatenate([pool, pool[[row[name] for name in unions]]])
+    return together, [*needed.names, *unions], pools, addresses

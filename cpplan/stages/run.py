@@ -1,0 +1,260 @@
+"""One run of ``solve``: what was asked for, and the stages in the order in which they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cpplan.anf import Program
+from cpplan.constraints import with_first_last
+from cpplan.deadline import Deadline
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.ordering import OrderProblem, order_problem
+from cpplan.plan import Objective, Progress, RelationKind
+from cpplan.pool import Pool
+from cpplan.problem import Problem
+from cpplan.residency import Residency
+from cpplan.search.order_bounds import FORCED
+from cpplan.search.outcome import OrderOutcome
+from cpplan.stages.incumbent import Incumbent
+from cpplan.stages.joint import improve_jointly
+from cpplan.stages.joint_sharing import improve_sharing_jointly
+from cpplan.stages.packed import Packed
+from cpplan.stages.packing import pack, pack_by
+from cpplan.stages.sharing import SharingSearch
+from cpplan.stages.sources import as_problem, as_program
+
+# Shares of the time left: for the order, and for packing it where another may pack better.
+ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
+# Packing loses a few percent at most: a given order with more live bytes than that is no rival.
+RIVAL = 1.05
+# After Ctrl-C an order is known but not yet packed: so many seconds for heuristics.
+GRACE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was asked for, the one deadline, and the history that all stages write.
+
+    Attributes
+    ----------
+    deadline
+        For all stages together.
+    residency
+        What the arena holds of the boundary.
+    pools
+        The memory regions, or ``None`` for one arena.
+    objective
+        What to minimise where there are several.
+    sharing
+        The kinds of relations that may be chosen.
+    algorithm
+        The heuristic that alone packs, if one was named.
+    goal, ceiling
+        A peak that ends the run; one that must not be exceeded.
+    workers, seed
+        For the stages.
+    progress
+        Who watches.
+    history
+        Every improvement.
+    """
+
+    deadline: Deadline
+    residency: Residency
+    pools: Sequence[Pool] | None
+    objective: Objective
+    sharing: frozenset[RelationKind]
+    algorithm: str | None
+    goal: int | None
+    ceiling: int | None
+    workers: int
+    seed: int
+    progress: Callable[[Progress], None] | None
+    history: list[Progress] = field(default_factory=list)
+
+    def pack(
+        self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
+    ) -> Packed:
+        """Offsets for one order; ``best`` is what another order has already reached."""
+        problem = as_problem(source, self.residency, self.pools)
+        if len(problem.pools) > 1:
+            return self._pack_pools(source, problem, deadline)
+
+        def record(peak: int, bound: int, name: str) -> None:
+            known = peak if best is None else min(peak, best.peak)
+            self.record(known, bound if best is None else None, name)
+
+        if self.sharing and isinstance(source, Program):
+            return self._pack_sharing(source, problem, deadline, record)
+        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
+        try:
+            if self.algorithm is not None:
+                pack_by(self.algorithm, incumbent, deadline)
+            else:
+                pack(incumbent, deadline, workers=self.workers, seed=self.seed)
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        return Packed(source, problem, incumbent=incumbent)
+
+    def _pack_sharing(
+        self,
+        program: Program,
+        problem: Problem,
+        deadline: Deadline,
+        record: Callable[[int, int, str], None],
+    ) -> Packed:
+        search = SharingSearch(
+            program,
+            problem,
+            self.residency,
+            kinds=self.sharing,
+            goal=self.goal,
+            ceiling=self.ceiling,
+            seed=self.seed,
+            report=record,
+        )
+        try:
+            if self.algorithm is not None:
+                pack_by(self.algorithm, search.best.incumbent, deadline)
+            else:
+                search.run(deadline, workers=self.workers, seed=self.seed)
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        return Packed(program, problem, sharing=search)
+
+    def _pack_pools(
+        self, source: Program | Problem, problem: Problem, deadline: Deadline
+    ) -> Packed:
+        from cpplan.stages.pools_packed import pack_in_pools
+
+        def record(value: object, bound: object, name: str) -> None:
+            self.record(None, None, f"{name}: {value}")
+
+        return pack_in_pools(
+            source,
+            problem,
+            self.residency,
+            self.objective,
+            deadline,
+            sharing=self.sharing,
+            algorithm=self.algorithm,
+            workers=self.workers,
+            seed=self.seed,
+            report=record,
+        )
+
+    def search(
+        self, source: Program | Problem, first: Sequence[str], last: Sequence[str]
+    ) -> tuple[Packed, OrderOutcome]:
+        """The best order and its offsets; the given order where that packs better."""
+        if not isinstance(source, Program):
+            raise InputError("order='search' needs a graph: a bare problem has no ops to order")
+        ordering, outcome = self._search_order(source, first, last)
+        programs = [Program(source.graph, tuple(outcome.order.tolist()))]
+        if source.order != programs[0].order and not (first or last):
+            programs.append(source)
+        floors = [self._floor(program) for program in programs]
+        best: Packed | None = None
+        for program, floor in zip(programs, floors, strict=True):
+            if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):
+                break
+            rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
+            deadline = self.deadline.share(FIRST_PACKING_SHARE) if rival else self.deadline
+            if self.deadline.cancelled:
+                deadline = Deadline(GRACE)
+            packed = self.pack(program, deadline, best)
+            if best is None or packed.value < best.value:
+                if best is not None:
+                    outcome = outcome._replace(found_by="given order")
+                best = packed
+        assert best is not None
+        alone = first or last or self.algorithm is not None or best.pooled is not None
+        if alone or best.good_enough:
+            return best, outcome
+        options = {"workers": self.workers, "seed": self.seed}
+        if best.sharing is None:
+            return improve_jointly(
+                ordering, best, outcome, self.residency, self.deadline,
+                report=self.record, **options,
+            )  # fmt: skip
+        return improve_sharing_jointly(
+            best, outcome, self.residency, self.deadline, report=self.record, **options
+        )
+
+    def _search_order(
+        self, source: Program, first: Sequence[str], last: Sequence[str]
+    ) -> tuple[OrderProblem, OrderOutcome]:
+        from cpplan.stages.ordering import search_order
+
+        graph = with_first_last(source.graph, first, last)
+        if len(source.order) != len(graph.ops):
+            raise InputError("order='search' needs a program that runs every op once")
+        position = {op.name: k for k, op in enumerate(source.graph.ops)}
+        given = source if not (first or last) else as_program(graph)
+        assert isinstance(given, Program)
+        ordering = order_problem(graph, self.residency)
+        bound: int | None = None
+        if self.sharing:
+            ordering, bound = self._shared_ordering(graph, ordering)
+        start = np.array(given.order, np.int64)
+        # Until the search has said something, the given order is all there is.
+        outcomes = [OrderOutcome(start, ordering.peak(start), bound or 0, "given order", FORCED)]
+
+        def report(outcome: OrderOutcome) -> None:
+            if bound is not None:
+                outcome = outcome._replace(bound=bound, bound_by=FORCED)
+            outcomes.append(outcome)
+            self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
+
+        try:
+            search_order(
+                ordering,
+                start,
+                self.deadline.share(ORDER_SHARE),
+                goal=self.goal or 0,
+                seed=self.seed,
+                report=report,
+            )
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        # With first and last, the graph lists its ops anew: back to the source's numbers.
+        names = [op.name for op in graph.ops]
+        order = np.array([position[names[op]] for op in outcomes[-1].order], np.int64)
+        return ordering, outcomes[-1]._replace(order=order)
+
+    def _shared_ordering(
+        self, graph: Graph, ordering: OrderProblem
+    ) -> tuple[OrderProblem, int | None]:
+        """The problem under the links that hold in any order; a bound where its own prove nothing.
+
+        Its own bounds hold for every order and all links if no other links could save more.
+        """
+        from cpplan.sharing.links import find_links
+        from cpplan.sharing.segments import forced_bytes, share_in_any_order
+
+        links = find_links(graph, self.residency, self.sharing)
+        shared, complete = share_in_any_order(graph, ordering, self.residency, links)
+        return shared, None if complete else forced_bytes(graph, ordering, links)
+
+    def _floor(self, program: Program) -> int:
+        """Bytes that are live at once at this order, whatever is shared."""
+        problem = as_problem(program, self.residency)
+        if not self.sharing:
+            return int(problem.live_bytes().max(initial=0))
+        from cpplan.sharing.bound import shared_bound
+        from cpplan.sharing.links import find_links
+        from cpplan.sharing.lives import ProgramLives
+
+        links = find_links(program.graph, self.residency, self.sharing)
+        return shared_bound(problem, links, ProgramLives(program, problem, self.residency)).value
+
+    def record(self, peak: int | None, bound: int | None, source: str) -> None:
+        """Note an improvement, and tell who watches."""
+        event = Progress(self.deadline.elapsed(), peak, bound, source)
+        self.history.append(event)
+        if self.progress is not None:
+            self.progress(event)
