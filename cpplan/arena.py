@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,9 @@ from cpplan.problem import Ints, Problem
 # Larger arenas are simulated in cells instead of bytes.
 _BYTES_AT_MOST = 1 << 30
 _CHUNK = 1 << 20
+
+# What access number k writes to, or finds in, cells [low, high).
+_Pattern = Callable[[int, int, int], "Ints | int"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,9 @@ def simulate(source: Graph | Program | Problem, plan: Plan) -> Simulation:
 
     A pattern is the serial number of the write. One round of the simulation fills bytes with one
     byte of it; there are as many rounds as the highest serial number has bytes. Two writes differ
-    in at least one round, so nothing goes unseen.
+    in at least one round, so nothing goes unseen. What the graph says is only copied keeps the
+    number it has; where that happens, further rounds number the bytes of every write, so that a
+    copy that lies a little beside its original is seen too.
 
     Arenas over 1 GiB are simulated in cells: the stretches between two neighbouring addresses at
     which any access begins or ends. No access begins or ends within a cell, so this is exact.
@@ -99,39 +105,63 @@ buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
         ops = sum(_ops_run(op) for op in program.ops)
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))
-    arena_size = peak
+    arena_size, borders = peak, None
     if peak > _BYTES_AT_MOST:
         borders = np.unique(np.concatenate([begin, end]))
         begin, end = np.searchsorted(borders, begin), np.searchsorted(borders, end)
         arena_size = len(borders)
     arena = np.zeros(arena_size, np.uint8)
-    serials, begins, ends = script.serial.tolist(), begin.tolist(), end.tolist()
-    rounds = max(1, (max(serials, default=0).bit_length() + 7) // 8)
-    for round_number in range(rounds):
+    patterns = _patterns(script, offset, borders)
+    writes, begins, ends = script.writes.tolist(), begin.tolist(), end.tolist()
+    for pattern in patterns:
         arena[:] = 0
-        shift = 8 * round_number
-        for k, is_write in enumerate(script.writes.tolist()):
-            pattern = serials[k] >> shift & 255
-            if is_write:
-                arena[begins[k] : ends[k]] = pattern
-            elif not _holds(arena, begins[k], ends[k], pattern):
-                raise _corruption(script, offset, k)
+        for k, is_write in enumerate(writes):
+            for low in range(begins[k], ends[k], _CHUNK):
+                high = min(ends[k], low + _CHUNK)
+                wanted = pattern(k, low, high)
+                if is_write:
+                    arena[low:high] = wanted
+                elif np.count_nonzero(arena[low:high] != wanted):
+                    wrong = low + int(np.argmax(arena[low:high] != wanted))
+                    raise _corruption(script, offset, k, (begin <= wrong) & (wrong < end))
     length = script.end - script.begin
     return Simulation(
         ops=ops,
         bytes_written=int(length[script.writes].sum()),
         bytes_checked=int(length[~script.writes].sum()),
         arena_bytes=peak,
-        rounds=rounds,
+        rounds=len(patterns),
     )
 
 
-def _holds(arena: NDArray[np.uint8], begin: int, end: int, pattern: int) -> bool:
-    """Whether all bytes ``[begin, end)`` are ``pattern``; in chunks that stay in the cache."""
-    return not any(
-        np.count_nonzero(arena[at : min(end, at + _CHUNK)] != pattern)
-        for at in range(begin, end, _CHUNK)
-    )
+def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Pattern]:
+    """One for each round; ``borders`` are the addresses of the cells if they are not bytes."""
+    serial = script.serial.tolist()
+    # Where the first byte of the write would lie.
+    origin = (offset[script.buffer] + script.begin - script.start).tolist()
+
+    def number_of_write(shift: int) -> _Pattern:
+        return lambda k, low, high: serial[k] >> shift & 255
+
+    def number_of_byte(shift: int) -> _Pattern:
+        def pattern(k: int, low: int, high: int) -> Ints:
+            address = np.arange(low, high) if borders is None else borders[low:high]
+            position: Ints = address - origin[k]
+            return position >> shift & 255
+
+        return pattern
+
+    patterns = [number_of_write(shift) for shift in _shifts(max(serial, default=0))]
+    written = script.serial[script.writes]
+    if len(np.unique(written)) < len(written):
+        last = int((script.start + script.end - script.begin).max()) - 1
+        patterns += [number_of_byte(shift) for shift in _shifts(last)]
+    return patterns
+
+
+def _shifts(most: int) -> range:
+    """Of the bytes of numbers up to this one."""
+    return range(0, max(1, most.bit_length()), 8)
 
 
 def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
@@ -172,14 +202,18 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
     return peak, np.array(offsets, np.int64)
 
 
-def _corruption(script: Script, offset: Ints, check: int) -> VerificationError:
-    """Who destroyed what access number ``check`` looks for: the last to write to those bytes."""
+def _corruption(
+    script: Script, offset: Ints, check: int, over: NDArray[np.bool_]
+) -> VerificationError:
+    """Who destroyed what access number ``check`` looks for.
+
+    ``over`` tells which accesses are to the byte that was found wrong: the last to write it did it.
+    """
     begin, end = offset[script.buffer] + script.begin, offset[script.buffer] + script.end
-    meets = (begin < end[check]) & (begin[check] < end)
-    meets[check:] = False
-    later = script.writes & (script.serial > script.serial[check])
-    culprit = int(np.flatnonzero(meets & later)[-1])
-    written = int(np.flatnonzero(script.writes & (script.serial == script.serial[check]))[0])
+    before = script.writes & over & (np.arange(len(over)) < check)
+    culprit = int(np.flatnonzero(before)[-1])
+    own = before & (script.buffer == script.buffer[check])
+    written = int(np.flatnonzero(own)[-1])
     reader, step = script.op_names[check], script.step
     when = f"at step {step[check]}" + ("" if reader is None else f" op {reader!r} finds that")
     return VerificationError(

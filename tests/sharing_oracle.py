@@ -127,7 +127,7 @@ def least_peak(graph: Graph, order: tuple[int, ...]) -> int:
     """Exhaustively, for up to about seven storages of a few bytes."""
     storages = [t for t in graph.tensors if t.view_of is None and t.kind != "constant"]
     storages.sort(key=lambda t: -t.nbytes)
-    top = sum(t.nbytes for t in storages)
+    top = sum(t.nbytes + t.alignment - 1 for t in storages)
     allowed = {
         (i, j): {
             shift

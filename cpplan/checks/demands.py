@@ -264,8 +264,10 @@ class _Scope:
         by_name = {place.tensor: place for place in reads}
         lost = []
         for output, source in op.in_place:
-            if (output, source) in self.record.over:
-                gone = by_name[source]
+            gone = by_name[source]
+            # A plan speaks of the first stays; a copy has an address of its own.
+            first = gone.stay.number == self.home[output].number == 0
+            if first and (output, source) in self.record.over:
                 lost += [
                     read
                     for read in reads

@@ -12,6 +12,9 @@ from cpplan.checks.demands import Place, Stay, Touch
 from cpplan.checks.rectangles import cut_gaps
 from cpplan.problem import Ints, Problem
 
+# Bytes [begin, end) are those that write number ``serial`` wrote, from its byte ``start`` on.
+Content = list[tuple[int, int, int, int]]
+
 
 @dataclass(frozen=True, slots=True)
 class Script:
@@ -24,7 +27,10 @@ class Script:
     writes
         Whether it is a write, shape ``(n,)`` like all that follow; else a check.
     serial
-        The number of the write, from 1; of a check, the write whose bytes must be found.
+        The number of the write, from 1; of a check, the write whose bytes must be found. What is
+        copied keeps the number of the write it goes back to.
+    start
+        Which byte of that write comes first.
     buffer, begin, end
         Row of the buffer, and the bytes relative to its offset.
     step
@@ -39,6 +45,7 @@ class Script:
     first_step: Sequence[int]
     writes: NDArray[np.bool_]
     serial: Ints
+    start: Ints
     buffer: Ints
     begin: Ints
     end: Ints
@@ -63,8 +70,8 @@ def from_touches(touches: Iterable[Touch]) -> Script:
     """
     rows: dict[Stay, int] = {}
     first_step: list[int] = []
-    content: dict[Stay, list[tuple[int, int, int]]] = {}
-    accesses: list[tuple[bool, int, int, int, int, int]] = []
+    content: dict[Stay, Content] = {}
+    accesses: list[tuple[bool, int, int, int, int, int, int]] = []
     tensors: list[str | None] = []
     op_names: list[str | None] = []
     serial = 0
@@ -74,17 +81,19 @@ def from_touches(touches: Iterable[Touch]) -> Script:
             first_step.append(step)
             content[stay] = []
         if writes and begin < end:
-            new = [(begin, end, serial + 1)]
+            new = [(begin, end, serial + 1, 0)]
             if source is not None:
                 new = copied_content(content[source.stay], source, begin, serial + 1)
             serial += 1
-            content[stay] = [*_clip(content[stay], 0, begin), *_clip(content[stay], end, stay.size)]
+            content[stay] = [*clip(content[stay], 0, begin), *clip(content[stay], end, stay.size)]
             content[stay] += new
-        for low, high, written in _clip(content[stay], begin, end):
-            accesses.append((writes, written, rows[stay], low, high, step))
+        for low, high, written, start in clip(content[stay], begin, end):
+            accesses.append((writes, written, start, rows[stay], low, high, step))
             tensors.append(tensor)
             op_names.append(op)
-    is_write, serials, buffer, begins, ends, steps = np.array(accesses, np.int64).reshape(-1, 6).T
+    is_write, serials, starts, buffer, begins, ends, steps = (
+        np.array(accesses, np.int64).reshape(-1, 7).T
+    )
     return Script(
         [stay.name for stay in rows],
         [stay.size for stay in rows],
@@ -92,6 +101,7 @@ def from_touches(touches: Iterable[Touch]) -> Script:
         first_step,
         is_write.astype(bool),
         serials,
+        starts,
         buffer,
         begins,
         ends,
@@ -135,6 +145,8 @@ def from_problem(problem: Problem) -> Script:
     shape = np.concatenate([written, np.arange(count)])
     order = np.lexsort((serial[shape], ~writes, step))
     shape, none = shape[order], [None] * len(order)
+    begin_of_write = np.zeros(count + 1, np.int64)
+    begin_of_write[serial[written]] = begin[written]
     return Script(
         problem.names,
         problem.size.tolist(),
@@ -142,6 +154,7 @@ def from_problem(problem: Problem) -> Script:
         problem.lower.tolist(),
         writes[order],
         serial[shape],
+        begin[shape] - begin_of_write[serial[shape]],
         buffer[shape],
         begin[shape],
         end[shape],
@@ -151,34 +164,39 @@ def from_problem(problem: Problem) -> Script:
     )
 
 
-def copied_content(
-    content: Iterable[tuple[int, int, int]], source: Place, begin: int, unknown: int
-) -> list[tuple[int, int, int]]:
+def copied_content(content: Content, source: Place, begin: int, unknown: int) -> Content:
     """What lies from byte ``begin`` on once ``source`` is copied there.
 
-    Bytes that nobody wrote are copied too: they then hold ``unknown``.
+    Bytes that nobody wrote are copied too: they then are those of a write ``unknown``.
 
     Examples
     --------
     >>> from cpplan.checks.demands import Stay
-    >>> copied_content([(0, 4, 7)], Place("x", Stay("x", 0, 8, 1), 2, 6), 10, unknown=9)
-    [(10, 12, 7), (12, 14, 9)]
+    >>> copied_content([(0, 4, 7, 0)], Place("x", Stay("x", 0, 8, 1), 2, 6), 10, unknown=9)
+    [(10, 12, 7, 2), (12, 14, 9, 2)]
     """
     move, at = begin - source.begin, source.begin
     pieces = []
-    for low, high, written in sorted(_clip(content, source.begin, source.end)):
+    for low, high, written, start in sorted(clip(content, source.begin, source.end)):
         if at < low:
-            pieces.append((at + move, low + move, unknown))
-        pieces.append((low + move, high + move, written))
+            pieces.append((at + move, low + move, unknown, at - source.begin))
+        pieces.append((low + move, high + move, written, start))
         at = high
     if at < source.end:
-        pieces.append((at + move, source.end + move, unknown))
+        pieces.append((at + move, source.end + move, unknown, at - source.begin))
     return pieces
 
 
-def _clip(
-    pieces: Iterable[tuple[int, int, int]], begin: int, end: int
-) -> Iterable[tuple[int, int, int]]:
-    for low, high, serial in pieces:
-        if max(low, begin) < min(high, end):
-            yield max(low, begin), min(high, end), serial
+def clip(content: Content, begin: int, end: int) -> Content:
+    """What lies in ``[begin, end)``.
+
+    Examples
+    --------
+    >>> clip([(0, 4, 7, 0), (4, 8, 8, 0)], 2, 4)
+    [(2, 4, 7, 2)]
+    """
+    return [
+        (max(low, begin), min(high, end), serial, start + max(0, begin - low))
+        for low, high, serial, start in content
+        if max(low, begin) < min(high, end)
+    ]

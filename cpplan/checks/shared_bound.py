@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cpplan.anf import Program
 from cpplan.checks.demands import Stay, Touch, lifespans
+from cpplan.graph import Graph, Op
 
 Places = Mapping[str, int] | Mapping[str, None]
 
@@ -117,10 +118,26 @@ class _Demands:
             new, old = (self.stay.get(graph.root[name][0]) for name in (output, source))
             if new is None or old is None or new is old or self.spans[new][0] != step:
                 continue
+            if _needed_otherwise(graph, op, output, source):
+                continue
             if self.last[old].op == op.name and self.last[old].step == step:
                 size = graph.tensor[output].nbytes
                 saved[new.name] = max(size, saved.get(new.name, 0))
         return sum(saved.values())
+
+
+def _needed_otherwise(graph: Graph, op: Op, output: str, source: str) -> bool:
+    """Whether an op has bytes of an input under a name that an output must not write over, too."""
+    root, begin = graph.root[source]
+    end = begin + graph.tensor[source].nbytes
+    for name in op.tensors:
+        other, low = graph.root[name]
+        high = low + graph.tensor[name].nbytes
+        if other != root or end <= low or high <= begin:
+            continue
+        if (low, high) != (begin, end) or (output, name) not in op.in_place:
+            return True
+    return False
 
 
 def _cover(places: Places, live: Sequence[Stay]) -> int:

@@ -15,12 +15,10 @@ from itertools import pairwise
 
 from cpplan.anf import Program
 from cpplan.checks.demands import Stay, Touch, lifespans
-from cpplan.checks.script import copied_content
+from cpplan.checks.script import Content, clip, copied_content
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan, Relation
-
-Content = list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,23 @@ class Union:
 
 
 def pairs_in_place(plan: Plan) -> set[tuple[str, str]]:
-    """``(output, input)`` pairs that the plan puts in place of one another."""
-    return {(r.tensor, r.other) for r in plan.relations if r.kind == "in place"}
+    """``(output, input)`` pairs that the plan says, and has, in place of one another."""
+    return {
+        (r.tensor, r.other)
+        for r in plan.relations
+        if r.kind == "in place"
+        and (here := _address(plan, r.tensor)) is not None
+        and here == _address(plan, r.other)
+    }
+
+
+def _address(plan: Plan, tensor: str) -> tuple[int, int] | None:
+    """Pool and offset; ``None`` of what the plan does not place."""
+    name, within = plan.views.get(tensor, (tensor, 0))
+    row = plan.row.get(name)
+    if row is None or plan.offset is None:
+        return None
+    return int(plan.pool[row]), int(plan.offset[row]) + within
 
 
 def check_relations(graph: Graph, plan: Plan) -> None:
@@ -69,6 +82,9 @@ def check_relations(graph: Graph, plan: Plan) -> None:
         if relation not in allowed:
             raise VerificationError(f"{here}: no op of the model allows it")
         tensor, other = relation.tensor, relation.other
+        for name in (tensor, other):
+            if graph.root[name][0] not in plan.row:
+                raise VerificationError(f"{here}: {name!r} is not in the arena")
         if plan.pool_of(tensor) != plan.pool_of(other):
             raise VerificationError(
                 f"{here}: they lie in pools {plan.pool_of(tensor)!r} and {plan.pool_of(other)!r}"
@@ -118,7 +134,9 @@ class _Check:
         self.op_at = dict(zip(program.starts, program.ops, strict=False))
         self.stays = {touch.place.stay.name: touch.place.stay for touch in touches}
         self.spans, self.values = lifespans(touches), _values(touches)
-        self.last = {touch.place.stay: touch for touch in touches}
+        self.touches: dict[Stay, list[tuple[int, Touch]]] = defaultdict(list)
+        for number, touch in enumerate(touches):
+            self.touches[touch.place.stay].append((number, touch))
         assert plan.offset is not None
         self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
 
@@ -178,22 +196,24 @@ class _Check:
         cuts = sorted({begin, end, *(c for piece in (*mine, *theirs) for c in piece[:2])})
         for low, high in pairwise(cuts):
             found = [
-                {serial for first, past, serial in pieces if first <= low and high <= past}
+                {(p[2], p[3] + low - p[0]) for p in pieces if p[0] <= low and high <= p[1]}
                 for pieces in (mine, theirs)
             ]
-            if found[0] != found[1] or len(found[0]) != 1 or min(found[0]) < 0:
+            if found[0] != found[1] or len(found[0]) != 1 or min(found[0])[0] < 0:
                 return False
         return True
 
     def _moved(self, stay: Stay, begin: int, end: int) -> Content:
         at = self.address[stay.name]
-        moved = [(low + at, high + at, serial) for low, high, serial in self.values[stay]]
-        return [(max(p[0], begin), min(p[1], end), p[2]) for p in moved if _meet(p, begin, end)]
+        return [
+            (low + at, high + at, serial, start)
+            for low, high, serial, start in clip(self.values[stay], begin - at, end - at)
+        ]
 
     def _handed_over(self, old: Stay, new: Stay, step: int, begin: int, end: int) -> bool:
         """Whether the op at a step writes ``new`` in place over ``old``, for good."""
-        op, last = self.op_at.get(step), self.last[old]
-        if op is None or last.op != op.name or last.step != step:
+        op = self.op_at.get(step)
+        if op is None or self._needed_later(old, new, begin, end):
             return False
         for output, source in op.in_place:
             (new_root, at), (old_root, within) = self.graph.root[output], self.graph.root[source]
@@ -203,6 +223,15 @@ class _Check:
             if (new_root, old_root) == (new.name, old.name) and covered and same_place:
                 return Relation("in place", output, source) in self.relations
         return False
+
+    def _needed_later(self, old: Stay, new: Stay, begin: int, end: int) -> bool:
+        """Whether anybody touches these bytes of ``old`` once ``new`` is written."""
+        written = next(number for number, touch in self.touches[new] if touch.writes)
+        at = self.address[old.name]
+        return any(
+            number > written and at + touch.place.begin < end and begin < at + touch.place.end
+            for number, touch in self.touches[old]
+        )
 
 
 def _groups(graph: Graph, relations: Iterable[Relation]) -> list[list[str]]:
@@ -228,15 +257,12 @@ def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
         if not writes or begin == end:
             continue
         serial += 1
-        new: Content = [(begin, end, serial)]
+        new: Content = [(begin, end, serial, 0)]
         if source is not None:
             new = copied_content(content[source.stay], source, begin, serial)
-        if any(low < end and begin < high for low, high, _ in content[stay]):
-            new = [(begin, end, -serial)]
-            content[stay] = [piece for piece in content[stay] if not _meet(piece, begin, end)]
+        if clip(content[stay], begin, end):
+            new = [(begin, end, -serial, 0)]
+            rest = (0, begin), (end, stay.size)
+            content[stay] = [piece for span in rest for piece in clip(content[stay], *span)]
         content[stay] += new
     return content
-
-
-def _meet(piece: tuple[int, int, int], begin: int, end: int) -> bool:
-    return piece[0] < end and begin < piece[1]

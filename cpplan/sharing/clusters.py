@@ -9,6 +9,7 @@ Two storages of a cluster may occupy a byte at the same step only if
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,8 @@ class Clusters:
     number
         Storage -> its cluster.
     place
-        Storage -> its address less that of the lowest in its cluster, bytes.
+        Storage -> its address less that of its cluster, bytes. A cluster's address is a multiple of
+        all alignments in it, and the lowest storage lies as near above it as it can.
     links
         Those in force.
     """
@@ -175,12 +177,13 @@ class _Forming:
         for root in theirs:
             clusters.place[root] += moved
             clusters.number[root] = one
-        lowest = min(clusters.place[root] for root in theirs)
         ours += theirs
         del clusters.members[other]
-        if lowest < 0:
+        lead = self._lead((root, clusters.place[root]) for root in ours)
+        assert lead is not None  # they were found to fit together
+        if lead:
             for root in ours:
-                clusters.place[root] -= lowest
+                clusters.place[root] += lead
 
     def _moved(self, link: Link) -> int:
         """How far the inner one's cluster moves, so that both count from one address."""
@@ -191,10 +194,9 @@ class _Forming:
         clusters, place, moved = self.clusters, self.clusters.place, self._moved(link)
         ours = clusters.members[clusters.number[link.outer]]
         theirs = clusters.members[clusters.number[link.inner]]
-        lowest = min(0, moved + min(place[root] for root in theirs))
-        stay = [(root, place[root] - lowest) for root in ours]
-        move = [(root, place[root] + moved - lowest) for root in theirs]
-        if any(at % self.storages[root].alignment for root, at in (*stay, *move)):
+        stay = [(root, place[root]) for root in ours]
+        move = [(root, place[root] + moved) for root in theirs]
+        if self._lead((*stay, *move)) is None:
             return False
         if not self._have_a_pool([*ours, *theirs]):
             return False
@@ -203,6 +205,24 @@ class _Forming:
             for one, here in stay
             for other, there in move
         )
+
+    def _lead(self, placed: Iterable[tuple[str, int]]) -> int | None:
+        """What to add to places so that they suit all alignments, the lowest as low as it can be.
+
+        ``None`` if nothing does. One congruence an alignment, solved one after another.
+        """
+        lowest, lead, period = None, 0, 1
+        for root, at in placed:
+            lowest = at if lowest is None else min(lowest, at)
+            alignment = self.storages[root].alignment
+            common = math.gcd(period, alignment)
+            wanted = -(at + lead) % alignment
+            if wanted % common:
+                return None
+            turns = wanted // common * pow(period // common, -1, alignment // common)
+            lead += period * turns
+            period = math.lcm(period, alignment)
+        return (lead + (lowest or 0)) % period - (lowest or 0)
 
     def _have_a_pool(self, roots: Iterable[str]) -> bool:
         allowed = [pools for root in roots if (pools := self.storages[root].pools) is not None]

@@ -51,8 +51,8 @@ def find_links(
     """All links of these kinds between storages in the arena, op by op. O(ops + tensors).
 
     Left out is what no plan can use: storages outside the arena, constants, storages that several
-    ops write into (what lies in them is not decided by one op), ops with bodies, and tensors that
-    share a storage already.
+    ops write into (what lies in them is not decided by one op), ops with bodies, tensors that share
+    a storage already, and inputs that the op also reads under a name it may not write over.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
     for number, op in enumerate(graph.ops):
         if op.bodies:
             continue
-        for relation in dict.fromkeys(_relations(op)):
+        for relation in dict.fromkeys(_relations(graph, op)):
             (inner, within), (outer, start) = (
                 graph.root[relation.tensor],
                 graph.root[relation.other],
@@ -90,11 +90,26 @@ def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
             yield Link(relation, number, inner, outer, begin - within, begin, begin + size)
 
 
-def _relations(op: Op) -> Iterator[Relation]:
+def _relations(graph: Graph, op: Op) -> Iterator[Relation]:
     for output, source in op.in_place:
-        yield Relation("in place", output, source)
+        if _may_end(graph, op, output, source):
+            yield Relation("in place", output, source)
     for part, whole, offset in op.placements:
         yield Relation("placement", part, whole, offset)
+
+
+def _may_end(graph: Graph, op: Op, output: str, source: str) -> bool:
+    """Whether the op needs the bytes of ``source`` under no name that ``output`` must spare."""
+    root, begin = graph.root[source]
+    end = begin + graph.tensor[source].nbytes
+    for name in op.tensors:
+        other, low = graph.root[name]
+        high = low + graph.tensor[name].nbytes
+        meets = other == root and low < end and begin < high
+        alike = (low, high) == (begin, end) and (output, name) in op.in_place
+        if meets and not alike:
+            return False
+    return True
 
 
 def _not_written_once(graph: Graph) -> set[str]:
