@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from cpplan.problem import Gap as Gap
     from cpplan.problem import Problem as Problem
     from cpplan.residency import Residency as Residency
+    from cpplan.storages import StorageAssignment as StorageAssignment
+    from cpplan.storages import share_storages as share_storages
     from cpplan.tensor import Tensor as Tensor
     from cpplan.verifier import verify as verify
 
@@ -44,10 +46,12 @@ _HOME = {
     "Problem": "problem",
     "Program": "anf",
     "Residency": "residency",
+    "StorageAssignment": "storages",
     "Tensor": "tensor",
     "compare": "baselines",
     "execute": "execution",
     "load": "io",
+    "share_storages": "storages",
     "simulate": "arena",
     "solve": "pipeline",
     "to_anf": "anf",

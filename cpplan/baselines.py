@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cpplan import heuristics
+from cpplan.checks.pool_objective import objective_value, pool_peaks
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.graph import Graph
+from cpplan.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.pipeline import solve
+from cpplan.plan import Plan
 from cpplan.problem import Problem
-from cpplan.residency import Residency
 from cpplan.stages.sources import as_problem
 from cpplan.verifier import check_offsets
 
@@ -34,7 +38,9 @@ class Baseline:
     algorithm
         Name of the heuristic, or ``"cpplan"`` for ``solve``.
     bytes
-        Peak, or ``None`` if it did not finish in time.
+        Peak (the sum of all pools'), or ``None`` if it did not finish in time or does not fit.
+    value
+        What is minimised: the peak, or the levels of the objective of several pools.
     ratio
         ``bytes`` / the best bound known, or ``None``.
     seconds
@@ -49,6 +55,7 @@ class Baseline:
     ratio: float | None
     seconds: float
     status: str
+    value: tuple[int | float, ...] = ()
 
 
 def compare(
@@ -69,7 +76,7 @@ def compare(
     time_limit
         Seconds for each row.
     options
-        For ``solve`` (``inputs``, ``outputs``, ``constants``, ``workers``, ``seed``).
+        For ``solve``. Baselines know pools and residency; they share nothing and keep the order.
 
     Returns
     -------
@@ -111,40 +118,49 @@ def compare_rows(
     chosen = tuple(heuristics.names() if algorithms is None else algorithms)
     for name in chosen:
         heuristics.get(name)
-    residency = Residency(
-        **{k: options[k] for k in ("inputs", "outputs", "constants") if k in options}
-    )
-    problem = as_problem(source, residency)
     plan = solve(source, time_limit=time_limit, **options)
-    peaks = {name: _run(name, problem, time_limit) for name in chosen}
-    bound = plan.lower_bound
-
-    def row(name: str, peak: int | None, seconds: float, status: str) -> Baseline:
-        ratio = None
-        if peak is not None and bound is not None:
-            ratio = peak / bound if bound else 1.0
-        return Baseline(name, peak, ratio, seconds, status)
-
-    rows = [row(SOLVE, plan.peak, plan.runtime or 0.0, plan.status)]
-    for name, (peak, seconds) in peaks.items():
-        rows.append(row(name, peak, seconds, _status(peak, bound, plan.capacity)))
-    return sorted(rows, key=lambda r: math.inf if r.bytes is None else r.bytes)
+    problem = as_problem(source, plan.residency, options.get("pools"))
+    objective = options.get("objective", "preference")
+    found = [_run(name, problem, objective, time_limit) for name in chosen]
+    value = plan.objective_value or (() if plan.peak is None else (plan.peak,))
+    rows = [Baseline(SOLVE, plan.peak, None, plan.runtime or 0.0, plan.status, value), *found]
+    rows = [_judge(row, plan) for row in rows]
+    return sorted(rows, key=lambda row: row.value or (math.inf,))
 
 
-def _status(peak: int | None, bound: int | None, capacity: int | None) -> str:
-    if peak is None:
-        return "unknown"
-    if capacity is not None and peak > capacity:
-        return "does not fit"
-    return "optimal" if peak == bound else "feasible"
+def _judge(row: Baseline, plan: Plan) -> Baseline:
+    """The row beside the plan's bound and capacity."""
+    bound, status = plan.lower_bound, row.status
+    ratio = None
+    if row.bytes is not None and bound is not None:
+        ratio = row.bytes / bound if bound else 1.0
+    if row.algorithm != SOLVE and row.bytes is not None:
+        best = plan.objective_bound or (() if bound is None else (bound,))
+        status = "optimal" if row.value == best else "feasible"
+        if plan.capacity is not None and row.bytes > plan.capacity:
+            status = "does not fit"
+    return replace(row, ratio=ratio, status=status)
 
 
-def _run(name: str, problem: Problem, time_limit: float) -> tuple[int | None, float]:
-    start = time.perf_counter()
+def _run(name: str, problem: Problem, objective: str, time_limit: float) -> Baseline:
+    start, deadline = time.perf_counter(), Deadline(time_limit)
     try:
-        offsets = heuristics.get(name)(problem, Deadline(time_limit))
+        if len(problem.pools) == 1:
+            layout: PoolLayout | None = PoolLayout(
+                np.zeros(len(problem), np.int64), heuristics.get(name)(problem, deadline)
+            )
+        else:
+            layout = run_in_pools(name, problem, deadline)
     except TimeUpError:
-        return None, time.perf_counter() - start
+        return Baseline(name, None, None, time.perf_counter() - start, "unknown")
     seconds = time.perf_counter() - start
-    check_offsets(problem, offsets, name)
-    return int((offsets + problem.size).max(initial=0)), seconds
+    if layout is None:
+        return Baseline(name, None, None, seconds, "does not fit")
+    for number in range(len(problem.pools)):
+        rows = np.flatnonzero(layout.pool == number)
+        check_offsets(problem.in_pool(number, rows), layout.offset[rows], name)
+    peak = int(pool_peaks(problem, layout.pool, layout.offset).sum())
+    value: tuple[int | float, ...] = (peak,)
+    if len(problem.pools) > 1:
+        value = objective_value(problem, objective, layout.pool, layout.offset)
+    return Baseline(name, peak, None, seconds, "feasible", value)

@@ -23,6 +23,7 @@ from cpplan.terminal.options import (
     READING,
     check_outputs,
     parse_dims,
+    parse_kinds,
     parse_limit,
     with_options,
 )
@@ -76,6 +77,9 @@ def cli() -> None:
 )
 @click.option("--first", multiple=True, metavar="OP", help="Searched orders start with these ops.")
 @click.option("--last", multiple=True, metavar="OP", help="Searched orders end with these ops.")
+@click.option(
+    "--algorithm", metavar="NAME", help="Let this heuristic alone pack (compare lists them)."
+)
 @click.option("--deterministic", is_flag=True, help="Count work instead of time.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The plan with its timings as JSON.")
 @click.option("-o", "--output", metavar="FILE", help="The plan as JSON, the same at every run.")
@@ -86,8 +90,9 @@ def cli() -> None:
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def plan(
-    model: str, dims: tuple[str, ...], time_limit: float, json_path: str | None, output: str | None,
-    csv_path: str | None, text_path: str | None, onnx_path: str | None, quiet: bool, **options: Any,
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], time_limit: float,
+    json_path: str | None, output: str | None, csv_path: str | None, text_path: str | None,
+    onnx_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Plan the memory of MODEL (.onnx, .json or .csv)."""
     started = time.monotonic()
@@ -104,15 +109,21 @@ def plan(
     from cpplan.problem import Problem
     from cpplan.report.progress import watching
 
-    source = load(model, dims=parse_dims(dims))
+    source = load(model, dims=parse_dims(dims), in_place=parse_kinds(kinds))
+    if csv_path is not None and options["pools"] is not None and len(options["pools"]) > 1:
+        raise InputError(f"{model}: --csv holds one pool only")
+    if csv_path is not None and options["in_place"]:
+        raise InputError(f"{model}: --csv cannot say which buffers share bytes (--in-place)")
     if text_path is not None and isinstance(source, Problem):
         raise InputError(f"{model}: --program needs a graph, and this is a bare packing problem")
     if csv_path is not None:
         from cpplan.io.minimalloc_csv import check_ids
-        from cpplan.residency import Residency
+        from cpplan.residency import choose_residency
         from cpplan.stages.sources import as_problem
 
-        where = Residency(options["inputs"], options["outputs"], options["constants"])
+        where = choose_residency(
+            options["inputs"], options["outputs"], options["constants"], options["pools"] or ()
+        )
         with _naming(model):
             check_ids(as_problem(source, where).names, csv_path)
     if not options["deterministic"]:
@@ -149,7 +160,10 @@ def plan(
 @with_options(READING)
 @click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
 @click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
-def verify(model: str, plan_file: str, dims: tuple[str, ...], simulate: bool, run: bool) -> None:
+def verify(
+    model: str, plan_file: str, dims: tuple[str, ...], kinds: tuple[str, ...], simulate: bool,
+    run: bool,
+) -> None:  # fmt: skip
     """Check that PLAN is a correct plan of MODEL, without trusting whoever made it."""
     import cpplan
     from cpplan.checks.claims import RECOMPUTED
@@ -157,7 +171,8 @@ def verify(model: str, plan_file: str, dims: tuple[str, ...], simulate: bool, ru
     if run and not model.lower().endswith(".onnx"):
         raise InputError(f"{model}: --execute needs an ONNX model")
     bound_dims = parse_dims(dims)
-    source, result = cpplan.load(model, dims=bound_dims), cpplan.Plan.load(plan_file)
+    source = cpplan.load(model, dims=bound_dims, in_place=parse_kinds(kinds))
+    result = cpplan.Plan.load(plan_file)
     with _naming(model, plan_file):
         cpplan.verify(source, result)
         _print(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
@@ -189,8 +204,8 @@ def verify(model: str, plan_file: str, dims: tuple[str, ...], simulate: bool, ru
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def compare(
-    model: str, dims: tuple[str, ...], algorithms: tuple[str, ...], json_path: str | None,
-    **options: Any,
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], algorithms: tuple[str, ...],
+    json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """Every baseline on MODEL beside cpplan's plan and the bound."""
     import json
@@ -205,7 +220,7 @@ def compare(
     check_outputs(model, json_path, {})
     for name in algorithms:
         heuristics.get(name)
-    source = load(model, dims=parse_dims(dims))
+    source = load(model, dims=parse_dims(dims), in_place=parse_kinds(kinds))
     with _naming(model):
         rows = compare_rows(source, algorithms=algorithms or None, **options)
     if json_path is not None:

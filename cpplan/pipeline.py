@@ -20,7 +20,7 @@ from cpplan.interrupts import holding_interrupts
 from cpplan.plan import Objective, Plan, Progress, RelationKind
 from cpplan.pool import Pool, check_pools
 from cpplan.problem import Problem
-from cpplan.residency import Residency
+from cpplan.residency import choose_residency
 from cpplan.stages.plan_maker import make_plan
 from cpplan.stages.run import Run
 from cpplan.stages.sources import as_program
@@ -140,11 +140,9 @@ def solve(
     if len(regions) == 1 and regions[0].capacity is not None:
         limits.append(regions[0].capacity)
     ceiling = min(limits, default=None)
-    if constants is None:
-        constants = "keep" if any(pool.kind == "constant" for pool in regions) else "outside"
     run = Run(
         deadline=deadline,
-        residency=Residency(inputs, outputs, constants),
+        residency=choose_residency(inputs, outputs, constants, regions),
         pools=pools,
         objective=objective,
         sharing=_sharing(source, in_place, in_place if placement is None else placement),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from cpplan.errors import InputError
+from cpplan.pool import Pool
 
 _CHOICES = {
     "inputs": ("reuse", "keep", "outside"),
@@ -46,3 +48,21 @@ class Residency:
                 raise InputError(
                     f"{field.name}={value!r} is not understood: expected one of {', '.join(known)}"
                 )
+
+
+def choose_residency(
+    inputs: str = "reuse",
+    outputs: str = "keep",
+    constants: str | None = None,
+    pools: Iterable[Pool] = (),
+) -> Residency:
+    """A residency; constants left open are kept if there is a pool for them.
+
+    Examples
+    --------
+    >>> choose_residency(pools=[Pool("flash", kind="constant")]).constants
+    'keep'
+    """
+    if constants is None:
+        constants = "keep" if any(pool.kind == "constant" for pool in pools) else "outside"
+    return Residency(inputs, outputs, constants)

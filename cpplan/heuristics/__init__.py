@@ -107,6 +107,7 @@ from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
     by_conflicts,
     by_lowest_offset,
     by_size,
+    by_storage,
     online_fit,
 )
 
@@ -118,6 +119,7 @@ __all__ = [
     "by_conflicts",
     "by_lowest_offset",
     "by_size",
+    "by_storage",
     "get",
     "names",
     "online_fit",

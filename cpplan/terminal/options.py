@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from cpplan.errors import InputError
+
+if TYPE_CHECKING:
+    from cpplan.pool import Pool
 
 # Of an extent: below 2**62, as all counts are.
 _MOST_DIGITS = 18
@@ -40,8 +43,45 @@ def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> 
         raise InputError(f"{option.opts[0]}: {error}") from error
 
 
+def parse_pool_options(
+    _: click.Context, __: click.Parameter, texts: tuple[str, ...]
+) -> tuple[Pool, ...] | None:
+    """Pools given as options; see ``cpplan.terminal.pool_option``."""
+    if not texts:
+        return None
+    from cpplan.terminal.pool_option import parse_pools
+
+    return parse_pools(texts)
+
+
+def parse_kinds(kinds: tuple[str, ...]) -> dict[str, bool] | None:
+    """Kinds of op and whether they may be done in place, each once.
+
+    Examples
+    --------
+    >>> parse_kinds(("Softmax=on", "Add=off"))
+    {'Softmax': True, 'Add': False}
+    """
+    chosen: dict[str, bool] = {}
+    for text in kinds:
+        kind, _, switch = text.rpartition("=")
+        if not kind or switch not in ("on", "off"):
+            raise InputError(f"--in-place-kind {text!r} is not understood: expected e.g. Add=off")
+        if kind in chosen:
+            raise InputError(f"--in-place-kind {text!r}: {kind!r} is switched already")
+        chosen[kind] = switch == "on"
+    return chosen or None
+
+
 READING = (
     click.option("--dim", "dims", multiple=True, metavar="N=8", help="Bind a symbolic dimension."),
+    click.option(
+        "--in-place-kind",
+        "kinds",
+        multiple=True,
+        metavar="KIND=on|off",
+        help="Whether ops of this kind may write over their inputs, whatever MODEL says.",
+    ),
 )
 PLANNING = (
     click.option(
@@ -61,9 +101,32 @@ PLANNING = (
     click.option(
         "--constants",
         type=click.Choice(["outside", "keep"]),
-        default="outside",
+        help="Constants: in memory of their own (default), or in a pool throughout.",
+    ),
+    click.option(
+        "--in-place/--no-in-place",
+        default=False,
+        help="Let ops write over what they are the last to read.",
+    ),
+    click.option(
+        "--placement/--no-placement",
+        default=None,
+        help="Let tensors lie within those they are only copied to or from (as --in-place).",
+    ),
+    click.option(
+        "--pool",
+        "pools",
+        multiple=True,
+        metavar="NAME[=SIZE][,key=value]",
+        callback=parse_pool_options,
+        help="A memory region; several in order of preference (sram=256KiB,read_bandwidth=8).",
+    ),
+    click.option(
+        "--objective",
+        type=click.Choice(["preference", "total", "cost"]),
+        default="preference",
         show_default=True,
-        help="Constants: in memory of their own, or in the arena throughout.",
+        help="With several pools: fill the first first, fewest bytes in all, or least cost.",
     ),
     click.option(
         "--workers",
