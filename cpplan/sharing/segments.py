@@ -144,8 +144,8 @@ def _connected(touched: Sequence[Sequence[int]]) -> bool:
         joined = [ops for ops in waiting if ops & reached]
         if not joined:
             return False
-        reached.update(*joined)
         waiting = [ops for ops in waiting if not ops & reached]
+        reached.update(*joined)
     return True
 
 

@@ -1,0 +1,106 @@
+"""The ordering problem under sharing: stretches of bytes, and what they prove."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from sharing_instances import contested, contradiction, halves, relu_chain, two_branches, unary
+from sharing_oracle import least_peak, random_sharing_graph
+
+from cpplan.graph import Graph, Op, Tensor
+from cpplan.ordering import order_problem
+from cpplan.residency import Residency
+from cpplan.search.order_bounds import order_bounds
+from cpplan.sharing.links import find_links
+from cpplan.sharing.segments import forced_bytes, share_in_any_order
+
+
+def shared(graph: Graph):
+    return share_in_any_order(graph, order_problem(graph), Residency())
+
+
+def orders_of(graph: Graph) -> list[tuple[int, ...]]:
+    return [
+        order
+        for order in itertools.permutations(range(len(graph.ops)))
+        if all(set(graph.predecessors[op]) <= set(order[:k]) for k, op in enumerate(order))
+    ]
+
+
+def test_a_concatenation_is_cut_where_its_parts_end():
+    problem, complete = shared(two_branches())
+    assert dict(zip(problem.storages, problem.size.tolist(), strict=True)) == {
+        "x": 2, "y[0:4]": 4, "y[4:8]": 4,
+    }  # fmt: skip
+    assert complete
+    assert problem.pressure([0, 1, 2]).tolist() == [6, 10, 8]
+
+
+def test_a_chain_is_one_stretch():
+    problem, complete = shared(relu_chain(4, size=8))
+    assert problem.size.tolist() == [8]
+    assert problem.touched_by == ((0, 1, 2, 3),)
+    assert complete
+
+
+def test_agreeing_concatenations_are_complete_and_contradicting_ones_are_not():
+    assert shared(contested())[1]
+    assert not shared(contradiction())[1]
+
+
+def test_a_choice_that_depends_on_the_order_is_not_made():
+    """f and g both read x: which of them comes last, no one knows yet; add may use a or b."""
+    tensors = (
+        Tensor("x", 4, kind="input"),
+        *(Tensor(name, 4) for name in "ab"),
+        Tensor("y", 4, kind="output"),
+    )
+    add = Op("add", "", ("a", "b"), ("y",), in_place=(("y", "a"), ("y", "b")))
+    graph = Graph("g", tensors, (unary("f", "x", "a"), unary("g", "x", "b"), add))
+    problem, complete = shared(graph)
+    # x, b, and a with y at its place: 12 B while g runs.
+    assert sorted(problem.size.tolist()) == [4, 4, 4]
+    assert problem.peak([0, 1, 2]) == 12
+    assert not complete
+    # The second of f and g may write over x: 8 B, which is what the bound must allow.
+    assert least_peak(graph, (0, 1, 2)) == 8
+    assert forced_bytes(graph, order_problem(graph), find_links(graph, Residency())) <= 8
+
+
+def test_a_stretch_covers_what_lies_over_it():
+    """p and r lie over bytes 0..4 of x, q over the rest, from its first touch to its last."""
+    problem, complete = shared(halves())
+    assert problem.storages == ("y", "x[0:4]", "x[4:8]")
+    assert problem.pressure([0, 1, 2]).tolist() == [8, 8, 9]
+    assert complete
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_bounds_hold_for_every_order_and_all_links(block):
+    """If complete, the problem's own bounds; forced bytes always."""
+    checked = 0
+    for seed in range(40 * block, 40 * block + 40):
+        graph = random_sharing_graph(seed, 1 + seed % 4)
+        if sum(t.view_of is None for t in graph.tensors) > 5:
+            continue
+        ordering = order_problem(graph)
+        problem, complete = shared(graph)
+        least = min(least_peak(graph, order) for order in orders_of(graph))
+        assert forced_bytes(graph, ordering, find_links(graph, Residency())) <= least
+        if complete:
+            checked += 1
+            assert order_bounds(problem).bound <= least
+            assert min(problem.peak(order) for order in orders_of(graph)) <= least
+    assert checked
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_complete_sharing_only_lowers_pressure(seed):
+    """Where it is not complete, a stretch may pause between two of its storages."""
+    graph = random_sharing_graph(seed, 1 + seed % 6)
+    ordering, (problem, complete) = order_problem(graph), shared(graph)
+    order = range(len(graph.ops))
+    assert problem.is_order(order)
+    if complete:
+        assert (problem.pressure(order) <= ordering.pressure(order)).all()
