@@ -193,22 +193,27 @@ class _Check:
     def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:
         """Whether two stays hold the same value in the bytes ``[begin, end)``."""
         mine, theirs = self._moved(one, begin, end), self._moved(other, begin, end)
-        cuts = sorted({begin, end, *(c for piece in (*mine, *theirs) for c in piece[:2])})
-        for low, high in pairwise(cuts):
-            found = [
-                {(p[2], p[3] + low - p[0]) for p in pieces if p[0] <= low and high <= p[1]}
-                for pieces in (mine, theirs)
-            ]
-            if found[0] != found[1] or len(found[0]) != 1 or min(found[0])[0] < 0:
+        at = begin
+        while at < end:
+            if not mine or not theirs or max(mine[-1][0], theirs[-1][0]) > at:
+                return False  # bytes that nobody wrote
+            (low, high, serial, start), (other_low, other_high, *same) = mine[-1], theirs[-1]
+            if serial < 0 or same != [serial, start - low + other_low]:
                 return False
+            at = min(high, other_high)
+            for pieces, past in ((mine, high), (theirs, other_high)):
+                if past == at:
+                    pieces.pop()
         return True
 
     def _moved(self, stay: Stay, begin: int, end: int) -> Content:
+        """What lies at these addresses, the highest first."""
         at = self.address[stay.name]
-        return [
+        moved = [
             (low + at, high + at, serial, start)
             for low, high, serial, start in clip(self.values[stay], begin - at, end - at)
         ]
+        return sorted(moved, reverse=True)
 
     def _handed_over(self, old: Stay, new: Stay, step: int, begin: int, end: int) -> bool:
         """Whether the op at a step writes ``new`` in place over ``old``, for good."""
@@ -240,6 +245,8 @@ def _groups(graph: Graph, relations: Iterable[Relation]) -> list[list[str]]:
     for relation in relations:
         one, other = (graph.root[name][0] for name in (relation.tensor, relation.other))
         ours, theirs = group.setdefault(one, [one]), group.setdefault(other, [other])
+        if len(ours) < len(theirs):
+            ours, theirs = theirs, ours
         if ours is not theirs:
             ours += theirs
             group.update(dict.fromkeys(theirs, ours))

@@ -13,6 +13,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cpplan.sharing.links import Link
 from cpplan.sharing.lives import Lives
@@ -79,9 +80,18 @@ class SharingRules:
             if link.in_place:
                 self._in_place[link.outer, link.inner].append(link)
 
+    @cached_property
+    def together(self) -> Mapping[str, Sequence[str]]:
+        """For every storage that a link names, the others of them that may be live with it."""
+        return self.lives.together(list(self.origins.of))
+
     def may_meet(self, one: str, other: str, shift: int) -> bool:
         """Whether both stay intact if ``other`` lies ``shift`` bytes above ``one``."""
-        if self.lives.apart(one, other) or not self._share_addresses(one, other, shift):
+        return self.lives.apart(one, other) or self.survive(one, other, shift)
+
+    def survive(self, one: str, other: str, shift: int) -> bool:
+        """The same of two storages that may be live together."""
+        if not self._share_addresses(one, other, shift):
             return True
         if self.origins.equal(one, other, shift):
             return True
@@ -108,13 +118,12 @@ def form_clusters(
 ) -> Clusters:
     """Take every link that can be taken, in the order given, ``skip`` aside.
 
-    O(links × storages of the clusters that they join).
+    O(links + pairs of storages that may be live together).
     """
     forming = _Forming(links, rules)
     taken = {link for link in links if link not in skip and forming.take(link)}
     # A link that others have made true is in force as well.
-    forming.clusters.links = [link for link in links if link in taken or forming.holds(link)]
-    return forming.clusters
+    return forming.clusters(link for link in links if link in taken or forming.holds(link))
 
 
 def place_clusters(
@@ -125,37 +134,72 @@ def place_clusters(
     ``address`` has every storage's offset, bytes; what it places together may lie so.
     """
     forming = _Forming(links, rules)
-    clusters = forming.clusters
     for link in links:
         if address[link.inner] - address[link.outer] == link.shift:
             forming.join(link)
-    clusters.links = [link for link in links if forming.holds(link)]
-    return clusters
+    return forming.clusters(filter(forming.holds, links))
+
+
+@dataclass(slots=True)
+class _Group:
+    """A cluster under way: places count from a *base* that is ``residue`` modulo ``period``."""
+
+    members: list[str]
+    lowest: int
+    residue: int
+    period: int
+    pools: frozenset[int] | None
+
+    def base(self, other: _Group, moved: int) -> tuple[int, int] | None:
+        """Residue and period of the base if ``other``'s places move so far; ``None`` if none fits.
+
+        Two congruences, solved together.
+        """
+        common = math.gcd(self.period, other.period)
+        difference = other.residue - moved - self.residue
+        if difference % common:
+            return None
+        period = other.period // common
+        turns = difference // common * pow(self.period // common, -1, period) % period
+        return self.residue + self.period * turns, self.period * period
+
+    def common_pools(self, other: _Group) -> frozenset[int] | None:
+        """Pools for both; ``None`` if any will do."""
+        known = [pools for pools in (self.pools, other.pools) if pools is not None]
+        return frozenset.intersection(*known) if known else None
 
 
 class _Forming:
     def __init__(self, links: Iterable[Link], rules: SharingRules):
-        self.rules, self.storages, self.lives = rules, rules.storages, rules.lives
-        self.clusters = Clusters()
-        for link in links:
-            for root in (link.inner, link.outer):
-                if root not in self.clusters.number:
-                    number = self.clusters.number[root] = len(self.clusters.number)
-                    self.clusters.members[number] = [root]
-                    self.clusters.place[root] = 0
+        self.rules, self.lives = rules, rules.lives
+        self.group: dict[str, _Group] = {}
+        self.place: dict[str, int] = {}
+        for root in dict.fromkeys(root for link in links for root in (link.outer, link.inner)):
+            storage = rules.storages[root]
+            self.group[root] = _Group([root], 0, 0, storage.alignment, storage.pools)
+            self.place[root] = 0
+
+    def clusters(self, links: Iterable[Link]) -> Clusters:
+        """What was formed, with the links in force."""
+        found = Clusters(links=list(links))
+        for number, group in enumerate({id(g): g for g in self.group.values()}.values()):
+            found.members[number] = group.members
+            lead = (group.lowest + group.residue) % group.period - group.lowest
+            for root in group.members:
+                found.number[root] = number
+                found.place[root] = self.place[root] + lead
+        return found
 
     def holds(self, link: Link) -> bool:
         """Whether the two lie as the link says, and it is one that may be used."""
-        number, place = self.clusters.number, self.clusters.place
-        together = number[link.inner] == number[link.outer]
-        if not together or place[link.inner] - place[link.outer] != link.shift:
+        distance = self.place[link.inner] - self.place[link.outer]
+        if self.group[link.inner] is not self.group[link.outer] or distance != link.shift:
             return False
         return not link.in_place or self.lives.hands_over(link.outer, link.inner, link.op)
 
     def take(self, link: Link) -> bool:
         """Join the clusters of the two storages, if that does no harm."""
-        number = self.clusters.number
-        if number[link.outer] == number[link.inner]:
+        if self.group[link.outer] is self.group[link.inner]:
             return self.holds(link)
         if link.in_place and not self.lives.hands_over(link.outer, link.inner, link.op):
             return False
@@ -166,64 +210,35 @@ class _Forming:
 
     def join(self, link: Link) -> None:
         """Make one cluster of the two storages' clusters, at the distance that the link asks."""
-        clusters = self.clusters
-        one, other = clusters.number[link.outer], clusters.number[link.inner]
-        if one == other:
+        ours, theirs, moved = self.group[link.outer], self.group[link.inner], self._moved(link)
+        if ours is theirs:
             return
-        moved = self._moved(link)
-        ours, theirs = clusters.members[one], clusters.members[other]
-        if len(ours) < len(theirs):
-            one, other, ours, theirs, moved = other, one, theirs, ours, -moved
-        for root in theirs:
-            clusters.place[root] += moved
-            clusters.number[root] = one
-        ours += theirs
-        del clusters.members[other]
-        lead = self._lead((root, clusters.place[root]) for root in ours)
-        assert lead is not None  # they were found to fit together
-        if lead:
-            for root in ours:
-                clusters.place[root] += lead
+        if len(ours.members) < len(theirs.members):
+            ours, theirs, moved = theirs, ours, -moved
+        base = ours.base(theirs, moved)
+        assert base is not None  # they were found to fit together
+        ours.residue, ours.period = base
+        ours.lowest = min(ours.lowest, theirs.lowest + moved)
+        ours.pools = ours.common_pools(theirs)
+        ours.members += theirs.members
+        for root in theirs.members:
+            self.place[root] += moved
+            self.group[root] = ours
 
     def _moved(self, link: Link) -> int:
-        """How far the inner one's cluster moves, so that both count from one address."""
-        place = self.clusters.place
-        return place[link.outer] + link.shift - place[link.inner]
+        """How far the inner one's cluster moves, so that both count from one base."""
+        return self.place[link.outer] + link.shift - self.place[link.inner]
 
     def _fit_together(self, link: Link) -> bool:
-        clusters, place, moved = self.clusters, self.clusters.place, self._moved(link)
-        ours = clusters.members[clusters.number[link.outer]]
-        theirs = clusters.members[clusters.number[link.inner]]
-        stay = [(root, place[root]) for root in ours]
-        move = [(root, place[root] + moved) for root in theirs]
-        if self._lead((*stay, *move)) is None:
+        ours, theirs, moved = self.group[link.outer], self.group[link.inner], self._moved(link)
+        pools = ours.common_pools(theirs)
+        if ours.base(theirs, moved) is None or (pools is not None and not pools):
             return False
-        if not self._have_a_pool([*ours, *theirs]):
-            return False
+        if len(ours.members) < len(theirs.members):
+            ours, theirs, moved = theirs, ours, -moved
         return all(
-            self.rules.may_meet(one, other, there - here)
-            for one, here in stay
-            for other, there in move
+            self.rules.survive(other, one, self.place[one] + moved - self.place[other])
+            for one in theirs.members
+            for other in self.rules.together[one]
+            if self.group[other] is ours
         )
-
-    def _lead(self, placed: Iterable[tuple[str, int]]) -> int | None:
-        """What to add to places so that they suit all alignments, the lowest as low as it can be.
-
-        ``None`` if nothing does. One congruence an alignment, solved one after another.
-        """
-        lowest, lead, period = None, 0, 1
-        for root, at in placed:
-            lowest = at if lowest is None else min(lowest, at)
-            alignment = self.storages[root].alignment
-            common = math.gcd(period, alignment)
-            wanted = -(at + lead) % alignment
-            if wanted % common:
-                return None
-            turns = wanted // common * pow(period // common, -1, alignment // common)
-            lead += period * turns
-            period = math.lcm(period, alignment)
-        return (lead + (lowest or 0)) % period - (lowest or 0)
-
-    def _have_a_pool(self, roots: Iterable[str]) -> bool:
-        allowed = [pools for root in roots if (pools := self.storages[root].pools) is not None]
-        return not allowed or bool(frozenset.intersection(*allowed))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cpplan.anf import Program
 from cpplan.graph import Graph
@@ -23,6 +27,9 @@ class Lives(Protocol):
 
         Then they meet while the op runs, and at no other step.
         """
+
+    def together(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """For each of these storages, the others of them that may be live at one step with it."""
 
 
 def kept_storages(graph: Graph, residency: Residency) -> set[str]:
@@ -61,6 +68,17 @@ class ProgramLives:
     def hands_over(self, one: str, other: str, op: int) -> bool:
         step = self.step[op]
         return one not in self.kept and self.upper[one] == step + 1 and self.lower[other] == step
+
+    def together(self, names: Sequence[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {name: [] for name in names}
+        live: list[str] = []
+        for name in sorted(names, key=self.lower.__getitem__):
+            live = [other for other in live if self.upper[other] > self.lower[name]]
+            for other in live:
+                found[name].append(other)
+                found[other].append(name)
+            live.append(name)
+        return found
 
 
 class AnyOrderLives:
@@ -104,9 +122,43 @@ class AnyOrderLives:
         last = one not in self.kept and not rest & ~self.ancestors[op]
         return last and self.touchers[one] != rest and self.writer.get(other) == op
 
+    def together(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """O(storages × (storages + ops)) bits at a time."""
+        ops = len(self.graph.ops)
+        # Whether every toucher of a storage (row) comes before an op (column) in every order.
+        gone = np.zeros((len(names), ops), bool)
+        after = self._descendants()
+        for row, name in enumerate(names):
+            touchers = np.flatnonzero(_bits(self.touchers[name], ops))
+            if len(touchers) and name not in self.kept:
+                gone[row] = after[touchers].all(axis=0)
+        writer = np.array([self.writer.get(name, -1) for name in names], np.int64)
+        written = writer >= 0
+        found = {}
+        for row, name in enumerate(names):
+            apart = written & gone[row][writer]
+            if writer[row] >= 0:
+                apart |= gone[:, writer[row]]
+            apart[row] = True
+            found[name] = [names[k] for k in np.flatnonzero(~apart).tolist()]
+        return found
+
+    def _descendants(self) -> NDArray[np.bool_]:
+        """Row: an op; column: an op that runs after it in every order."""
+        ops = len(self.graph.ops)
+        before = np.array([_bits(bits, ops) for bits in self.ancestors]).reshape(ops, ops)
+        after: NDArray[np.bool_] = before.T
+        return after
+
     def _precedes(self, one: str, other: str) -> bool:
         """Whether ``one`` is gone before ``other`` is written."""
         writer = self.writer.get(other)
         if writer is None or one in self.kept:
             return False
         return not self.touchers[one] & ~self.ancestors[writer]
+
+
+def _bits(bits: int, count: int) -> NDArray[np.bool_]:
+    """The lowest bits of an integer as an array, shape ``(count,)``."""
+    raw = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), np.uint8)
+    return np.unpackbits(raw, count=count, bitorder="little").astype(bool)
