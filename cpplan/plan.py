@@ -85,12 +85,14 @@ class Plan:
     lower_bound
         No plan has a smaller peak.
     objective
-        What was minimised where there are several pools: the ``total`` of their peaks; their peaks
-        one after another, that of the least preferred pool first (``preference``); or the ``cost``
-        of bytes and accesses.
+        What was minimised where there are several pools: the ``total`` of their peaks; the use of
+        less preferred pools (``preference``: see ``objective_value``); or the ``cost`` of bytes and
+        accesses.
     objective_value, objective_bound
-        Its value and a proved lower bound, compared as tuples: ``(total,)``, the peaks from the
-        last pool to the first, or ``(cost,)``; empty with one pool.
+        Its value and a proved lower bound, compared as tuples: ``(total,)``; ``(cost,)``; or, for
+        ``preference``, the peaks from the last pool to the second, misplaced bytes (the size of
+        each buffer times the pools that it prefers to its own), and the peak of the first pool.
+        Empty with one pool.
     capacity
         The limit asked for, if any.
     scope

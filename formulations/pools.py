@@ -38,8 +38,9 @@ Objective
     minimise  sum over p of w_p e_p (or w_p peak_p)  +  sum over b, p of c_bp x_bp
 
 A level is one number of several that are minimised one after another (``cpplan.checks``): one model
-a level. Without offsets and rectangles (``liquid``) the model is the relaxation in which bytes are
-a liquid: every pool need only hold what is live. Its bound holds for all layouts, and its
+a level. Peaks, totals, bytes in less preferred pools (c_bp = s_b × rank of p in C_b) and costs all
+have this form. Without offsets and rectangles (``liquid``) the model is the relaxation in which
+bytes are a liquid: every pool need only hold what is live. Its bound holds for all layouts, and its
 assignment splits the problem into one packing problem a pool.
 
 USMP (Arm, TVM RFC 0009) fixes the pool of a buffer greedily. Presence is on the address interval
@@ -112,7 +113,7 @@ def build(
     >>> from cpplan.problem import Problem
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> problem = Problem(("a", "b", "c"), [0, 0, 1], [2, 1, 2], [4, 8, 4], pools=pools)
-    >>> slow, fast = objective_levels(problem, "preference")
+    >>> slow, misplaced, fast = objective_levels(problem, "preference")
     >>> model = build(problem, slow, units=[4, 4], limits=[8, None])
     >>> solver = cp_model.CpSolver()
     >>> solver.solve(model.model) == cp_model.OPTIMAL

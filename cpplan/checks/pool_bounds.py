@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.checks.access_bounds import least_access
+from cpplan.checks.fullest_steps import LIVE, PoolBound, common_units, least_peak, live_profile
 from cpplan.checks.pool_objective import Level, objective_levels
-from cpplan.problem import Ints, Problem
+from cpplan.problem import Problem
 
-# Subset sums are kept as bits of one integer; so many are shifted in all, which takes about 0.1 s.
-_MOST_BITS = 1 << 32
-
-ACCESSES, FIXED, LARGEST = "accesses", "fixed offset", "largest buffer"
-LIVE, BEYOND = "live bytes", "live bytes beyond the other pools"
-
-
-class PoolBound(NamedTuple):
-    """No layout has less than ``value``; ``step`` and ``pool`` are where that shows, if at one."""
-
-    value: int
-    name: str
-    step: int | None = None
-    pool: int | None = None
+ACCESSES, OUTSIDE = "accesses", "live bytes beyond the preferred pools"
 
 
 def objective_bound(
@@ -42,13 +30,20 @@ def objective_bound(
     >>> from cpplan.pool import Pool
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
-    >>> objective_bound(two, "preference", (4, 8))
-    ((4, 8), ('live bytes beyond the other pools', 'live bytes beyond the other pools'))
+    >>> objective_bound(two, "preference", (4, 4, 8))[0]
+    (4, 4, 8)
     """
+    return bound_levels(problem, objective_levels(problem, objective), value)
+
+
+def bound_levels(
+    problem: Problem, levels: Sequence[Level], value: Sequence[int | float]
+) -> tuple[tuple[int | float, ...], tuple[str, ...]]:
+    """:func:`objective_bound` of these levels."""
     limits: list[int | None] = [pool.capacity for pool in problem.pools]
     bounds: list[int | float] = []
     names: list[str] = []
-    for level, reached in zip(objective_levels(problem, objective), value, strict=True):
+    for level, reached in zip(levels, value, strict=True):
         bound = level_bound(problem, level, limits)
         bounds.append(level.shown(bound.value))
         names.append(bound.name)
@@ -76,8 +71,8 @@ def shared_objective_bound(
     >>> from cpplan.pool import Pool
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
-    >>> shared_objective_bound(two, "preference", (4, 8), floor=12)
-    (4, 8)
+    >>> shared_objective_bound(two, "preference", (4, 4, 8), floor=12)
+    (4, 0, 0)
     """
     if objective == "total":
         return (floor,)
@@ -85,7 +80,7 @@ def shared_objective_bound(
         return (floor * min(pool.cost_per_byte for pool in problem.pools),)
     bounds: list[int] = []
     used = 0
-    for number in reversed(range(len(problem.pools))):
+    for number in reversed(range(1, len(problem.pools))):
         others = [pool.capacity for pool in problem.pools[:number]]
         room = None if None in others else used + sum(filter(None, others))
         bounds.append(0 if room is None else max(0, floor - room))
@@ -93,7 +88,10 @@ def shared_objective_bound(
         if peak != bounds[-1]:
             break
         used += peak
-    return (*bounds, *[0] * (len(problem.pools) - len(bounds)))
+    settled = tuple(value[:-1]) == (*bounds, 0)
+    bounds += [0] * (len(value) - 1 - len(bounds))
+    # With nothing misplaced, the first pool holds what the others need not.
+    return (*bounds, max(0, floor - used) if settled else 0)
 
 
 def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list[int | None]:
@@ -121,10 +119,7 @@ def level_bound(problem: Problem, level: Level, limits: Sequence[int | None]) ->
     limits
         The largest peak each pool may have, bytes, or ``None``.
     """
-    rows = np.arange(len(problem))
-    least = sum(
-        int(min(level.access[row, list(problem.candidates_of(row))])) for row in rows.tolist()
-    )
+    least, more = least_access(problem, level, limits)
     best = PoolBound(0, ACCESSES if least else LIVE)
     total = 0
     for pool, (weight, beyond) in enumerate(zip(level.weight, level.beyond, strict=True)):
@@ -136,6 +131,9 @@ def level_bound(problem: Problem, level: Level, limits: Sequence[int | None]) ->
                 best = alone._replace(value=total)
     if not any(level.beyond):
         best = max(best, _spread(problem, level, limits), key=lambda bound: bound.value)
+    if more:
+        name = OUTSIDE if best.value == 0 else f"{best.name} and {OUTSIDE}"
+        best = PoolBound(best.value + more, name)
     return best._replace(value=best.value + least)
 
 
@@ -170,123 +168,6 @@ def excess_bound(problem: Problem) -> PoolBound:
     return best
 
 
-def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> PoolBound:
-    """A bound on one pool's peak, bytes, if the others' stay within their limits.
-
-    At every step the pool holds what is live and does not fit into the others: at most the largest
-    sum of live sizes that is no more than the others' limits together. Buffers that may only go to
-    this pool, and those larger than each other pool that they may go to, are in it in any case.
-
-    Where all offsets are multiples of some ``a``, sizes rounded up to ``a`` may be counted, and
-    limits too, if the largest rounding in the pool is given back (only that may stick out).
-
-    Examples
-    --------
-    >>> from cpplan.pool import Pool
-    >>> pools = Pool("fast", capacity=7), Pool("slow")
-    >>> three = Problem(("a", "b", "c"), [0, 0, 0], [1, 1, 1], [4, 5, 6], pools=pools)
-    >>> least_peak(three, 1, [7, None])
-    PoolBound(value=9, name='live bytes beyond the other pools', step=0, pool=1)
-    """
-    others = [k for k in range(len(problem.pools)) if k != pool]
-    movable = np.zeros(len(problem), bool)
-    allowed = np.zeros(len(problem), bool)
-    for row in range(len(problem)):
-        candidates = problem.candidates_of(row)
-        allowed[row] = pool in candidates
-        movable[row] = any(_fits(problem, row, limits[k]) for k in candidates if k != pool)
-    forced = np.flatnonzero(allowed & ~movable)
-    best = PoolBound(0, BEYOND if others else LIVE, None, pool)
-    largest = int(problem.size[forced].max(initial=0))
-    fixed = [row for row in forced.tolist() if row in problem.fixed]
-    ends = [problem.fixed[row] + int(problem.size[row]) for row in fixed]
-    apart = (
-        PoolBound(largest, LARGEST, None, pool),
-        PoolBound(max(ends, default=0), FIXED, None, pool),
-    )
-    # With an unlimited pool beside it, only what is forced counts.
-    room = 0
-    for k in others:
-        limit = limits[k]
-        if limit is None:
-            allowed &= ~movable
-        else:
-            room += limit
-    for unit in _units(problem):
-        best = _fullest_step(problem, best, allowed, movable, room, len(others), unit)
-    return max((best, *apart), key=lambda bound: bound.value)
-
-
-def _fits(problem: Problem, row: int, limit: int | None) -> bool:
-    return limit is None or problem.fixed.get(row, 0) + int(problem.size[row]) <= limit
-
-
-def _units(problem: Problem) -> list[int]:
-    """1, and the alignment that all offsets in all pools have in common."""
-    pools = [pool.alignment for pool in problem.pools]
-    own = np.unique(problem.alignment)
-    return sorted({1, int(np.gcd.reduce([*np.lcm.outer(own, pools).ravel().tolist(), 0]) or 1)})
-
-
-def _fullest_step(
-    problem: Problem,
-    best: PoolBound,
-    allowed: np.ndarray,
-    movable: np.ndarray,
-    room: int,
-    others: int,
-    unit: int,
-) -> PoolBound:
-    """A step at which more than ``best`` cannot go elsewhere, if there is one."""
-    spans = problem.spans
-    counted = allowed[spans.buffer] & (spans.end > spans.begin) & (spans.begin % unit == 0)
-    lower, upper, held, buffer = (
-        column[counted] for column in (spans.lower, spans.upper, spans.end - spans.begin, spans[0])
-    )
-    rounded = -(-held // unit) * unit
-    moves = movable[buffer]
-    times, live = _profile(lower, upper, rounded)
-    _, forced = _profile(lower, upper, np.where(moves, 0, rounded))
-    # Each of the other pools may end anywhere within the unit in which its limit lies.
-    room += others * (unit - 1)
-    plain = forced + np.maximum(0, live - forced - room)
-    name, bits = (BEYOND if others else LIVE), _MOST_BITS
-    for k in np.lexsort((-live, -plain)).tolist():
-        if live[k] <= best.value or (bits <= 0 and plain[k] <= best.value):
-            continue
-        here = (lower <= times[k]) & (times[k] < upper)
-        goes = rounded[here & moves].tolist()
-        elsewhere = min(room, sum(goes))
-        if elsewhere < sum(goes):
-            step = int(np.gcd.reduce(goes))
-            bits -= len(goes) * (room // step)
-            elsewhere = _largest_sum(goes, room, step) if bits > 0 else room
-        value = int(live[k]) - elsewhere - int((rounded - held)[here].max(initial=0))
-        if value > best.value:
-            best = PoolBound(value, name, int(times[k]), best.pool)
-    return best
-
-
-def _profile(lower: Ints, upper: Ints, held: Ints) -> tuple[Ints, Ints]:
-    """Steps at which something changes, and bytes live from each on."""
-    times = np.unique(np.concatenate([lower, upper]))
-    change = np.zeros(len(times), np.int64)
-    np.add.at(change, np.searchsorted(times, lower), held)
-    np.add.at(change, np.searchsorted(times, upper), -held)
-    return times, np.cumsum(change)
-
-
-def _largest_sum(sizes: Sequence[int], room: int, unit: int) -> int:
-    """The largest sum of some of these multiples of ``unit`` that is at most ``room``.
-
-    One bit for every sum that can be reached.
-    """
-    mask, reached = (1 << (room // unit + 1)) - 1, 1
-    for size in sizes:
-        reached |= (reached << (size // unit)) & mask
-    return (reached.bit_length() - 1) * unit
-
-
 def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> PoolBound:
     """The least that the bytes live at one step cost, spread over the pools at will.
 
@@ -294,12 +175,12 @@ def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> Poo
     """
     best = PoolBound(0, LIVE)
     spans = problem.spans
-    for unit in _units(problem):
+    for unit in common_units(problem):
         counted = (spans.end > spans.begin) & (spans.begin % unit == 0)
         held = (spans.end - spans.begin)[counted]
         rounding = -held % unit
         lower, upper = spans.lower[counted], spans.upper[counted]
-        times, live = _profile(lower, upper, held + rounding)
+        times, live = live_profile(lower, upper, held + rounding)
         for k in np.argsort(-live, kind="stable").tolist():
             if _cheapest(int(live[k]), level.weight, limits) <= best.value:
                 break

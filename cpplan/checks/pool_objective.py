@@ -22,6 +22,7 @@ from cpplan.errors import InputError
 from cpplan.pool import Pool
 from cpplan.printable import quote
 from cpplan.problem import Ints, Problem
+from cpplan.tensor import LIMIT
 
 OBJECTIVES = ("total", "preference", "cost")
 # Solvers report bounds as doubles: up to here those are exact with room to spare.
@@ -60,9 +61,11 @@ class Level:
         exact = Fraction(value, self.scale)
         return exact.numerator if exact.denominator == 1 else float(exact)
 
-    def subset(self, rows: Ints) -> Level:
-        """The same level for these rows only."""
-        return Level(self.weight, self.beyond, self.access[rows], self.scale)
+    def merged(self, row: Ints) -> Level:
+        """The level for rows that stand for many: ``row[b]`` now stands for ``b``."""
+        access = np.zeros((int(row.max(initial=-1)) + 1, len(self.weight)), np.int64)
+        np.add.at(access, row, self.access)
+        return Level(self.weight, self.beyond, access, self.scale)
 
 
 def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> Ints:
@@ -87,8 +90,7 @@ def objective_value(
     Parameters
     ----------
     objective
-        ``"total"``: the sum of all peaks. ``"preference"``: the peaks from the last pool to the
-        first. ``"cost"``: bytes and accesses, see :func:`objective_levels`.
+        One of ``OBJECTIVES``; see :func:`objective_levels`.
     pool, offset
         Position in ``problem.pools``, and byte offset in that pool, shape ``(n,)``.
 
@@ -96,7 +98,7 @@ def objective_value(
     --------
     >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
     >>> objective_value(two, "preference", np.array([1, 0]), np.array([0, 0]))
-    (4, 8)
+    (4, 4, 8)
     """
     peaks = pool_peaks(problem, pool, offset)
     levels = objective_levels(problem, objective)
@@ -106,8 +108,13 @@ def objective_value(
 def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
     """The levels of an objective.
 
-    A cost is ``cost_per_byte`` × peak of every pool, and ``access_cycles`` of every buffer. The
-    numbers of the pools are taken as the decimals they print as; the scale is the least common
+    ``"total"`` is the sum of all peaks. ``"preference"`` fills the first pool first: the peaks from
+    the last pool to the second, then *misplaced bytes* (the size of every buffer, times the pools
+    that it prefers to its own), then the peak of the first pool. Of all layouts that take the least
+    from the last pools, most bytes lie in the most preferred.
+
+    A ``"cost"`` is ``cost_per_byte`` × peak of every pool, and ``access_cycles`` of every buffer.
+    The numbers of the pools are taken as the decimals they print as; the scale is the least common
     denominator of the costs, the latencies and the cycles a byte. Where values would then leave
     exact arithmetic, each of these numbers is rounded down to a multiple of a power of 1/2, the
     finest that fits.
@@ -115,7 +122,7 @@ def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
     Raises
     ------
     InputError
-        If the objective is not known, or costs are too large to be added up.
+        If the objective is not known, or bytes or costs are too large to be added up.
 
     Examples
     --------
@@ -130,8 +137,10 @@ def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
     if objective == "total":
         return (Level((1,) * pools, (0,) * pools, nothing),)
     if objective == "preference":
-        rows = reversed(np.eye(pools, dtype=np.int64).tolist())
-        return tuple(Level(tuple(row), (0,) * pools, nothing) for row in rows)
+        first, *others = (
+            Level(tuple(row), (0,) * pools, nothing) for row in np.eye(pools, dtype=int).tolist()
+        )
+        return (*reversed(others), _misplaced_level(problem), first)
     if objective == "cost":
         return (_cost_level(problem),)
     raise InputError(
@@ -144,6 +153,18 @@ def excess_level(problem: Problem) -> Level:
     weight = tuple(0 if pool.capacity is None else 1 for pool in problem.pools)
     beyond = tuple(pool.capacity or 0 for pool in problem.pools)
     return Level(weight, beyond, np.zeros((len(problem), len(problem.pools)), np.int64))
+
+
+def _misplaced_level(problem: Problem) -> Level:
+    pools = len(problem.pools)
+    if float(np.sum(problem.size, dtype=float)) * max(1, pools - 1) >= LIMIT:
+        raise InputError("the buffers are too large: misplaced bytes add up to more than 2**62")
+    # A pool that a buffer may not go to is worse than any other.
+    rank = np.tile(np.arange(pools), (len(problem), 1))
+    for row, candidates in problem.candidates.items():
+        rank[row] = pools - 1
+        rank[row, list(candidates)] = np.arange(len(candidates))
+    return Level((0,) * pools, (0,) * pools, rank * problem.size[:, None])
 
 
 def _cost_level(problem: Problem) -> Level:

@@ -1,10 +1,11 @@
 """Local search over orders of first fit, on one pool or several: the idea of USMP's hill climbing.
 
 A layout is described by an order of the buffers and, for each, an order of its pools. One move
-takes a buffer that ends at the peak of a pool that counts, or one live together with it, and moves
-it in the order, mostly forward, or prefers another pool for it. The new description is kept unless
-its layout is worse. Unlike TVM's planner it fills gaps, aligns every buffer by its own alignment,
-and hands back the best layout, not the last.
+takes a buffer that ends at the peak of a pool that counts, or costs more than it could elsewhere,
+or one live together with such a buffer, and moves it in the order, mostly forward, or prefers
+another pool for it. The new description is kept unless its layout is worse. Unlike TVM's planner it
+fills gaps, aligns every buffer by its own alignment, and hands back the best layout, not the
+last.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ class PoolClimb:
         self._random = random.Random(seed)
         self._order = order
         self._preferred: dict[int, int] = {}
+        rows = [list(problem.candidates_of(row)) for row in range(len(problem))]
+        self._least_access = [
+            [int(level.access[row, pools].min()) for row, pools in enumerate(rows)]
+            for level in levels
+        ]
 
     def run(
         self,
@@ -74,7 +80,7 @@ class PoolClimb:
         for _ in range(moves):
             if self.values is None or self.values <= goal:
                 return
-            self._try(*self._neighbour(), deadline, found)
+            self._try(*self._neighbour(goal), deadline, found)
 
     def _try(
         self,
@@ -94,8 +100,8 @@ class PoolClimb:
             if better:
                 found(layout)
 
-    def _neighbour(self) -> tuple[Ints, dict[int, int]]:
-        row = self._pick()
+    def _neighbour(self, goal: Values) -> tuple[Ints, dict[int, int]]:
+        row = self._pick(goal)
         candidates = self.problem.candidates_of(row)
         if len(candidates) > 1 and self._random.random() < 0.4:
             return self._order, {**self._preferred, row: self._random.choice(list(candidates))}
@@ -104,30 +110,30 @@ class PoolClimb:
         to = self._random.randint(0, max(0, last))
         return np.insert(np.delete(self._order, rank), to, row), self._preferred
 
-    def _pick(self) -> int:
-        """A buffer at the peak of a pool that counts, or one that is live together with it."""
-        assert self.layout is not None
+    def _pick(self, goal: Values) -> int:
+        """A buffer that makes the first level beyond its goal, or one live together with it."""
+        assert self.values is not None
         problem = self.problem
-        peaks = pool_peaks(problem, *self.layout)
-        ends = self.layout.offset + problem.size
-        top = np.flatnonzero(ends == peaks[self.layout.pool])
-        counting = [k for k in self._counting(peaks) if (self.layout.pool[top] == k).any()]
-        if counting:
-            top = top[self.layout.pool[top] == self._random.choice(counting)]
-        row: int = self._random.choice(top.tolist())
+        pairs = zip(self.values, goal, strict=True)
+        number = next(k for k, (value, least) in enumerate(pairs) if value > least)
+        row: int = self._random.choice(self._costly(number))
         if self._random.random() < 0.6:
             together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
             row = self._random.choice(np.flatnonzero(together).tolist())
         return row
 
-    def _counting(self, peaks: Ints) -> list[int]:
-        """Pools whose peaks make the first level that costs something."""
-        for level in self.levels:
-            costly = [
-                pool
-                for pool, weight in enumerate(level.weight)
-                if weight and peaks[pool] > level.beyond[pool]
-            ]
-            if costly:
-                return costly
-        return []
+    def _costly(self, number: int) -> list[int]:
+        """Buffers at the peak of one pool that counts, or those that cost less in another pool."""
+        assert self.layout is not None
+        level, (pool, offset) = self.levels[number], self.layout
+        peaks = pool_peaks(self.problem, pool, offset)
+        top = offset + self.problem.size == peaks[pool]
+        kinds = [
+            np.flatnonzero(top & (pool == k))
+            for k, weight in enumerate(level.weight)
+            if weight and peaks[k] > level.beyond[k]
+        ]
+        access = level.access[np.arange(len(pool)), pool]
+        kinds.append(np.flatnonzero(access > self._least_access[number]))
+        found = [each.tolist() for each in kinds if len(each)]
+        return self._random.choice(found) if found else list(range(len(pool)))

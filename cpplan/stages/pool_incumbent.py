@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cpplan.checks.pool_bounds import PoolBound, excess_bound, level_bound, lower_limits
-from cpplan.checks.pool_objective import Level, excess_level, objective_levels, pool_peaks
+from cpplan.checks.fullest_steps import PoolBound
+from cpplan.checks.pool_bounds import excess_bound, level_bound, lower_limits
+from cpplan.checks.pool_objective import Level, excess_level, pool_peaks
 from cpplan.heuristics.bump_allocator import bump
 from cpplan.heuristics.in_pools import PoolLayout
 from cpplan.problem import Ints, Problem
@@ -25,7 +26,7 @@ class PoolIncumbent:
     Attributes
     ----------
     problem, levels
-        What is minimised.
+        What is minimised: bytes beyond the capacities, and the objective.
     layout
         The best found.
     values, bounds
@@ -34,12 +35,9 @@ class PoolIncumbent:
         What found the layout.
     """
 
-    def __init__(self, problem: Problem, objective: str, report: Report):
+    def __init__(self, problem: Problem, levels: Sequence[Level], report: Report):
         self.problem = problem
-        self.levels: tuple[Level, ...] = (
-            excess_level(problem),
-            *objective_levels(problem, objective),
-        )
+        self.levels: tuple[Level, ...] = (excess_level(problem), *levels)
         self._capacities = [pool.capacity for pool in problem.pools]
         self._report = report
         excess = excess_bound(problem)

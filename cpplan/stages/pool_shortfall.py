@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cpplan.checks.pool_bounds import PoolBound, least_peak
+from cpplan.checks.fullest_steps import PoolBound, least_peak
 from cpplan.checks.pool_objective import pool_peaks
 from cpplan.heuristics.in_pools import PoolLayout
 from cpplan.printable import printable

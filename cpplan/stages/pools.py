@@ -8,7 +8,7 @@ deadline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from cpplan import heuristics
 from cpplan.bounds import lower_bound
-from cpplan.checks.pool_objective import objective_value
+from cpplan.checks.pool_objective import Level, objective_levels
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
 from cpplan.heuristics.preorders import PREORDERS, preorder
@@ -77,6 +77,7 @@ def pack_pools(
     objective: Objective,
     deadline: Deadline,
     *,
+    levels: Sequence[Level] | None = None,
     workers: int = 1,
     seed: int = 0,
     report: Report = lambda value, bound, source: None,
@@ -89,6 +90,8 @@ def pack_pools(
         With one pool or more.
     objective
         ``"total"``, ``"preference"`` or ``"cost"``.
+    levels
+        What stands for the objective, if its own levels do not: where rows stand for many buffers.
     deadline
         For all of it. Without an end, the run may take for ever unless a proof ends it.
     workers
@@ -111,10 +114,12 @@ def pack_pools(
     >>> problem = Problem(("a", "b", "c"), [0, 0, 1], [2, 1, 2], [4, 8, 4], pools=pools)
     >>> packing = pack_pools(problem, "preference", Deadline(60))
     >>> packing.status, packing.objective_value, packing.pool.tolist()
-    ('optimal', (4, 8), [1, 0, 0])
+    ('optimal', (4, 4, 8), [1, 0, 0])
     """
     check_candidates(problem)
-    run = _Run(problem, objective, deadline, workers, seed, report)
+    if levels is None:
+        levels = objective_levels(problem, objective)
+    run = _Run(problem, levels, deadline, workers, seed, report)
     try:
         run.improve()
     except TimeUpError:
@@ -135,19 +140,19 @@ class _Run:
     def __init__(
         self,
         problem: Problem,
-        objective: Objective,
+        levels: Sequence[Level],
         deadline: Deadline,
         workers: int,
         seed: int,
         report: Report,
     ):
-        self.problem, self.objective, self.deadline = problem, objective, deadline
+        self.problem, self.deadline = problem, deadline
         self.workers, self.seed = workers, seed
         reduced = reduce_problem(problem).problem
         # What holds no byte still ends somewhere: then only the steps could be dropped.
         self.pools = len(problem.pools)
         self.small = reduced if len(reduced) == len(problem) else problem
-        self.state = PoolIncumbent(self.small, objective, report)
+        self.state = PoolIncumbent(self.small, levels, report)
         self.climb: PoolClimb | None = None
         self.liquid: dict[int, _Liquid] = {}
 
@@ -177,7 +182,7 @@ class _Run:
             why = explain_pool_shortfall(problem, state.layout, state.bounds[0])
             return PooledPacking(status, None, None, (), bound, None, names, why)
         pool, offset = state.layout
-        value = objective_value(problem, self.objective, pool, offset)
+        value = state.shown(state.values)
         status = "optimal" if value == bound else "feasible"
         return PooledPacking(status, pool, offset, value, bound, state.found_by, names)
 

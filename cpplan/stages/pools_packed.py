@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from cpplan.anf import Program
-from cpplan.checks.pool_bounds import objective_bound, shared_objective_bound
-from cpplan.checks.pool_objective import objective_value
+from cpplan.checks.pool_bounds import bound_levels, shared_objective_bound
+from cpplan.checks.pool_objective import Level, objective_levels, pool_peaks
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.in_pools import run_in_pools
 from cpplan.plan import Objective, Relation, RelationKind, Status
 from cpplan.pool_candidates import check_candidates
-from cpplan.problem import Problem
+from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
 from cpplan.sharing.bound import NAME as SHARED
 from cpplan.stages.packed import Packed
@@ -52,21 +54,30 @@ def pack_in_pools(
     the bounds of that packing hold for these links only and are replaced by weaker ones.
     """
 
-    def packing(problem: Problem, deadline: Deadline) -> PooledPacking:
+    levels = objective_levels(problem, objective)
+
+    def packing(part: Problem, row: Ints, deadline: Deadline) -> PooledPacking:
+        here = [level.merged(row) for level in levels]
         if algorithm is not None:
-            return _by_algorithm(algorithm, problem, objective, deadline)
-        return pack_pools(problem, objective, deadline, workers=workers, seed=seed, report=report)
+            return _by_algorithm(algorithm, part, here, deadline)
+        return pack_pools(
+            part, objective, deadline, levels=here, workers=workers, seed=seed, report=report
+        )
+
+    itself = np.arange(len(problem))
 
     if not sharing or not isinstance(source, Program):
-        return Packed(source, problem, pooled=PooledResult(packing(problem, deadline), objective))
+        return Packed(
+            source, problem, pooled=PooledResult(packing(problem, itself, deadline), objective)
+        )
     search = SharingSearch(source, problem, residency, kinds=sharing)
     first = deadline if algorithm is not None else deadline.share(FIRST_SHARE)
     merged, links = search.best.merged, search.best.clusters.links
-    shared = packing(merged.problem, first)
+    shared = packing(merged.problem, merged.row, first)
     relations = tuple(link.relation for link in links)
     alone = None
     if algorithm is None and not deadline.expired():
-        alone = packing(problem, deadline)
+        alone = packing(problem, itself, deadline)
     if (
         alone is not None
         and alone.offset is not None
@@ -105,7 +116,7 @@ def _bounded(
 
 
 def _by_algorithm(
-    name: str, problem: Problem, objective: Objective, deadline: Deadline
+    name: str, problem: Problem, levels: Sequence[Level], deadline: Deadline
 ) -> PooledPacking:
     """One heuristic alone, pool after pool."""
     check_candidates(problem)
@@ -116,7 +127,8 @@ def _by_algorithm(
     if layout is None:
         message = f"algorithm {name!r} found no place for all buffers in time or within the pools"
         return PooledPacking("unknown", None, None, (), (), None, (), message)
-    value = objective_value(problem, objective, layout.pool, layout.offset)
-    bound, names = objective_bound(problem, objective, value)
+    peaks = pool_peaks(problem, layout.pool, layout.offset)
+    value = tuple(level.shown(level.value(peaks, layout.pool)) for level in levels)
+    bound, names = bound_levels(problem, levels, value)
     status: Status = "optimal" if value == bound else "feasible"
     return PooledPacking(status, layout.pool, layout.offset, value, bound, name, names)

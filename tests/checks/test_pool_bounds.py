@@ -76,8 +76,8 @@ def test_roundings_count_where_all_offsets_are_aligned():
 def test_later_levels_hold_for_what_does_as_well_in_the_former():
     """slow must hold 4 of 12 bytes; only if it holds no more, fast holds 8."""
     problem = together(4, 8, pools=(Pool("fast", 8), Pool("slow")))
-    assert objective_bound(problem, "preference", (4, 8))[0] == (4, 8)
-    assert objective_bound(problem, "preference", (8, 4))[0] == (4, 0)
+    assert objective_bound(problem, "preference", (4, 4, 8))[0] == (4, 4, 8)
+    assert objective_bound(problem, "preference", (8, 8, 4))[0] == (4, 4, 0)
 
 
 def test_missing_bytes_are_those_that_no_spreading_saves():

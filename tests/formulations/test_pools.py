@@ -52,9 +52,25 @@ def two_pools(capacity: int) -> Problem:
 
 def test_preference_fills_the_first_pool_first():
     """8 bytes: b and c take turns in fast, a goes to slow. 12 bytes hold everything."""
-    assert minimise(two_pools(8), "preference")[0] == (4, 8)
-    assert minimise(two_pools(12), "preference")[0] == (0, 12)
-    assert minimise(two_pools(0), "preference")[0] == (12, 0)
+    assert minimise(two_pools(8), "preference")[0] == (4, 4, 8)
+    assert minimise(two_pools(12), "preference")[0] == (0, 0, 12)
+    assert minimise(two_pools(0), "preference")[0] == (12, 16, 0)
+
+
+def test_preference_puts_as_many_bytes_as_fit_into_the_first_pool():
+    """big fits nowhere but into slow, so that its 12 B peak stands; a and b still go to fast."""
+    pools = (Pool("fast", 8), Pool("slow"))
+    problem = Problem(("big", "a", "b"), [0, 1, 2], [1, 2, 3], [12, 8, 3], pools=pools)
+    values, placement = minimise(problem, "preference")
+    assert values == (12, 12, 8)
+    assert placement.pool.tolist() == [1, 0, 0]
+
+
+def test_each_pool_further_down_counts_once_more():
+    """8 + 8 + 8 B into 8, 8 and any: the second pool's are misplaced once, the last's twice."""
+    pools = (Pool("p", 8), Pool("q", 8), Pool("r"))
+    problem = Problem(("a", "b", "c"), [0] * 3, [1] * 3, [8] * 3, pools=pools)
+    assert minimise(problem, "preference")[0] == (8, 8, 8 + 2 * 8, 8)
 
 
 def test_total_is_what_is_live_however_it_is_spread():
@@ -87,7 +103,7 @@ def test_candidates_and_fixed_offsets_are_kept():
         ("a", "b"), [0, 0], [1, 1], [4, 4], fixed={0: 2}, pools=pools, candidates={0: (1,), 1: (1,)}
     )
     values, placement = minimise(problem, "preference")
-    assert values == (10, 0)  # below a there are 2 bytes, too few for b
+    assert values == (10, 0, 0)  # below a there are 2 bytes, too few for b
     assert placement.offset.tolist() == [2, 6]
 
 
@@ -127,9 +143,13 @@ def test_agrees_with_brute_force(objective):
 def test_the_hint_is_complete_and_feasible(liquid):
     problem = two_pools(8)
     layout = PoolFit(problem).place([0, 1, 2], Deadline(60))
-    slow, fast = objective_levels(problem, "preference")
+    slow, misplaced, _ = objective_levels(problem, "preference")
     first = slow.value(np.array([4, 8]), layout.pool) + 4
-    for level, former in ((slow, []), (fast, [Former(slow, first)]), (excess_level(problem), [])):
+    for level, former in (
+        (slow, []),
+        (misplaced, [Former(slow, first)]),
+        (excess_level(problem), []),
+    ):
         model = build(
             problem,
             level,

@@ -99,10 +99,10 @@ def test_climbing_over_pools_moves_what_makes_the_objective():
     levels = (excess_level(problem), *objective_levels(problem, "preference"))
     climb = PoolClimb(problem, levels, np.arange(3), seed=0)
     told = []
-    climb.run(0, (0, 8, 12), Deadline(60), told.append)
-    assert climb.values == (0, 12, 8)
-    climb.run(100, (0, 8, 12), Deadline(60), told.append)
-    assert climb.values == (0, 8, 12)
+    climb.run(0, (0, 8, 8, 12), Deadline(60), told.append)
+    assert climb.values == (0, 12, 12, 8)
+    climb.run(100, (0, 8, 8, 12), Deadline(60), told.append)
+    assert climb.values == (0, 8, 8, 12)
     values = [tuple(lv.value(pool_peaks(problem, *at), at.pool) for lv in levels) for at in told]
     assert values == sorted(values, reverse=True)
     assert len(set(values)) == len(values)
