@@ -30,6 +30,7 @@ from cpplan.sharing.bound import placement_groups, shared_bound
 from cpplan.sharing.links import find_links
 from cpplan.sharing.lives import ProgramLives
 
+BOTH = get_args(RelationKind)
 RESIDENCIES = [
     Residency(*choice)
     for choice in itertools.product(
@@ -38,7 +39,7 @@ RESIDENCIES = [
 ]
 
 
-def bound_of(program: Program, residency: Residency, kinds=get_args(RelationKind)) -> int:
+def bound_of(program: Program, residency: Residency, kinds=BOTH) -> int:
     problem = to_problem(program, residency)
     links = find_links(program.graph, residency, kinds)
     return shared_bound(problem, links, ProgramLives(program, problem, residency)).value
@@ -99,7 +100,7 @@ def test_the_checker_proves_the_same_bound_at_any_order_and_residency(block):
         graph = random_sharing_graph(seed, 1 + seed % 8)
         program = _shuffled(rng, graph)
         for residency in RESIDENCIES:
-            for kinds in ((), ("in place",), ("placement",), get_args(RelationKind)):
+            for kinds in ((), ("in place",), ("placement",), BOTH):
                 touches = trace(program, residency)
                 proved = least_bytes(program, kinds, touches)
                 assert bound_of(program, residency, kinds) == proved, (seed, residency, kinds)
@@ -145,7 +146,6 @@ def test_more_links_never_raise_it():
     )
     program = to_anf(graph)
     values = [
-        bound_of(program, Residency(), kinds)
-        for kinds in ((), ("in place",), ("placement",), get_args(RelationKind))
+        bound_of(program, Residency(), kinds) for kinds in ((), ("in place",), ("placement",), BOTH)
     ]
     assert values == [10, 10, 8, 6]

@@ -1,0 +1,233 @@
+"""Order, offsets and sharing in one model: by hand, and against the models it contains."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ortools.sat.python import cp_model
+from random_orders import random_order_problem, random_topological
+from sharing_instances import setting, two_branches
+from sharing_oracle import may_lie, random_sharing_graph
+
+from cpplan.anf import Program
+from cpplan.deadline import Deadline
+from cpplan.graph import Graph
+from cpplan.liveness import to_problem
+from cpplan.ordering import OrderProblem, order_problem
+from cpplan.residency import Residency
+from cpplan.search.cp_sat_joint import search_layouts
+from cpplan.search.cp_sat_joint_sharing import search_shared_layouts
+from cpplan.search.cp_sat_sharing import search_sharing
+from cpplan.sharing.links import find_links
+from cpplan.sharing.meetings import find_meetings
+from cpplan.sharing.origins import Origins
+from cpplan.sharing.shifts import allowed_shifts
+from formulations.joint import Layout
+from formulations.joint_sharing import Meeting, SharedLayout, build
+
+
+def stacked(problem: OrderProblem, alignment, order) -> SharedLayout:
+    """Every storage behind the last one, aligned."""
+    offsets, top = [], 0
+    for size, step in zip(problem.size.tolist(), alignment, strict=True):
+        offsets.append(-(-top // step) * step)
+        top = offsets[-1] + size
+    return SharedLayout(np.array(order, np.int64), np.array(offsets, np.int64))
+
+
+def prove(problem: OrderProblem, meetings, alignment=None, order=None) -> int:
+    """The peak and the bound of a run to the end, which must be the same; the layout is checked."""
+    alignment = alignment or [1] * len(problem.size)
+    order = list(range(len(problem))) if order is None else order
+    start = stacked(problem, alignment, order)
+    proof = search_shared_layouts(problem, np.array(alignment), meetings, start, Deadline(60))
+    assert proof.peak == proof.bound
+    assert problem.is_order(proof.layout.order)
+    assert not (proof.layout.offset % np.array(alignment)).any()
+    _check(problem, meetings, proof.layout)
+    assert proof.peak == int((proof.layout.offset + problem.size).max(initial=0))
+    return proof.peak
+
+
+def _check(problem: OrderProblem, meetings, layout: SharedLayout) -> None:
+    """Who shares bytes while live: at a listed distance, and after all other readers of the old."""
+    step = {int(op): k for k, op in enumerate(layout.order)}
+    lives = [
+        (
+            0 if problem.present[row] else min(step[op] for op in ops),
+            len(problem) if problem.kept[row] else max(step[op] for op in ops) + 1,
+        )
+        for row, ops in enumerate(problem.touched_by)
+    ]
+    offset = layout.offset.tolist()
+    for i, j in itertools.combinations(range(len(lives)), 2):
+        together = max(lives[i][0], lives[j][0]) < min(lives[i][1], lives[j][1])
+        low, high = (
+            max(offset[i], offset[j]),
+            min(offset[i] + problem.size[i], offset[j] + problem.size[j]),
+        )
+        if not together or low >= high:
+            continue
+        (meeting, *_) = [m for m in meetings.get((i, j), ()) if m.shift == offset[j] - offset[i]]
+        if meeting.op is not None:
+            assert lives[meeting.old][1] == step[meeting.op] + 1
+            assert not problem.kept[meeting.old]
+
+
+def three() -> OrderProblem:
+    """x (4 B, there from the start) is read by ops 0 and 1, which write a and b (4 B, kept)."""
+    return OrderProblem(
+        predecessors=((), ()),
+        extra=np.zeros(2, np.int64),
+        size=np.array([4, 4, 4]),
+        touched_by=((0, 1), (0,), (1,)),
+        present=np.array([True, False, False]),
+        kept=np.array([False, True, True]),
+    )
+
+
+def test_only_the_later_reader_may_write_over_what_both_read():
+    assert prove(three(), {}) == 12
+    assert prove(three(), {(0, 1): [Meeting(0, op=0, old=0)]}) == 8
+    assert prove(three(), {(0, 2): [Meeting(0, op=1, old=0)]}) == 8
+    both = {(0, 1): [Meeting(0, op=0, old=0)], (0, 2): [Meeting(0, op=1, old=0)]}
+    assert prove(three(), both) == 8
+
+
+def test_an_order_that_forbids_it():
+    """Op 1 after op 0: a, which op 0 writes, cannot lie over x."""
+    ordered = replace(three(), predecessors=((), (0,)))
+    assert prove(ordered, {(0, 1): [Meeting(0, op=0, old=0)]}) == 12
+    assert prove(ordered, {(0, 2): [Meeting(0, op=1, old=0)]}) == 8
+
+
+def test_what_is_kept_is_not_written_over():
+    kept = replace(three(), kept=np.ones(3, bool))
+    assert prove(kept, {(0, 2): [Meeting(0, op=1, old=0)]}) == 12
+
+
+def test_copies_meet_in_any_order():
+    """a and b hold the second half of x and the first one: both lie in it."""
+    assert prove(three(), {(0, 1): [Meeting(0)]}) == 8
+    halved = replace(three(), size=np.array([8, 4, 4]))
+    assert prove(halved, {(0, 1): [Meeting(4)], (0, 2): [Meeting(0)]}) == 8
+
+
+def test_alignment_forbids_a_distance():
+    halved = replace(three(), size=np.array([8, 4, 4]))
+    inside = {(0, 1): [Meeting(4)], (0, 2): [Meeting(0)]}
+    assert prove(halved, inside, [8, 4, 8]) == 8
+    assert prove(halved, inside, [8, 8, 8]) == 12  # a in bytes of its own, at 8
+
+
+def test_two_branches_are_concatenated_where_they_lie():
+    """x, a, b, y: 10 B, as in the fixed order."""
+    graph = two_branches()
+    problem, meetings = _of(graph)
+    assert prove(problem, meetings) == 10
+
+
+def test_below_the_optimum_is_infeasible():
+    model = build(three(), [1] * 3, {(0, 1): [Meeting(0, 0, 0)]}, unit=1, upper=7).model
+    assert cp_model.CpSolver().solve(model) == cp_model.INFEASIBLE
+
+
+def _of(graph: Graph) -> tuple[OrderProblem, dict[tuple[int, int], list[Meeting]]]:
+    problem = order_problem(graph)
+    row = {name: k for k, name in enumerate(problem.storages)}
+    links = [k for k in find_links(graph, Residency()) if k.inner in row and k.outer in row]
+    origins = Origins(graph, find_links(graph, Residency()))
+    return problem, find_meetings(row, problem.size.tolist(), links, origins)
+
+
+def _random_graph(seed: int, ops: int) -> Graph:
+    """One without inputs that nobody reads: they are no storage of an ordering problem."""
+    graph = random_sharing_graph(seed, ops)
+    read = {graph.root[name][0] for op in graph.ops for name in op.inputs}
+    tensors = tuple(t for t in graph.tensors if t.kind != "input" or t.name in read)
+    return Graph(graph.name, tensors, graph.ops)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
+    graph = _random_graph(seed, 1 + seed % 5)
+    problem, meetings = _of(graph)
+    chain = tuple(() if k == 0 else (k - 1,) for k in range(len(problem)))
+    found = setting(graph)
+    shifts = allowed_shifts(found.problem, found.links, found.rules)
+    start = np.cumsum(found.problem.size) - found.problem.size
+    alone = search_sharing(found.problem, shifts, start, Deadline(60))
+    assert alone.peak == alone.bound == prove(replace(problem, predecessors=chain), meetings)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_over_all_orders_it_is_the_best_of_them(seed):
+    graph = _random_graph(seed, 1 + seed % 4)
+    problem, meetings = _of(graph)
+    peaks = []
+    for order in itertools.permutations(range(len(graph.ops))):
+        if problem.is_order(order):
+            listed = Graph(graph.name, graph.tensors, tuple(graph.ops[k] for k in order))
+            found = setting(listed)
+            shifts = allowed_shifts(found.problem, found.links, found.rules)
+            start = np.cumsum(found.problem.size) - found.problem.size
+            peaks.append(search_sharing(found.problem, shifts, start, Deadline(60)).peak)
+    assert prove(problem, meetings) == min(peaks)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_without_meetings_it_is_the_joint_model(seed):
+    rng = random.Random(seed)
+    problem = random_order_problem(rng, 1 + seed % 5)
+    problem = replace(problem, extra=np.zeros(len(problem), np.int64), base=0, entry=0)
+    alignment = [rng.choice((1, 1, 2, 3)) for _ in problem.size]
+    order, none = random_topological(rng, problem), np.zeros(len(problem), np.int64)
+    start = Layout(np.array(order), stacked(problem, alignment, order).offset, none)
+    joint = search_layouts(problem, np.array(alignment), none + 1, start, Deadline(60))
+    assert joint.peak == joint.bound == prove(problem, {}, alignment, order)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_layouts_survive_byte_by_byte(seed):
+    graph = _random_graph(seed, 1 + seed % 6)
+    problem, meetings = _of(graph)
+    start = stacked(problem, [1] * len(problem.size), range(len(problem)))
+    ones = np.ones(len(problem.size), np.int64)
+    layout = search_shared_layouts(problem, ones, meetings, start, Deadline(60)).layout
+    order = tuple(int(op) for op in layout.order)
+    lives = to_problem(Program(graph, order))
+    span = dict(zip(lives.names, zip(lives.lower, lives.upper, strict=True), strict=True))
+    for j, other in enumerate(problem.storages):
+        for i, one in enumerate(problem.storages[:j]):
+            if max(span[one][0], span[other][0]) < min(span[one][1], span[other][1]):
+                assert may_lie(graph, order, one, other, int(layout.offset[j] - layout.offset[i]))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_hint_is_complete_and_feasible(seed):
+    graph = _random_graph(seed, 6)
+    problem, meetings = _of(graph)
+    start = stacked(problem, [1] * len(problem.size), range(len(problem)))
+    upper = int((start.offset + problem.size).max())
+    joint = build(problem, [1] * len(problem.size), meetings, unit=1, upper=upper)
+    joint.hint(start)
+    hinted = joint.model.proto.solution_hint
+    assert sorted(hinted.vars) == list(range(len(joint.model.proto.variables)))
+    run, lines = cp_model.CpSolver(), list[str]()
+    run.parameters.num_workers = 1
+    run.parameters.max_deterministic_time = 1
+    run.parameters.log_search_progress = True
+    run.parameters.log_to_stdout = False
+    run.log_callback = lines.append
+    assert run.solve(joint.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    assert "is complete and is feasible" in "\n".join(lines)
+
+
+def test_a_bound_that_is_met_ends_it_at_once():
+    start = stacked(three(), [1] * 3, [0, 1])
+    proof = search_shared_layouts(three(), np.ones(3, int), {}, start, Deadline(60), bound=12)
+    assert proof.layout is start

@@ -1,0 +1,173 @@
+"""The model of links and offsets at one order: by hand, and against those it contains."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from oracles import brute_force_peak, random_problem
+from ortools.sat.python import cp_model
+from sharing_instances import setting
+from sharing_oracle import least_peak, may_lie, random_sharing_graph
+
+from cpplan.deadline import Deadline
+from cpplan.problem import Problem
+from cpplan.reduction import address_unit
+from cpplan.search.cp_sat_sharing import search_sharing
+from cpplan.sharing.shifts import allowed_shifts
+from formulations.packing import build as build_packing
+from formulations.sharing import build
+
+
+def solver() -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.presolve_inclusion_work_limit = 0
+    return solver
+
+
+def minimise(problem: Problem, shifts=None, *, unit: int = 1, upper: int | None = None) -> int:
+    """The proved optimum; the offsets are checked pair by pair."""
+    shifts = shifts or {}
+    limit = int((problem.size + problem.alignment - 1).sum()) if upper is None else upper
+    sharing, run = build(problem, shifts, unit=unit, upper=limit), solver()
+    assert run.solve(sharing.model) == cp_model.OPTIMAL
+    offsets = sharing.extract(run)
+    _check(problem, shifts, offsets)
+    peak = int((offsets + problem.size).max(initial=0))
+    assert (
+        sharing.in_bytes(run.objective_value) == sharing.in_bytes(run.best_objective_bound) == peak
+    )
+    return peak
+
+
+def _check(problem: Problem, shifts, offsets) -> None:
+    assert not (offsets % problem.alignment).any()
+    for j in range(len(problem)):
+        for i in range(j):
+            meet = max(problem.lower[i], problem.lower[j]) < min(problem.upper[i], problem.upper[j])
+            low = max(offsets[i], offsets[j])
+            high = min(offsets[i] + problem.size[i], offsets[j] + problem.size[j])
+            if meet and low < high:
+                assert offsets[j] - offsets[i] in shifts.get((i, j), ())
+
+
+def three() -> Problem:
+    """Two parts (2 and 4 B) and their whole (6 B), all live at once."""
+    return Problem(("a", "b", "y"), lower=[0, 0, 0], upper=[1, 1, 1], size=[2, 4, 6])
+
+
+def test_both_parts_in_their_whole():
+    assert minimise(three(), {(0, 2): [0], (1, 2): [-2]}) == 6
+
+
+def test_one_part_in_the_whole_and_the_other_beside_it():
+    assert minimise(three(), {(0, 2): [0]}) == 10
+    assert minimise(three(), {(1, 2): [-2]}) == 8
+
+
+def test_without_distances_all_are_stacked():
+    assert minimise(three()) == 12
+
+
+def test_two_parts_that_would_meet_within_the_whole():
+    """Both fit there alone, but over one another they may not lie: b in y, a beside it."""
+    assert minimise(three(), {(0, 2): [0], (1, 2): [0]}) == 8
+    assert minimise(three(), {(0, 2): [0], (1, 2): [0], (0, 1): [0]}) == 6
+
+
+def test_the_distance_that_serves_is_chosen():
+    """a may lie at either end of y; b, only at its beginning."""
+    assert minimise(three(), {(0, 2): [-4, 0], (1, 2): [0]}) == 6
+
+
+def test_alignment_forbids_a_distance():
+    """b at byte 2 of y cannot be a multiple of 4 while y is one: y at 0, b at 8, a in y."""
+    problem = Problem(
+        ("a", "b", "y"), lower=[0] * 3, upper=[1] * 3, size=[2, 4, 6], alignment=[1, 4, 4]
+    )
+    assert minimise(problem, {(0, 2): [0], (1, 2): [-2]}) == 10
+
+
+def test_a_reach_below_zero_is_not_used():
+    """y 4 B above b, which is fixed to nothing: b at 0 and y at 4."""
+    problem = Problem(("b", "y"), lower=[0, 0], upper=[1, 1], size=[8, 8])
+    assert minimise(problem, {(0, 1): [4]}) == 12
+    assert minimise(problem, {(0, 1): [-4]}) == 12
+
+
+def test_below_the_optimum_is_infeasible():
+    sharing = build(three(), {(0, 2): [0]}, unit=2, upper=9)
+    assert solver().solve(sharing.model) == cp_model.INFEASIBLE
+    assert solver().solve(build(three(), {}, unit=2, upper=4).model) == cp_model.INFEASIBLE
+
+
+def test_a_lower_bound_above_the_limit_is_infeasible():
+    sharing = build(three(), {}, unit=2, upper=12, lower=14)
+    assert solver().solve(sharing.model) == cp_model.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_without_distances_it_is_the_packing_model(seed):
+    problem = random_problem(random.Random(2000 + seed), 1 + seed % 6)
+    plain = Problem(problem.names, problem.lower, problem.upper, problem.size, problem.alignment)
+    plain = plain.subset(np.flatnonzero(plain.size))
+    limit = int((plain.size + plain.alignment).sum())
+    packing, run = (
+        build_packing(plain, unit=address_unit(plain), upper=limit, minimise=True),
+        solver(),
+    )
+    assert run.solve(packing.model) == cp_model.OPTIMAL
+    assert minimise(plain) == packing.proved_bound(run) == brute_force_peak(plain)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_distances_only_lower_the_peak_down_to_the_oracle(seed):
+    """The model has every layout of the oracle, and such as no op names: copies that meet."""
+    found = setting(random_sharing_graph(seed, 1 + seed % 5))
+    problem = found.problem
+    shifts = allowed_shifts(problem, found.links, found.rules)
+    shared = minimise(problem, shifts)
+    assert shared <= minimise(problem)
+    if len(problem) <= 7:
+        least = least_peak(found.graph, found.program.order)
+        assert shared <= least
+        for (i, j), distances in shifts.items():
+            names = problem.names[i], problem.names[j]
+            assert all(may_lie(found.graph, found.program.order, *names, d) for d in distances)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_hint_is_complete_and_feasible(seed):
+    found = setting(random_sharing_graph(seed, 6))
+    problem = found.problem
+    shifts = allowed_shifts(problem, found.links, found.rules)
+    stacked = np.cumsum(problem.size) - problem.size
+    sharing = build(problem, shifts, unit=1, upper=int(problem.size.sum()))
+    sharing.hint(stacked)
+    hinted = sharing.model.proto.solution_hint
+    assert sorted(hinted.vars) == list(range(len(sharing.model.proto.variables)))
+    run, lines = solver(), list[str]()
+    run.parameters.log_search_progress = True
+    run.parameters.log_to_stdout = False
+    run.log_callback = lines.append
+    assert run.solve(sharing.model) == cp_model.OPTIMAL
+    assert "is complete and is feasible" in "\n".join(lines)
+
+
+def test_the_search_starts_from_what_it_is_given_and_stops_at_a_bound():
+    start = np.array([0, 2, 6])
+    proof = search_sharing(three(), {}, start, Deadline(60), bound=12)
+    assert proof.offsets is start
+    assert (proof.peak, proof.bound) == (12, 12)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000, 2**40])
+def test_the_search_counts_in_units(size):
+    """The same layout at every scale; alignments that divide nothing shrink the unit."""
+    problem = Problem(three().names, [0] * 3, [1] * 3, three().size * size)
+    shifts = {(0, 2): [0], (1, 2): [-2 * size]}
+    start = np.array([0, 2, 6]) * size
+    proof = search_sharing(problem, shifts, start, Deadline(60))
+    assert proof.peak == proof.bound == 6 * size
