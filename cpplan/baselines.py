@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ import numpy as np
 from cpplan import heuristics
 from cpplan.checks.pool_objective import objective_value, pool_peaks
 from cpplan.deadline import Deadline, TimeUpError
+from cpplan.errors import VerificationError
 from cpplan.graph import Graph
 from cpplan.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.pipeline import solve
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     import pandas
 
     from cpplan.anf import Program
+
+logger = logging.getLogger(__name__)
 
 SOLVE = "cpplan"
 
@@ -47,7 +51,8 @@ class Baseline:
         By the clock.
     status
         ``solve``'s status; a heuristic is ``optimal`` if it meets the bound, else ``feasible``,
-        ``does not fit`` above the capacity, or ``unknown`` if it did not finish in time.
+        ``does not fit`` above the capacity, ``unknown`` if it did not finish in time, or
+        ``invalid`` if what it answered breaks a rule (two buffers overlap, say).
     """
 
     algorithm: str
@@ -156,9 +161,13 @@ def _run(name: str, problem: Problem, objective: str, time_limit: float) -> Base
     seconds = time.perf_counter() - start
     if layout is None:
         return Baseline(name, None, None, seconds, "does not fit")
-    for number in range(len(problem.pools)):
-        rows = np.flatnonzero(layout.pool == number)
-        check_offsets(problem.in_pool(number, rows), layout.offset[rows], name)
+    try:
+        for number in range(len(problem.pools)):
+            rows = np.flatnonzero(layout.pool == number)
+            check_offsets(problem.in_pool(number, rows), layout.offset[rows], name)
+    except VerificationError as error:
+        logger.info("%s", error)
+        return Baseline(name, None, None, seconds, "invalid")
     peak = int(pool_peaks(problem, layout.pool, layout.offset).sum())
     value: tuple[int | float, ...] = (peak,)
     if len(problem.pools) > 1:

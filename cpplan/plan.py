@@ -105,6 +105,8 @@ class Plan:
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
     residency
         What of the model's boundary is in the arena.
+    inputs, outputs
+        Names of the graph's inputs and outputs that are in the pools; see :attr:`io_map`.
     views
         Tensor -> (buffer, byte offset in it), for tensors that share another's storage.
     sharing
@@ -137,6 +139,8 @@ class Plan:
     cost: int | float | None = None
     base_cost: int | float | None = None
     residency: Residency = field(default_factory=Residency)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     views: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     runtime: float | None = None
     history: tuple[Progress, ...] = ()
@@ -184,6 +188,17 @@ class Plan:
         """Who found the plan, and who proved the bound."""
         parts = [part for part in (self.found_by, self.bound_by) if part is not None]
         return " / ".join(parts) or None
+
+    @property
+    def io_map(self) -> dict[str, tuple[str, int]] | None:
+        """Input or output -> (pool, byte offset in it), or ``None`` if there is no plan.
+
+        Where the caller writes inputs before the first step and finds outputs after the last one.
+        """
+        if self.offset is None:
+            return None
+        names = dict.fromkeys((*self.inputs, *self.outputs))
+        return {name: (self.pool_of(name), self.offset_of(name)) for name in names}
 
     def pool_of(self, tensor: str) -> str:
         """Name of the pool a tensor lies in.

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cpplan.anf import Program
+from cpplan.checks.apart_anyway import never_shared
 from cpplan.checks.claims import check_claims, check_peak, check_pooled_claims
 from cpplan.checks.demands import trace
 from cpplan.checks.placement import check_addresses, check_all_apart, check_pools
 from cpplan.checks.planned import (
+    check_boundary,
     check_costs,
     check_types,
     check_views,
@@ -68,9 +70,9 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
         integers(column, getattr(plan, column), len(plan.buffers))
     if isinstance(source, Problem):
         _check_problem_plan(source, plan)
-        needed, unions, least = source, None, None
+        needed, unions, least, apart = source, None, None, None
     else:
-        needed, unions, least = _check_program_plan(source, plan)
+        needed, unions, least, apart = _check_program_plan(source, plan)
     offset, pool = _match_buffers(needed, plan, offset)
     rectangles = cut_gaps(needed)
     check_pools(needed, pool)
@@ -78,7 +80,7 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
     check_all_apart(needed, rectangles, pool, offset, unions)
     check_peak(needed, plan, pool, offset)
     if len(needed.pools) > 1:
-        check_pooled_claims(needed, plan, pool, offset, least)
+        check_pooled_claims(needed, plan, pool, offset, least, apart)
     else:
         padded = needed.aligned_to(needed.pools[0].alignment)
         check_claims(padded, plan, rectangles, least)
@@ -97,20 +99,26 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
 
 def _check_program_plan(
     source: Graph | Program, plan: Plan
-) -> tuple[Problem, Mapping[str, tuple[Sequence[str], Sequence[Union]]], int | None]:
+) -> tuple[
+    Problem, Mapping[str, tuple[Sequence[str], Sequence[Union]]], int | None, Problem | None
+]:
     """What the program needs, what its related buffers fill together, and the least it can do with.
 
-    The last is ``None`` where nothing may share bytes by choice.
+    The least are bytes, and what is apart in any plan; ``None`` where nothing may share bytes by
+    choice.
     """
     program = planned_program(source, plan)
     touches = trace(program, plan.residency, pairs_in_place(plan))
     needed = needed_buffers(touches, plan.pools)
     check_costs(program, plan)
     check_views(program.graph, plan)
+    check_boundary(program.graph, plan)
     check_relations(program.graph, plan)
     unions = shared_unions(program, plan, touches) if plan.relations else {}
-    least = least_bytes(program, plan.sharing, touches) if plan.sharing else None
-    return needed, unions, least
+    if not plan.sharing:
+        return needed, unions, None, None
+    least = least_bytes(program, plan.sharing, touches)
+    return needed, unions, least, never_shared(needed, program, plan.sharing, touches)
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:

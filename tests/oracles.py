@@ -132,6 +132,8 @@ def plan_for(source: Program | Problem, residency: Residency | None = None) -> P
         order=program.names if program else (),
         cost=program.cost if program else None,
         base_cost=sum(op.cost for op in program.graph.ops) if program else None,
+        inputs=_boundary(program, problem, "input") if program else (),
+        outputs=_boundary(program, problem, "output") if program else (),
         residency=residency or Residency(),
         views={
             name: root
@@ -299,3 +301,11 @@ class _Maker:
         last = Op("h", "h", ("inner",), (result,))
         bodies = (short, Graph("long", tuple(tensors), (first, last)))
         self.op("if", [chosen], [result], bodies=bodies[: self.integer(1, 2)])
+
+
+def _boundary(program: Program, problem: Problem, kind: str) -> tuple[str, ...]:
+    """The graph's tensors of a kind whose storage has a buffer."""
+    graph = program.graph
+    return tuple(
+        t.name for t in graph.tensors if t.kind == kind and graph.root[t.name][0] in problem.names
+    )

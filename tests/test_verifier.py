@@ -550,7 +550,7 @@ def test_checkers_load_no_planner() -> None:
         " (Op('f', inputs=('x',), outputs=('y',)),))\n"
         "a = lambda *v: np.array(v, np.int64)\n"
         "p = Plan('g', 'feasible', ('x', 'y'), a(4, 4), a(0, 0), a(1, 1), a(0, 4), peak=8,"
-        " order=('f',), cost=1, base_cost=1)\n"
+        " order=('f',), cost=1, base_cost=1, inputs=('x',), outputs=('y',))\n"
         "verify(g, p); simulate(g, p)\n"
         "print(*sorted(m for m in sys.modules if m.split('.')[0] in"
         " ('cpplan', 'formulations', 'ortools', 'pandas', 'networkx', 'onnx', 'numba')))"

@@ -141,13 +141,13 @@ def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) 
         candidates={
             row: allowed
             for row, stay in enumerate(spans)
-            if len(allowed := _allowed_pools(stay, pools)) < len(pools)
+            if (allowed := _allowed_pools(stay, pools)) != tuple(range(len(pools)))
         },
     )
 
 
 def _allowed_pools(stay: Stay, pools: Sequence[Pool]) -> tuple[int, ...]:
-    """Positions of the pools that all tensors of a stay may lie in.
+    """Positions of the pools that all tensors of a stay may lie in, in order of preference.
 
     Without pools of the user's, there is one arena, and what tensors say of pools is not asked.
     """
@@ -157,9 +157,11 @@ def _allowed_pools(stay: Stay, pools: Sequence[Pool]) -> tuple[int, ...]:
     named = [tensor.pools for tensor in stay.tensors if tensor.pools is not None]
     for_constants = constant and any(pool.kind == "constant" for pool in pools)
     wanted = "constant" if for_constants else "workspace"
+    number = {pool.name: k for k, pool in enumerate(pools)}
+    in_order = [number[name] for name in named[0] if name in number] if named else range(len(pools))
     allowed = tuple(
-        number
-        for number, pool in enumerate(pools)
+        k
+        for k, pool in ((k, pools[k]) for k in in_order)
         if all(pool.name in names for names in named)
         and (pool.kind == wanted or named)
         and (pool.kind == "workspace" or constant)
@@ -218,6 +220,32 @@ def check_views(graph: Graph, plan: Plan) -> None:
         if claimed is None or wanted is None or tuple(claimed) != wanted:
             raise VerificationError(
                 f"the plan's views put tensor {name!r} at {claimed}, but it lies at {wanted}"
+            )
+
+
+def check_boundary(graph: Graph, plan: Plan) -> None:
+    """Check that the plan lists the inputs and outputs that are in its pools.
+
+    Raises
+    ------
+    VerificationError
+        Names the list and a tensor that is missing or too many.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> check_boundary(Graph("g", (), ()), Plan("g", "optimal", (), none, none, none, none))
+    """
+    placed = set(plan.buffers)
+    for kind, claimed in (("input", plan.inputs), ("output", plan.outputs)):
+        wanted = {
+            t.name for t in graph.tensors if t.kind == kind and graph.root[t.name][0] in placed
+        }
+        wrong = next(iter(sorted(wanted.symmetric_difference(claimed))), None)
+        if wrong is not None:
+            raise VerificationError(
+                f"the plan's {kind}s are not those of the model in its pools: {wrong!r} is "
+                f"{'missing' if wrong in wanted else 'too many'}"
             )
 
 

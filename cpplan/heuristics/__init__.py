@@ -22,6 +22,7 @@ class Heuristic(Protocol):
 
 
 _REGISTRY: dict[str, Heuristic] = {}
+_PUBLISHED: set[str] = set()
 # What ``solve`` tries, one after another until the bound is met: first what is quick also where
 # there are very many buffers, then what most often ends it.
 _PORTFOLIO = [
@@ -37,8 +38,12 @@ _PORTFOLIO = [
 ]
 
 
-def register(name: str, *, portfolio: bool = False) -> Callable[[Heuristic], Heuristic]:
+def register(
+    name: str, *, portfolio: bool = False, as_published: bool = False
+) -> Callable[[Heuristic], Heuristic]:
     """Make a heuristic known to ``compare`` by a name; with ``portfolio``, ``solve`` tries it too.
+
+    ``as_published`` says that it may break the rules, as what it repeats does.
 
     Raises
     ------
@@ -60,6 +65,8 @@ def register(name: str, *, portfolio: bool = False) -> Callable[[Heuristic], Heu
         if name in _REGISTRY:
             raise InputError(f"a heuristic named {name!r} is already registered")
         _REGISTRY[name] = heuristic
+        if as_published:
+            _PUBLISHED.add(name)
         if portfolio:
             _PORTFOLIO.append(name)
         return heuristic
@@ -71,6 +78,7 @@ def unregister(name: str) -> None:
     """Forget a heuristic."""
     get(name)
     del _REGISTRY[name]
+    _PUBLISHED.discard(name)
     if name in _PORTFOLIO:
         _PORTFOLIO.remove(name)
 
@@ -90,9 +98,9 @@ def get(name: str) -> Heuristic:
     return _REGISTRY[name]
 
 
-def names() -> tuple[str, ...]:
-    """All registered names, the built-in ones first."""
-    return tuple(_REGISTRY)
+def names(*, as_published: bool = True) -> tuple[str, ...]:
+    """All registered names, the built-in ones first; those that may break the rules if asked for."""
+    return tuple(name for name in _REGISTRY if as_published or name not in _PUBLISHED)
 
 
 def portfolio() -> tuple[str, ...]:
@@ -108,6 +116,7 @@ from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
     by_lowest_offset,
     by_size,
     by_storage,
+    by_usmp,
     online_fit,
 )
 
@@ -120,6 +129,7 @@ __all__ = [
     "by_lowest_offset",
     "by_size",
     "by_storage",
+    "by_usmp",
     "get",
     "names",
     "online_fit",

@@ -19,12 +19,14 @@ The variants to plan with are ``cpplan.heuristics``' ``greedy_by_size``, ``greed
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from cpplan.conflicts import from_conflicts
+from cpplan.deadline import Deadline
 from cpplan.errors import InfeasibleError, InputError
 from cpplan.pool import Pool
 from cpplan.problem import Problem
@@ -154,18 +156,23 @@ def usmp_greedy_by_conflicts(problem: UsmpProblem) -> Allocations:
     return _place_above(problem, sorted(by_name, key=lambda b: (-len(b.conflicts), -b.size)))
 
 
-def usmp_hill_climb(problem: UsmpProblem, memory_pressure: int = 0, seed: int = 0) -> Allocations:
+def usmp_hill_climb(
+    problem: UsmpProblem,
+    memory_pressure: int = 0,
+    seed: int = 0,
+    deadline: Deadline | None = None,
+) -> Allocations:
     """From the order by size, up to 500 attempts to swap two buffers that lie near the peak.
 
-    Ends at ``memory_pressure`` bytes, all pools together. TVM draws from the C library's
-    ``rand_r``; here the generator is Python's, so that attempts differ in detail.
+    Ends at ``memory_pressure`` bytes, all pools together, or with ``TimeUpError``. TVM draws from
+    the C library's ``rand_r``; here the generator is Python's, so that attempts differ in detail.
 
     Raises
     ------
     InfeasibleError
         If no attempt finds a place for every buffer.
     """
-    return _HillClimb(problem, seed).climb(memory_pressure)
+    return _HillClimb(problem, seed).climb(memory_pressure, deadline or Deadline(math.inf))
 
 
 def _fits(pool: Pool, offset: int, size: int) -> bool:
@@ -210,12 +217,13 @@ class _HillClimb:
         by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
         self.order = sorted(by_name, key=lambda b: (-b.size, -len(b.conflicts)))
 
-    def climb(self, goal: int) -> Allocations:
+    def climb(self, goal: int, deadline: Deadline) -> Allocations:
         best: int | None = None
         accepted: Allocations = {}
         current: Allocations = {}
         swapped = (0, 0)
         for attempt in range(ATTEMPTS):
+            deadline.check(1e-6 * len(self.order))
             before, current = current, self._place()
             total = sum(pool_totals(self.problem, current).values())
             fits = len(current) == len(self.order)

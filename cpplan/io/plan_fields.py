@@ -44,6 +44,8 @@ _PLAN: dict[str, _Types] = {
     "objective": _TEXT,
     "objective_value": (list,),
     "objective_bound": (list,),
+    "inputs": (list,),
+    "outputs": (list,),
     "sharing": (list,),
     "relations": (list,),
 }
@@ -96,6 +98,10 @@ def check_fields(values: Mapping[str, Any]) -> None:
     for name in values["order"]:
         _check("order: an op", name, _TEXT)
     check_names("order: an op's name", values["order"])
+    for key in ("inputs", "outputs"):
+        for name in values[key]:
+            _check(key, name, _TEXT)
+        check_names(f"{key}: a name", values[key])
     for key, kind in (("status", Status), ("scope", Scope), ("objective", Objective)):
         if values[key] not in get_args(kind):
             raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(get_args(kind))}")

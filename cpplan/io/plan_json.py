@@ -55,6 +55,8 @@ def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
         ],
         "gaps": {plan.buffers[k]: [list(gap) for gap in gaps] for k, gaps in plan.gaps.items()},
         "views": {name: list(place) for name, place in plan.views.items()},
+        "inputs": list(plan.inputs),
+        "outputs": list(plan.outputs),
         "sharing": list(plan.sharing),
         "relations": [list(relation) for relation in plan.relations],
     }
@@ -120,6 +122,8 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         residency=Residency(**values["residency"]),
         gaps={number[name]: tuple(Gap(*g) for g in gaps) for name, gaps in values["gaps"].items()},
         views={name: (base, at) for name, (base, at) in values["views"].items()},
+        inputs=tuple(values["inputs"]),
+        outputs=tuple(values["outputs"]),
         sharing=tuple(values["sharing"]),
         relations=tuple(Relation(*relation) for relation in values["relations"]),
         objective=values["objective"],

@@ -130,6 +130,8 @@ def _columns(packed: Packed) -> dict[str, Any]:
         "order": program.names if program else (),
         "cost": program.cost if program else None,
         "base_cost": sum(op.cost for op in program.graph.ops) if program else None,
+        "inputs": _boundary(program, problem, "input") if program else (),
+        "outputs": _boundary(program, problem, "output") if program else (),
         "views": _views(program, problem) if program else {},
     }
 
@@ -142,3 +144,11 @@ def _views(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
     placed = set(problem.names)
     roots = program.graph.root.items()
     return {name: root for name, root in roots if name != root[0] and root[0] in placed}
+
+
+def _boundary(program: Program, problem: Problem, kind: str) -> tuple[str, ...]:
+    """Names of the graph's tensors of a kind that are in the pools."""
+    placed, graph = set(problem.names), program.graph
+    return tuple(
+        t.name for t in graph.tensors if t.kind == kind and graph.root[t.name][0] in placed
+    )
