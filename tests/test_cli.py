@@ -383,7 +383,7 @@ def test_reading_the_model_counts_towards_the_time_limit(tiny, monkeypatch):
         limits.append(time_limit)
         raise InputError("seen")
 
-    monkeypatch.setattr("cpplan.cli.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("cpplan.terminal.plan_command.time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr("cpplan.pipeline.solve", solve)
     assert main(["plan", tiny, "--time-limit", "10"]) == 2
     assert main(["plan", tiny, "--time-limit", "10"]) == 2

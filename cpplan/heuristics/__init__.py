@@ -99,7 +99,7 @@ def get(name: str) -> Heuristic:
 
 
 def names(*, as_published: bool = True) -> tuple[str, ...]:
-    """All registered names, the built-in ones first; those that may break the rules if asked for."""
+    """All registered names, built-in ones first; on request without those that break rules."""
     return tuple(name for name in _REGISTRY if as_published or name not in _PUBLISHED)
 
 

@@ -70,6 +70,11 @@ class OnnxRun:
             self._values.update(results)
         return self._values
 
+    def constants(self) -> dict[str, Array]:
+        """The values of the graph's constants."""
+        constant = {t.name for t in self.graph.tensors if t.kind == "constant"}
+        return {name: value for name, value in self._values.items() if name in constant}
+
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """What an op computes from these inputs, and from the unplanned run's where left out.
 

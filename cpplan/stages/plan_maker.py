@@ -102,7 +102,7 @@ def _make_pooled_plan(
         peak=peak,
         lower_bound=None if result.sharing else int(total),
         found_by=found_by if packing.offset is not None else None,
-        bound_by=", ".join(dict.fromkeys(packing.bound_by)) or None,
+        bound_by="; ".join(dict.fromkeys(packing.bound_by)) or None,
         residency=residency,
         sharing=tuple(sorted(result.sharing)),
         relations=result.relations if packing.offset is not None else (),

@@ -83,7 +83,7 @@ READING = (
         help="Whether ops of this kind may write over their inputs, whatever MODEL says.",
     ),
 )
-PLANNING = (
+BOUNDARY = (
     click.option(
         "--inputs",
         type=click.Choice(["reuse", "keep", "outside"]),
@@ -103,6 +103,23 @@ PLANNING = (
         type=click.Choice(["outside", "keep"]),
         help="Constants: in memory of their own (default), or in a pool throughout.",
     ),
+)
+SEARCHING = (
+    click.option(
+        "--workers",
+        type=click.IntRange(1, 1024),
+        help="Threads; as many as there are cores by default.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**31 - 1),
+        default=0,
+        show_default=True,
+        help="For random choices.",
+    ),
+)
+PLANNING = (
+    *BOUNDARY,
     click.option(
         "--in-place/--no-in-place",
         default=False,
@@ -128,18 +145,7 @@ PLANNING = (
         show_default=True,
         help="With several pools: fill the first first, fewest bytes in all, or least cost.",
     ),
-    click.option(
-        "--workers",
-        type=click.IntRange(1, 1024),
-        help="Threads; as many as there are cores by default.",
-    ),
-    click.option(
-        "--seed",
-        type=click.IntRange(0, 2**31 - 1),
-        default=0,
-        show_default=True,
-        help="For random choices.",
-    ),
+    *SEARCHING,
 )
 
 

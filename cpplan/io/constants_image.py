@@ -1,0 +1,83 @@
+"""The constants of an ONNX model as one block of bytes, each where a plan puts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.errors import InputError
+from cpplan.io.onnx_bytes import to_bytes
+from cpplan.io.onnx_run import OnnxRun
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.plan import Plan
+
+
+def constants_image(
+    model: str | PathLike[str] | onnx.ModelProto,
+    plan: Plan,
+    *,
+    dims: Mapping[str, int] | None = None,
+) -> bytes:
+    """What to load into the pool that holds a plan's constants, before the model runs.
+
+    As long as the pool's last constant reaches; bytes between constants are zero. Where each lies
+    in it is ``plan.offset_of(name)``.
+
+    Parameters
+    ----------
+    model
+        The model planned, with its weights.
+    plan
+        A plan with constants in its pools, all in one (``constants="keep"``, or a pool of kind
+        ``constant``).
+    dims
+        Extents of symbolic dimensions, the same as for the plan.
+
+    Raises
+    ------
+    InputError
+        If the plan places no constants, or in several pools, or is for another model.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (uint8[2] x) => (uint8[2] y)
+    ...     <uint8[2] w = {3, 4}> { y = Add(x, w) }''')
+    >>> import cpplan
+    >>> pools = cpplan.Pool("sram"), cpplan.Pool("flash", kind="constant")
+    >>> plan = cpplan.solve(cpplan.load(model), pools=pools)
+    >>> constants_image(model, plan)
+    b'\\x03\\x04'
+    """
+    if plan.offset is None:
+        raise InputError("the plan holds no offsets")
+    run = OnnxRun(model, dims or {}, {}, seed=0, weights="model")
+    found = {
+        tensor.name: tensor
+        for tensor in run.graph.tensors
+        if tensor.kind == "constant" and tensor.view_of is None and tensor.name in plan.row
+    }
+    if not found:
+        raise InputError("the plan places no constants: plan with constants='keep'")
+    pools = sorted({plan.pool_of(name) for name in found})
+    if len(pools) > 1:
+        raise InputError(f"the plan places constants in several pools: {', '.join(pools)}")
+    places = {name: plan.offset_of(name) for name in found}
+    image = np.zeros(max(places[name] + found[name].nbytes for name in found), np.uint8)
+    for name, value in run.constants().items():
+        if name in found:
+            dtype = found[name].dtype
+            assert dtype is not None
+            raw = to_bytes(np.ascontiguousarray(value), dtype)
+            if raw.size != plan.size[plan.row[name]]:
+                raise InputError(f"the plan is for another model: {name!r} has {raw.size} B")
+            image[places[name] : places[name] + raw.size] = raw
+    return image.tobytes()

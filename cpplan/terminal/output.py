@@ -1,0 +1,44 @@
+"""What every command prints: plans, and errors that name the files they are about."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cpplan.errors import CpplanError, InputError, MissingExtraError
+from cpplan.printable import MESSAGE, printable
+from cpplan.terminal.streams import write_to
+
+if TYPE_CHECKING:
+    from cpplan.plan import Plan
+
+
+def describe(result: Plan) -> str:
+    """The summary, and the map of the arena if it is small."""
+    from cpplan.report.arena_text import format_arena
+
+    arena = format_arena(result)
+    return f"{result}\n" if arena is None else f"{result}\n\n{arena}\n"
+
+
+@contextmanager
+def naming(*paths: str) -> Iterator[None]:
+    """Say in front of an error which files it is about, once each."""
+    where = printable(", ".join(paths), MESSAGE)
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except CpplanError as error:
+        text = str(error)
+        for path in paths:
+            text = text.removeprefix(f"{printable(path, MESSAGE)}: ")
+        raise type(error)(f"{where}: {text}") from error
+
+
+def print_out(text: str) -> None:
+    reason = write_to(sys.stdout, text)
+    if reason is not None:
+        raise InputError(f"cannot write to standard output: {reason}")

@@ -1,0 +1,113 @@
+"""The files that ``cpplan plan`` writes: refused early, written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cpplan.errors import InputError
+from cpplan.terminal.options import check_outputs
+
+if TYPE_CHECKING:
+    from cpplan.graph import Graph
+    from cpplan.plan import Plan
+    from cpplan.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where what goes; ``None`` if it is not wanted. ``json`` may be ``-``, for standard output."""
+
+    model: str
+    json: str | None
+    plan: str | None
+    csv: str | None
+    program: str | None
+    onnx: str | None
+    image: str | None
+
+    def check_paths(self) -> None:
+        """Refuse, before anything is read, what could not be written.
+
+        Raises
+        ------
+        InputError
+            Names the option or the file.
+        """
+        others = {
+            "-o": self.plan,
+            "--csv": self.csv,
+            "--program": self.program,
+            "--onnx": self.onnx,
+            "--constants-image": self.image,
+        }
+        check_outputs(self.model, self.json, others)
+        for option, path in (("--onnx", self.onnx), ("--constants-image", self.image)):
+            if path is not None and not self.model.lower().endswith(".onnx"):
+                raise InputError(f"{self.model}: {option} needs an ONNX model")
+
+    def check_source(self, source: Graph | Problem, options: Mapping[str, Any]) -> None:
+        """Refuse, before planning, what could not say what the plan will.
+
+        Raises
+        ------
+        InputError
+            Names the option.
+        """
+        from cpplan.problem import Problem
+        from cpplan.residency import choose_residency
+
+        where = choose_residency(
+            options["inputs"], options["outputs"], options["constants"], options["pools"] or ()
+        )
+        if self.program is not None and isinstance(source, Problem):
+            raise InputError("--program needs a graph, and this is a bare packing problem")
+        if self.image is not None and where.constants == "outside":
+            raise InputError("--constants-image needs constants in a pool (--constants keep)")
+        if self.csv is None:
+            return
+        pools = source.pools if isinstance(source, Problem) else options["pools"] or ()
+        if len(pools) > 1:
+            raise InputError("--csv holds one pool only")
+        if options["in_place"] or options["placement"]:
+            raise InputError("--csv cannot say which buffers share bytes (--in-place, --placement)")
+        from cpplan.io.minimalloc_csv import check_ids
+        from cpplan.stages.sources import as_problem
+
+        check_ids(as_problem(source, where).names, self.csv)
+
+    def write(self, source: Graph | Problem, result: Plan, dims: Mapping[str, int] | None) -> None:
+        """Write the files wanted; those that need offsets only where there are some."""
+        from cpplan.anf import to_anf
+        from cpplan.graph import Graph
+        from cpplan.io.atomic import write_bytes, write_text
+
+        if self.plan is not None:
+            result.save(self.plan)
+        if self.csv is not None and result.offset is not None:
+            from cpplan.io.minimalloc_csv import write_problem
+
+            write_problem(_planned(source, result), self.csv, result.offset)
+        if self.program is not None and isinstance(source, Graph):
+            write_text(self.program, str(to_anf(source, result.order)))
+        if self.onnx is not None:
+            from cpplan.io.onnx_reorder import write_reordered
+
+            write_reordered(self.model, result.order, self.onnx, dims)
+        if self.image is not None and result.offset is not None:
+            from cpplan.io.constants_image import constants_image
+
+            write_bytes(self.image, constants_image(self.model, result, dims=dims))
+        if self.json not in (None, "-"):
+            result.save(self.json, clock=True)
+
+
+def _planned(source: Graph | Problem, result: Plan) -> Problem:
+    """The packing problem that the plan solves, which depends on the plan's order."""
+    from cpplan.anf import to_anf
+    from cpplan.graph import Graph
+    from cpplan.stages.sources import as_problem
+
+    ordered = to_anf(source, result.order) if isinstance(source, Graph) else source
+    return as_problem(ordered, result.residency)

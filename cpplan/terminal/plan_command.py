@@ -1,0 +1,105 @@
+"""``cpplan plan``."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from cpplan.errors import InfeasibleError
+from cpplan.terminal.options import (
+    MODEL,
+    PLANNING,
+    READING,
+    parse_dims,
+    parse_kinds,
+    parse_limit,
+    with_options,
+)
+from cpplan.terminal.output import describe, naming, print_out
+from cpplan.terminal.outputs import Outputs
+
+# What planning gets at least, however long reading the model took.
+_SHORTEST = 0.001
+
+
+@click.command()
+@MODEL
+@with_options(READING)
+@with_options(PLANNING)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds for everything; the best plan so far is then returned.",
+)
+@click.option(
+    "--capacity",
+    metavar="BYTES",
+    callback=parse_limit,
+    help="Stop at the first plan that fits (256KiB).",
+)
+@click.option(
+    "--memory-limit",
+    metavar="BYTES",
+    callback=parse_limit,
+    help="The plan must fit, and be as small as can be.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["given", "search"]),
+    default="given",
+    show_default=True,
+    help="Run ops as the model lists them, or look for the order that needs least.",
+)
+@click.option("--first", multiple=True, metavar="OP", help="Searched orders start with these ops.")
+@click.option("--last", multiple=True, metavar="OP", help="Searched orders end with these ops.")
+@click.option(
+    "--algorithm", metavar="NAME", help="Let this heuristic alone pack (compare lists them)."
+)
+@click.option("--deterministic", is_flag=True, help="Count work instead of time.")
+@click.option("--json", "json_path", metavar="FILE|-", help="The plan with its timings as JSON.")
+@click.option("-o", "--output", metavar="FILE", help="The plan as JSON, the same at every run.")
+@click.option("--csv", "csv_path", metavar="FILE", help="The offsets as MiniMalloc CSV.")
+@click.option("--program", "text_path", metavar="FILE", help="The ops in order, as text.")
+@click.option(
+    "--onnx", "onnx_path", metavar="FILE", help="MODEL with its nodes in the plan's order."
+)
+@click.option(
+    "--constants-image", "image_path", metavar="FILE", help="The constants' bytes, as planned."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def plan(
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], time_limit: float,
+    json_path: str | None, output: str | None, csv_path: str | None, text_path: str | None,
+    onnx_path: str | None, image_path: str | None, quiet: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Plan the memory of MODEL (.onnx, .json or .csv)."""
+    started = time.monotonic()
+    wanted = Outputs(model, json_path, output, csv_path, text_path, onnx_path, image_path)
+    wanted.check_paths()
+    from cpplan.interrupts import holding_interrupts
+    from cpplan.io import load
+    from cpplan.pipeline import solve
+    from cpplan.report.progress import watching
+
+    bound = parse_dims(dims)
+    source = load(model, dims=bound, in_place=parse_kinds(kinds))
+    with naming(model):
+        wanted.check_source(source, options)
+    if not options["deterministic"]:
+        time_limit = max(time_limit - (time.monotonic() - started), _SHORTEST)
+    with holding_interrupts() as hold:
+        with naming(model), watching(enabled=not quiet) as progress:
+            result = solve(source, time_limit=time_limit, progress=progress, **options)
+            hold()
+        wanted.write(source, result, bound)
+        if json_path == "-":
+            print_out(result.to_json(clock=True))
+        else:
+            print_out(describe(result))
+        if result.offset is None:
+            raise InfeasibleError(f"{model}: {result.message}")

@@ -1,0 +1,49 @@
+"""``cpplan verify``."""
+
+from __future__ import annotations
+
+import click
+
+from cpplan.errors import InputError
+from cpplan.printable import printable
+from cpplan.terminal.options import MODEL, READING, parse_dims, parse_kinds, with_options
+from cpplan.terminal.output import naming, print_out
+
+
+@click.command()
+@MODEL
+@click.argument("plan_file", metavar="PLAN", type=click.Path())
+@with_options(READING)
+@click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
+@click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
+def verify(
+    model: str, plan_file: str, dims: tuple[str, ...], kinds: tuple[str, ...], simulate: bool,
+    run: bool,
+) -> None:  # fmt: skip
+    """Check that PLAN is a correct plan of MODEL, without trusting whoever made it."""
+    import cpplan
+    from cpplan.checks.claims import RECOMPUTED
+
+    if run and not model.lower().endswith(".onnx"):
+        raise InputError(f"{model}: --execute needs an ONNX model")
+    bound_dims = parse_dims(dims)
+    source = cpplan.load(model, dims=bound_dims, in_place=parse_kinds(kinds))
+    result = cpplan.Plan.load(plan_file)
+    with naming(model, plan_file):
+        cpplan.verify(source, result)
+        print_out(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
+        known = all(part in RECOMPUTED for part in str(result.bound_by).split("; "))
+        proof = "recomputed" if known else "not recomputed"
+        bound = f"{result.lower_bound} B"
+        if result.objective_bound:
+            bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
+        by = printable(str(result.bound_by))
+        print_out(f"bound      ok: {bound} by {by}, {proof}\n")
+        if simulate:
+            ran = cpplan.simulate(source, result)
+            print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
+        if run:
+            done = cpplan.execute(model, result, dims=bound_dims)
+            print_out(
+                f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
+            )
