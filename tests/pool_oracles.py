@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from oracles import brute_force_peak, make_problem
 
-from cpplan.checks.pool_objective import objective_levels
+from cpplan.checks.pool_objective import Level, objective_levels
 from cpplan.pool import Pool
 from cpplan.problem import Ints, Problem
 from cpplan.verifier import check_offsets
@@ -53,9 +54,11 @@ def random_pooled(rng: random.Random, most: int = 5) -> Problem:
     )
 
 
-def brute_force_objective(problem: Problem, objective: str) -> tuple[int | float, ...] | None:
+def brute_force_objective(
+    problem: Problem, objective: str, levels: Sequence[Level] | None = None
+) -> tuple[int | float, ...] | None:
     """The smallest value over all assignments; ``None`` if nothing fits."""
-    levels = objective_levels(problem, objective)
+    levels = levels or objective_levels(problem, objective)
     peak: dict[tuple[int, ...], int] = {}
     best = None
     rows = range(len(problem))

@@ -79,12 +79,19 @@ def _least_outside(
     leaves[list(price)] = True
     leaves[large] = False
     rows = np.flatnonzero(leaves & (problem.size > 0))
-    if not len(rows):
-        return paid
     counted = leaves.copy()
     counted[kept] = True
     times, deficit = _deficits(problem, counted, leaves, sum(room))
-    covered = _cover(problem.lower[rows], problem.upper[rows], problem.size[rows], times, deficit)
+    # From the first byte it holds to the last; a gap counts as held, which only makes it cheaper.
+    spans = problem.spans
+    holds = spans.end > spans.begin
+    lower, upper = problem.upper.copy(), problem.lower.copy()
+    np.minimum.at(lower, spans.buffer[holds], spans.lower[holds])
+    np.maximum.at(upper, spans.buffer[holds], spans.upper[holds])
+    rows = rows[lower[rows] < upper[rows]]
+    if not len(rows):
+        return paid
+    covered = _cover(lower[rows], upper[rows], problem.size[rows], times, deficit)
     # The cheapest byte's price for all: rounded up, since what is paid is an integer.
     per_byte = [(price[row], int(problem.size[row])) for row in rows.tolist()]
     paid += min(-(-covered * cost // size) for cost, size in per_byte)

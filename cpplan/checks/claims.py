@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.checks.pool_bounds import objective_bound, shared_objective_bound
+from cpplan.checks.pool_bounds import objective_bound
 from cpplan.checks.pool_objective import objective_value, pool_peaks
 from cpplan.checks.rectangles import Rectangles, check_bound
 from cpplan.errors import VerificationError
@@ -88,14 +88,20 @@ def check_claims(
 
 
 def check_pooled_claims(
-    needed: Problem, plan: Plan, pool: Ints, offset: Ints, least: int | None = None
+    needed: Problem,
+    plan: Plan,
+    pool: Ints,
+    offset: Ints,
+    least: int | None = None,
+    apart: Problem | None = None,
 ) -> None:
     """Check objective, bounds and status of a plan for several pools.
 
     Parameters
     ----------
-    least
-        Bytes that are needed whatever is shared, if the plan could choose to share.
+    least, apart
+        Bytes that are needed whatever is shared, and the buffers with gaps wherever they may share
+        bytes; if the plan could choose to share.
 
     Raises
     ------
@@ -127,10 +133,8 @@ def check_pooled_claims(
                 f"the objective's bound {list(bound)} is above its value {list(value)}"
             )
         by_search = "CP-SAT" in str(plan.bound_by)
-        if least is not None:
-            proved = shared_objective_bound(needed, plan.objective, value, least)
-        else:
-            proved, _ = objective_bound(needed, plan.objective, value)
+        least_problem = needed if apart is None else apart
+        proved, _ = objective_bound(least_problem, plan.objective, value, least or 0)
         if bound > proved and (least is not None or not by_search):
             raise VerificationError(
                 f"the plan claims that no objective is below {list(bound)}, but what "

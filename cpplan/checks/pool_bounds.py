@@ -15,7 +15,7 @@ ACCESSES, OUTSIDE = "accesses", "live bytes beyond the preferred pools"
 
 
 def objective_bound(
-    problem: Problem, objective: str, value: Sequence[int | float]
+    problem: Problem, objective: str, value: Sequence[int | float], floor: int = 0
 ) -> tuple[tuple[int | float, ...], tuple[str, ...]]:
     """A bound on the objective, level by level, and what proves each.
 
@@ -24,6 +24,8 @@ def objective_bound(
     value
         What a layout costs: where its former levels meet their bounds, the next one's bound holds
         for all layouts that do as well in those.
+    floor
+        Bytes that all pools together are known to need.
 
     Examples
     --------
@@ -33,18 +35,18 @@ def objective_bound(
     >>> objective_bound(two, "preference", (4, 4, 8))[0]
     (4, 4, 8)
     """
-    return bound_levels(problem, objective_levels(problem, objective), value)
+    return bound_levels(problem, objective_levels(problem, objective), value, floor)
 
 
 def bound_levels(
-    problem: Problem, levels: Sequence[Level], value: Sequence[int | float]
+    problem: Problem, levels: Sequence[Level], value: Sequence[int | float], floor: int = 0
 ) -> tuple[tuple[int | float, ...], tuple[str, ...]]:
     """:func:`objective_bound` of these levels."""
     limits: list[int | None] = [pool.capacity for pool in problem.pools]
     bounds: list[int | float] = []
     names: list[str] = []
     for level, reached in zip(levels, value, strict=True):
-        bound = level_bound(problem, level, limits)
+        bound = level_bound(problem, level, limits, floor)
         bounds.append(level.shown(bound.value))
         names.append(bound.name)
         if bounds[-1] == reached:
@@ -52,46 +54,6 @@ def bound_levels(
         else:
             limits = [pool.capacity for pool in problem.pools]
     return tuple(bounds), tuple(names)
-
-
-def shared_objective_bound(
-    problem: Problem, objective: str, value: Sequence[int | float], floor: int
-) -> tuple[int | float, ...]:
-    """A bound on the objective where tensors may share bytes, from one on the sum of all peaks.
-
-    Parameters
-    ----------
-    value
-        What a layout costs; see :func:`objective_bound`.
-    floor
-        Bytes that all pools together need at least, whatever is shared.
-
-    Examples
-    --------
-    >>> from cpplan.pool import Pool
-    >>> pools = Pool("fast", capacity=8), Pool("slow")
-    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
-    >>> shared_objective_bound(two, "preference", (4, 4, 8), floor=12)
-    (4, 0, 0)
-    """
-    if objective == "total":
-        return (floor,)
-    if objective == "cost":
-        return (floor * min(pool.cost_per_byte for pool in problem.pools),)
-    bounds: list[int] = []
-    used = 0
-    for number in reversed(range(1, len(problem.pools))):
-        others = [pool.capacity for pool in problem.pools[:number]]
-        room = None if None in others else used + sum(filter(None, others))
-        bounds.append(0 if room is None else max(0, floor - room))
-        peak = int(value[len(bounds) - 1])
-        if peak != bounds[-1]:
-            break
-        used += peak
-    settled = tuple(value[:-1]) == (*bounds, 0)
-    bounds += [0] * (len(value) - 1 - len(bounds))
-    # With nothing misplaced, the first pool holds what the others need not.
-    return (*bounds, max(0, floor - used) if settled else 0)
 
 
 def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list[int | None]:
@@ -111,13 +73,17 @@ def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list
     return found
 
 
-def level_bound(problem: Problem, level: Level, limits: Sequence[int | None]) -> PoolBound:
+def level_bound(
+    problem: Problem, level: Level, limits: Sequence[int | None], floor: int = 0
+) -> PoolBound:
     """The best bound on one level, in its units.
 
     Parameters
     ----------
     limits
         The largest peak each pool may have, bytes, or ``None``.
+    floor
+        Bytes that all pools together are known to need.
     """
     least, more = least_access(problem, level, limits)
     best = PoolBound(0, ACCESSES if least else LIVE)
@@ -130,7 +96,11 @@ def level_bound(problem: Problem, level: Level, limits: Sequence[int | None]) ->
             if part:
                 best = alone._replace(value=total)
     if not any(level.beyond):
-        best = max(best, _spread(problem, level, limits), key=lambda bound: bound.value)
+        others = (
+            _spread(problem, level, limits),
+            PoolBound(_cheapest(floor, level.weight, limits), LIVE),
+        )
+        best = max(best, *others, key=lambda bound: bound.value)
     if more:
         name = OUTSIDE if best.value == 0 else f"{best.name} and {OUTSIDE}"
         best = PoolBound(best.value + more, name)

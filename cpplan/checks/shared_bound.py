@@ -23,11 +23,21 @@ def least_bytes(program: Program, kinds: Collection[str], touches: Sequence[Touc
     again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
     only storages that one op alone, or the caller, writes.
     """
-    demands = _Demands(program, kinds, touches)
+    demands = Sharing(program, kinds, touches)
     return max((demands.at(step, live) for step, live in demands.live_sets()), default=0)
 
 
-class _Demands:
+class Sharing:
+    """What the tensors of a program may share by choice, from the touches alone.
+
+    Attributes
+    ----------
+    op_at
+        The op that starts at a step.
+    groups
+        Storages joined by placements, with their distances; ``None`` where these contradict.
+    """
+
     def __init__(self, program: Program, kinds: Collection[str], touches: Sequence[Touch]):
         self.program, self.kinds = program, kinds
         self.op_at = dict(zip(program.starts, program.ops, strict=False))
@@ -108,12 +118,11 @@ class _Demands:
                 if known and inner != outer and graph.tensor[part].nbytes:
                     yield inner, outer, start + offset - within
 
-    def _savings(self, step: int) -> int:
-        """Bytes of outputs of the op at a step that it may write over inputs that end with it."""
+    def in_place_at(self, step: int) -> Iterator[tuple[Stay, Stay, int]]:
+        """Outputs that the op at a step may write over inputs that end with it; bytes of these."""
         op, graph = self.op_at.get(step), self.program.graph
         if op is None or op.bodies or "in place" not in self.kinds:
-            return 0
-        saved: dict[str, int] = {}
+            return
         for output, source in op.in_place:
             new, old = (self.stay.get(graph.root[name][0]) for name in (output, source))
             if new is None or old is None or new is old or self.spans[new][0] != step:
@@ -121,8 +130,13 @@ class _Demands:
             if _needed_otherwise(graph, op, output, source):
                 continue
             if self.last[old].op == op.name and self.last[old].step == step:
-                size = graph.tensor[output].nbytes
-                saved[new.name] = max(size, saved.get(new.name, 0))
+                yield new, old, graph.tensor[output].nbytes
+
+    def _savings(self, step: int) -> int:
+        """Bytes of all outputs at a step that may lie over inputs."""
+        saved: dict[str, int] = {}
+        for new, _, size in self.in_place_at(step):
+            saved[new.name] = max(size, saved.get(new.name, 0))
         return sum(saved.values())
 
 

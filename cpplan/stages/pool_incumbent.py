@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from cpplan.checks.fullest_steps import PoolBound
 from cpplan.checks.pool_bounds import excess_bound, level_bound, lower_limits
 from cpplan.checks.pool_objective import Level, excess_level, pool_peaks
+from cpplan.deadline import Deadline
 from cpplan.heuristics.bump_allocator import bump
-from cpplan.heuristics.in_pools import PoolLayout
+from cpplan.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.problem import Ints, Problem
 
 Report = Callable[[tuple[int | float, ...] | None, tuple[int | float, ...], str], None]
@@ -142,7 +144,10 @@ class PoolIncumbent:
 
 
 def _stacks(problem: Problem) -> PoolLayout:
-    """Every buffer in its first candidate, no bytes shared."""
+    """No bytes shared: in the first candidate that has room; in the first, if nothing else fits."""
+    layout = run_in_pools("bump", problem, Deadline(math.inf))
+    if layout is not None:
+        return layout
     pool = np.array([problem.candidates_of(row)[0] for row in range(len(problem))], np.int64)
     offset: Ints = np.zeros(len(problem), np.int64)
     for number in range(len(problem.pools)):

@@ -188,7 +188,7 @@ class _Run:
 
     def _run_heuristics(self) -> None:
         state, problem = self.state, self.small
-        for name in ("bump", *heuristics.portfolio()):
+        for name in heuristics.portfolio():
             if state.done:
                 return
             self.deadline.check()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cpplan.anf import Program
-from cpplan.checks.pool_bounds import bound_levels, shared_objective_bound
+from cpplan.checks.apart_anyway import never_shared
+from cpplan.checks.demands import trace
+from cpplan.checks.pool_bounds import bound_levels, excess_bound
 from cpplan.checks.pool_objective import Level, objective_levels, pool_peaks
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.in_pools import run_in_pools
@@ -17,6 +20,7 @@ from cpplan.pool_candidates import check_candidates
 from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
 from cpplan.sharing.bound import NAME as SHARED
+from cpplan.sharing.merged import merge_clusters
 from cpplan.stages.packed import Packed
 from cpplan.stages.pools import PooledPacking, pack_pools
 from cpplan.stages.sharing import SharingSearch
@@ -70,9 +74,10 @@ def pack_in_pools(
         return Packed(
             source, problem, pooled=PooledResult(packing(problem, itself, deadline), objective)
         )
-    search = SharingSearch(source, problem, residency, kinds=sharing)
+    search = SharingSearch(source, _on_every_grid(problem), residency, kinds=sharing)
     first = deadline if algorithm is not None else deadline.share(FIRST_SHARE)
-    merged, links = search.best.merged, search.best.clusters.links
+    clusters = search.best.clusters
+    merged, links = merge_clusters(problem, clusters), clusters.links
     shared = packing(merged.problem, merged.row, first)
     relations = tuple(link.relation for link in links)
     alone = None
@@ -87,11 +92,12 @@ def pack_in_pools(
     if relations and shared.offset is not None and shared.pool is not None:
         pool, offset = shared.pool[merged.row], merged.spread(shared.offset)
         shared = replace(shared, pool=pool, offset=offset)
+    apart = never_shared(problem, source, sharing, trace(source, residency))
     return Packed(
         source,
         problem,
         pooled=PooledResult(
-            _bounded(shared, problem, objective, search.bound.value),
+            _bounded(shared, apart, levels, search.bound.value),
             objective,
             sharing,
             relations,
@@ -99,18 +105,28 @@ def pack_in_pools(
     )
 
 
+def _on_every_grid(problem: Problem) -> Problem:
+    """Every buffer as aligned as any of its pools wants it: a place within another suits all."""
+    grids = [
+        math.lcm(int(own), *(problem.pools[k].alignment for k in problem.candidates_of(row)))
+        for row, own in enumerate(problem.alignment)
+    ]
+    return replace(problem, alignment=np.array(grids, np.int64))
+
+
 def _bounded(
-    packing: PooledPacking, problem: Problem, objective: Objective, floor: int
+    packing: PooledPacking, apart: Problem, levels: Sequence[Level], floor: int
 ) -> PooledPacking:
     """The packing with a bound that holds whatever is shared."""
     value = packing.objective_value
     if packing.offset is None:
         # What does not fit with these links may fit with others.
-        limits = [pool.capacity for pool in problem.pools]
+        limits = [pool.capacity for pool in apart.pools]
         never = None not in limits and floor > sum(filter(None, limits))
-        status: Status = "infeasible" if never else "unknown"
+        proved = never or excess_bound(apart).value > 0
+        status: Status = "infeasible" if proved else "unknown"
         return replace(packing, status=status, objective_bound=(), bound_by=(SHARED,))
-    bound = shared_objective_bound(problem, objective, value, floor)
+    bound, _ = bound_levels(apart, levels, value, floor)
     status = "optimal" if value == bound else "feasible"
     return replace(packing, status=status, objective_bound=bound, bound_by=(SHARED,))
 
