@@ -178,7 +178,16 @@ class Plan:
 
     @property
     def gap(self) -> float | None:
-        """Share of the peak that might still be saved: ``(peak - lower_bound) / peak``."""
+        """Share of the peak that might still be saved: ``(peak - lower_bound) / peak``.
+
+        With several pools, of the objective's first level that does not meet its bound.
+        """
+        if self.objective_value:
+            levels = zip(self.objective_value, self.objective_bound, strict=False)
+            unmet = next(((value, bound) for value, bound in levels if value != bound), None)
+            if not self.objective_bound or unmet is None:
+                return 0.0 if self.objective_bound else None
+            return (unmet[0] - unmet[1]) / unmet[0]
         if self.peak is None or self.lower_bound is None:
             return None
         return (self.peak - self.lower_bound) / self.peak if self.peak else 0.0

@@ -41,8 +41,8 @@ from cpplan.terminal.output import naming, print_out
 @click.option("--json", "json_path", metavar="FILE|-", help="The assignment as JSON.")
 def storages(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], json_path: str | None,
-    time_limit: float, group_by: Literal["dtype"] | None, algorithm: str | None, inputs: str, outputs: str,
-    constants: str | None, workers: int | None, seed: int,
+    time_limit: float, group_by: Literal["dtype"] | None, algorithm: str | None, inputs: str,
+    outputs: str, constants: str | None, workers: int | None, seed: int,
 ) -> None:  # fmt: skip
     """Whole storages for MODEL, for runtimes that place nothing at an offset."""
     import json
