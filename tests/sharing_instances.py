@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sharing_oracle import random_sharing_graph
+
 from cpplan.anf import Program, to_anf
 from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.liveness import to_problem
@@ -101,6 +103,18 @@ def halves() -> Graph:
     return Graph(
         "halves", tensors, (split, unary("relu", "p", "r"), Op("end", "", ("r", "q"), ("y",)))
     )
+
+
+def random_read_graph(seed: int, ops: int) -> Graph:
+    """A random graph without inputs that nobody reads.
+
+    Such an input has bytes while the first op runs, but it is no storage of an ordering problem,
+    and a simulation that finds it whole before the first op asks no more of it.
+    """
+    graph = random_sharing_graph(seed, ops)
+    read = {graph.root[name][0] for op in graph.ops for name in op.inputs}
+    tensors = tuple(t for t in graph.tensors if t.kind != "input" or t.name in read)
+    return Graph(graph.name, tensors, graph.ops)
 
 
 @dataclass(frozen=True)

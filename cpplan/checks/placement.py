@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cpplan.checks.rectangles import Rectangles, check_apart
+from cpplan.checks.rectangles import Rectangles, check_apart, find_overlap, overlap_error
 from cpplan.checks.sharing import Union
 from cpplan.errors import VerificationError
 from cpplan.problem import Ints, Problem
@@ -92,36 +93,76 @@ def check_all_apart(
     >>> problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8])
     >>> check_all_apart(problem, cut_gaps(problem), np.array([0, 0]), np.array([8, 0]))
     """
-    names: Sequence[str] = needed.names
-    if unions:
-        rectangles, names, pool, offset = _with_unions(needed, rectangles, pool, offset, unions)
     for number in range(len(needed.pools)):
         here = rectangles
         if len(needed.pools) > 1:
-            inside = pool[rectangles.buffer] == number
-            here = Rectangles(*(column[inside] for column in rectangles))
-        check_apart(here, names, offset)
+            here = _chosen(rectangles, pool[rectangles.buffer] == number)
+        if not unions:
+            check_apart(here, needed.names, offset)
+            continue
+        inside = set(np.flatnonzero(pool == number).tolist())
+        groups = {k: g for k, g in _groups(needed, unions).items() if k in inside}
+        together, addresses = _with_unions(needed, here, offset, groups, unions)
+        found = find_overlap(together, addresses)
+        if found is not None:
+            one, other = _culprits(here, offset, groups, together, addresses, *found)
+            raise overlap_error(here, needed.names, offset, one, other)
+
+
+def _chosen(rectangles: Rectangles, which: NDArray[np.bool_]) -> Rectangles:
+    return Rectangles(*(column[which] for column in rectangles))
+
+
+def _groups(
+    needed: Problem, unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]]
+) -> dict[int, int]:
+    """Row -> number of its group, for those that share bytes."""
+    row = {name: k for k, name in enumerate(needed.names)}
+    return {row[name]: k for k, (names, _) in enumerate(unions.values()) for name in names}
 
 
 def _with_unions(
     needed: Problem,
     rectangles: Rectangles,
-    pool: Ints,
     offset: Ints,
+    groups: Mapping[int, int],
     unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]],
-) -> tuple[Rectangles, list[str], Ints, Ints]:
-    """All rectangles; those that share bytes only as what they fill together, at addresses."""
-    grouped = {name for names, _ in unions.values() for name in names}
-    row = {name: k for k, name in enumerate(needed.names)}
-    alone = np.array([needed.names[row] not in grouped for row in rectangles.buffer], bool)
-    columns = [column[alone] for column in rectangles]
+) -> tuple[Rectangles, Ints]:
+    """All rectangles; those that share bytes only as what they fill together, at addresses.
+
+    What group ``k`` fills is buffer ``len(needed) + k``.
+    """
+    alone = np.array([row not in groups for row in rectangles.buffer.tolist()], bool)
+    present = set(groups.values())
     extra = [
         (len(needed) + k, u.lower, u.upper, u.begin, u.end)
         for k, (_, filled) in enumerate(unions.values())
         for u in filled
+        if k in present
     ]
     added = np.array(extra, np.int64).reshape(-1, 5)
-    together = Rectangles(*(np.concatenate([c, added[:, k]]) for k, c in enumerate(columns)))
-    addresses = np.concatenate([offset, np.zeros(len(unions), np.int64)])
-    pools = np.concatenate([pool, pool[[row[name] for name in unions]]])
-    return together, [*needed.names, *unions], pools, addresses
+    columns = enumerate(_chosen(rectangles, alone))
+    together = Rectangles(*(np.concatenate([c, added[:, k]]) for k, c in columns))
+    return together, np.concatenate([offset, np.zeros(len(unions), np.int64)])
+
+
+def _culprits(
+    rectangles: Rectangles,
+    offset: Ints,
+    groups: Mapping[int, int],
+    together: Rectangles,
+    addresses: Ints,
+    *found: int,
+) -> list[int]:
+    """Of rectangles that meet as unions: one of each side, which hold the first byte of both."""
+    pair = np.array(found)
+    step = together.lower[pair].max()
+    byte = (addresses[together.buffer[pair]] + together.begin[pair]).max()
+    start = offset[rectangles.buffer]
+    holds = (rectangles.lower <= step) & (step < rectangles.upper)
+    holds &= (start + rectangles.begin <= byte) & (byte < start + rectangles.end)
+    side: dict[int, int] = {}
+    for k in np.flatnonzero(holds).tolist():
+        row = int(rectangles.buffer[k])
+        side.setdefault(len(offset) + groups[row] if row in groups else row, k)
+    return [side[int(row)] for row in together.buffer[pair]]

@@ -61,9 +61,6 @@ def cut_gaps(problem: Problem) -> Rectangles:
 def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> None:
     """Check that no byte belongs to two rectangles at one step; ``offset`` has one row a buffer.
 
-    One sweep over the steps keeps the live rectangles sorted by address: while they are disjoint, a
-    new one can only meet its two neighbours.
-
     Raises
     ------
     VerificationError
@@ -74,6 +71,45 @@ def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> N
     >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[1, 3], size=[4, 8])
     >>> check_apart(cut_gaps(problem), problem.names, np.array([0, 0]))
     """
+    found = find_overlap(rectangles, offset)
+    if found is not None:
+        raise overlap_error(rectangles, names, offset, *found)
+
+
+def overlap_error(
+    rectangles: Rectangles, names: Sequence[str], offset: Ints, one: int, other: int
+) -> VerificationError:
+    """What to say of two rectangles, by position, that have a byte in common at a step.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> overlap_error(cut_gaps(problem), problem.names, np.array([0, 2]), 0, 1)
+    VerificationError("buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10")
+    """
+    (first, *one_bytes), (second, *other_bytes) = (
+        (names[row], int(offset[row] + rectangles.begin[k]), int(offset[row] + rectangles.end[k]))
+        for k, row in ((k, int(rectangles.buffer[k])) for k in (one, other))
+    )
+    step = max(rectangles.lower[one], rectangles.lower[other])
+    return VerificationError(
+        f"buffers {first!r} and {second!r} overlap at step {step}: bytes "
+        f"{one_bytes[0]}..{one_bytes[1]} and {other_bytes[0]}..{other_bytes[1]}"
+    )
+
+
+def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None:
+    """Positions of two rectangles that have a byte in common, at the first step at which any do.
+
+    One sweep over the steps keeps the live rectangles sorted by address: while they are disjoint, a
+    new one can only meet its two neighbours.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> find_overlap(cut_gaps(problem), np.array([0, 2]))
+    (0, 1)
+    """
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     count = len(begin)
@@ -82,7 +118,7 @@ def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> N
     step = np.concatenate([rectangles.upper, rectangles.lower])
     rank = np.concatenate([-begin - 1, begin])
     events = np.lexsort((rank, step)).tolist()
-    begins, ends, rows = begin.tolist(), end.tolist(), rectangles.buffer.tolist()
+    begins, ends = begin.tolist(), end.tolist()
     live: list[int] = []
     holder: dict[int, int] = {}
     for event in events:
@@ -94,13 +130,10 @@ def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> N
         for neighbour in live[max(0, place - 1) : place + 1]:
             old = holder[neighbour]
             if begins[new] < ends[old] and begins[old] < ends[new]:
-                raise VerificationError(
-                    f"buffers {names[rows[old]]!r} and {names[rows[new]]!r} overlap at step "
-                    f"{rectangles.lower[new]}: bytes {begins[old]}..{ends[old]} and "
-                    f"{begins[new]}..{ends[new]}"
-                )
+                return old, new
         live.insert(place, begins[new])
         holder[begins[new]] = new
+    return None
 
 
 def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 from random_orders import random_order_problem, random_topological
-from sharing_instances import setting, two_branches
-from sharing_oracle import may_lie, random_sharing_graph
+from sharing_instances import random_read_graph, setting, two_branches
+from sharing_oracle import may_lie
 
 from cpplan.anf import Program
 from cpplan.deadline import Deadline
@@ -144,17 +144,9 @@ def _of(graph: Graph) -> tuple[OrderProblem, dict[tuple[int, int], list[Meeting]
     return problem, find_meetings(row, problem.size.tolist(), links, origins)
 
 
-def _random_graph(seed: int, ops: int) -> Graph:
-    """One without inputs that nobody reads: they are no storage of an ordering problem."""
-    graph = random_sharing_graph(seed, ops)
-    read = {graph.root[name][0] for op in graph.ops for name in op.inputs}
-    tensors = tuple(t for t in graph.tensors if t.kind != "input" or t.name in read)
-    return Graph(graph.name, tensors, graph.ops)
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
-    graph = _random_graph(seed, 1 + seed % 5)
+    graph = random_read_graph(seed, 1 + seed % 5)
     problem, meetings = _of(graph)
     chain = tuple(() if k == 0 else (k - 1,) for k in range(len(problem)))
     found = setting(graph)
@@ -166,7 +158,7 @@ def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_over_all_orders_it_is_the_best_of_them(seed):
-    graph = _random_graph(seed, 1 + seed % 4)
+    graph = random_read_graph(seed, 1 + seed % 4)
     problem, meetings = _of(graph)
     peaks = []
     for order in itertools.permutations(range(len(graph.ops))):
@@ -193,7 +185,7 @@ def test_without_meetings_it_is_the_joint_model(seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_layouts_survive_byte_by_byte(seed):
-    graph = _random_graph(seed, 1 + seed % 6)
+    graph = random_read_graph(seed, 1 + seed % 6)
     problem, meetings = _of(graph)
     start = stacked(problem, [1] * len(problem.size), range(len(problem)))
     ones = np.ones(len(problem.size), np.int64)
@@ -209,7 +201,7 @@ def test_layouts_survive_byte_by_byte(seed):
 
 @pytest.mark.parametrize("seed", range(15))
 def test_the_hint_is_complete_and_feasible(seed):
-    graph = _random_graph(seed, 6)
+    graph = random_read_graph(seed, 6)
     problem, meetings = _of(graph)
     start = stacked(problem, [1] * len(problem.size), range(len(problem)))
     upper = int((start.offset + problem.size).max())
