@@ -136,7 +136,7 @@ def test_a_result_a_little_beside_its_input_is_not_in_place():
     row = {name: k for k, name in enumerate(plan.buffers)}
     assert plan.offset[row["a"]] == plan.offset[row["x"]]
     broken = moved(plan, {"a": int(plan.offset[row["x"]]) + 4})
-    with pytest.raises(VerificationError, match="op 'Relu_0' reads tensor 'x'.*byte 4 .*as 'a'"):
+    with pytest.raises(VerificationError, match=r"op 'Relu_0' reads tensor 'x'.*byte 4 .*as 'a'"):
         execute(model(JOINED), broken)
 
 
