@@ -20,13 +20,15 @@ from cpplan.pool_candidates import check_candidates
 from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
 from cpplan.sharing.bound import NAME as SHARED
+from cpplan.sharing.clusters import form_clusters
+from cpplan.sharing.links import Link
 from cpplan.sharing.merged import merge_clusters
 from cpplan.stages.packed import Packed
 from cpplan.stages.pools import PooledPacking, pack_pools
 from cpplan.stages.sharing import SharingSearch
 
-# With sharing, a packing without it is the rival: share of the time for the first.
-FIRST_SHARE = 0.7
+# With sharing, several choices of links are rivals: share of the time left for each but the last.
+FIRST_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,9 @@ def pack_in_pools(
 ) -> Packed:
     """The best layout found in time.
 
-    With sharing, the links that go together are taken as for one pool, and the clusters packed;
-    the bounds of that packing hold for these links only and are replaced by weaker ones.
+    With sharing, several choices of links are packed, those that go together of all first; the
+    bounds of these packings hold for one choice only and are replaced by weaker ones.
     """
-
     levels = objective_levels(problem, objective)
 
     def packing(part: Problem, row: Ints, deadline: Deadline) -> PooledPacking:
@@ -68,41 +69,50 @@ def pack_in_pools(
             part, objective, deadline, levels=here, workers=workers, seed=seed, report=report
         )
 
-    itself = np.arange(len(problem))
-
     if not sharing or not isinstance(source, Program):
-        return Packed(
-            source, problem, pooled=PooledResult(packing(problem, itself, deadline), objective)
-        )
+        alone = packing(problem, np.arange(len(problem)), deadline)
+        return Packed(source, problem, pooled=PooledResult(alone, objective))
     search = SharingSearch(source, _on_every_grid(problem), residency, kinds=sharing)
-    first = deadline if algorithm is not None else deadline.share(FIRST_SHARE)
-    clusters = search.best.clusters
-    merged, links = merge_clusters(problem, clusters), clusters.links
-    shared = packing(merged.problem, merged.row, first)
-    relations = tuple(link.relation for link in links)
-    alone = None
-    if algorithm is None and not deadline.expired():
-        alone = packing(problem, itself, deadline)
-    if (
-        alone is not None
-        and alone.offset is not None
-        and (shared.offset is None or alone.objective_value < shared.objective_value)
-    ):
-        shared, relations = alone, ()
-    if relations and shared.offset is not None and shared.pool is not None:
-        pool, offset = shared.pool[merged.row], merged.spread(shared.offset)
-        shared = replace(shared, pool=pool, offset=offset)
     apart = never_shared(problem, source, sharing, trace(source, residency))
-    return Packed(
-        source,
-        problem,
-        pooled=PooledResult(
-            _bounded(shared, apart, levels, search.bound.value),
-            objective,
-            sharing,
-            relations,
-        ),
-    )
+    best: PooledPacking | None = None
+    best_links: Sequence[Link] = ()
+    choices = [frozenset()] if algorithm is not None else _choices(problem, search.links)
+    for turn, skip in enumerate(choices):
+        if best is not None and (best.status in ("optimal", "infeasible") or deadline.expired()):
+            break
+        share = 1.0 if turn == len(choices) - 1 else FIRST_SHARE
+        clusters = form_clusters(search.links, search.rules, skip)
+        merged = merge_clusters(problem, clusters)
+        packed = packing(merged.problem, merged.row, deadline.share(share))
+        if packed.offset is not None and packed.pool is not None:
+            pool, offset = packed.pool[merged.row], merged.spread(packed.offset)
+            packed = replace(packed, pool=pool, offset=offset)
+        packed = _bounded(packed, apart, levels, search.bound.value)
+        if best is None or _better(packed, best):
+            best, best_links = packed, clusters.links
+    assert best is not None
+    relations = tuple(link.relation for link in best_links)
+    return Packed(source, problem, pooled=PooledResult(best, objective, sharing, relations))
+
+
+def _choices(problem: Problem, links: Sequence[Link]) -> list[frozenset[Link]]:
+    """Links to leave out: none, those that drag a storage out of its first pool, kinds, all."""
+    row = {name: k for k, name in enumerate(problem.names)}
+
+    def fits(name: str) -> bool:
+        capacity = problem.pools[problem.candidates_of(row[name])[0]].capacity
+        return capacity is None or bool(problem.size[row[name]] <= capacity)
+
+    in_place = frozenset(link for link in links if link.in_place)
+    dragging = frozenset(link for link in links if fits(link.outer) != fits(link.inner))
+    everything = frozenset(links)
+    return list(dict.fromkeys((frozenset(), dragging, everything - in_place, in_place, everything)))
+
+
+def _better(one: PooledPacking, other: PooledPacking) -> bool:
+    if one.offset is None or other.offset is None:
+        return other.offset is None and one.offset is not None
+    return one.objective_value < other.objective_value
 
 
 def _on_every_grid(problem: Problem) -> Problem:
