@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
@@ -28,7 +30,7 @@ from cpplan.stages.pools import PooledPacking, pack_pools
 from cpplan.stages.sharing import SharingSearch
 
 # With sharing, several choices of links are rivals: share of the time left for each but the last.
-FIRST_SHARE = 0.6
+FIRST_SHARE, MOVE_SHARE = 0.6, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +76,75 @@ def pack_in_pools(
         return Packed(source, problem, pooled=PooledResult(alone, objective))
     search = SharingSearch(source, _on_every_grid(problem), residency, kinds=sharing)
     apart = never_shared(problem, source, sharing, trace(source, residency))
-    best: PooledPacking | None = None
-    best_links: Sequence[Link] = ()
-    choices = [frozenset()] if algorithm is not None else _choices(problem, search.links)
-    for turn, skip in enumerate(choices):
-        if best is not None and (best.status in ("optimal", "infeasible") or deadline.expired()):
-            break
-        share = 1.0 if turn == len(choices) - 1 else FIRST_SHARE
+
+    def choose(skip: frozenset[Link], deadline: Deadline) -> _Choice:
         clusters = form_clusters(search.links, search.rules, skip)
         merged = merge_clusters(problem, clusters)
-        packed = packing(merged.problem, merged.row, deadline.share(share))
+        packed = packing(merged.problem, merged.row, deadline)
         if packed.offset is not None and packed.pool is not None:
             pool, offset = packed.pool[merged.row], merged.spread(packed.offset)
             packed = replace(packed, pool=pool, offset=offset)
-        packed = _bounded(packed, apart, levels, search.bound.value)
-        if best is None or _better(packed, best):
-            best, best_links = packed, clusters.links
-    assert best is not None
-    relations = tuple(link.relation for link in best_links)
-    return Packed(source, problem, pooled=PooledResult(best, objective, sharing, relations))
+        bounded = _bounded(packed, apart, levels, search.bound.value)
+        return _Choice(skip, clusters.links, bounded)
+
+    if algorithm is not None:
+        best = choose(frozenset(), deadline)
+    else:
+        first, *others = _choices(problem, search.links)
+        best = choose(first, deadline.share(FIRST_SHARE))
+        for skip in others:
+            if not (best.done or deadline.expired()):
+                best = min(best, choose(skip, deadline.share(FIRST_SHARE)), key=_Choice.value)
+        best = _leave_out(problem, levels, best, choose, deadline)
+    relations = tuple(link.relation for link in best.links)
+    return Packed(source, problem, pooled=PooledResult(best.packing, objective, sharing, relations))
+
+
+class _Choice(NamedTuple):
+    """Links left out, those in force, and the packing."""
+
+    skip: frozenset[Link]
+    links: Sequence[Link]
+    packing: PooledPacking
+
+    @property
+    def done(self) -> bool:
+        return self.packing.status in ("optimal", "infeasible")
+
+    def value(self) -> tuple[int | float, ...]:
+        return self.packing.objective_value or (math.inf,)
+
+
+def _leave_out(
+    problem: Problem,
+    levels: Sequence[Level],
+    best: _Choice,
+    choose: Callable[[frozenset[Link], Deadline], _Choice],
+    deadline: Deadline,
+) -> _Choice:
+    """Leave out one link more of a buffer that costs less in another pool, while that is better."""
+    row = {name: k for k, name in enumerate(problem.names)}
+    tried: set[Link] = set()
+    while not (best.done or deadline.expired() or best.packing.pool is None):
+        dear = _dear(problem, levels, best.packing.pool)
+        left = (k for k in best.links if dear[row[k.inner]] or dear[row[k.outer]])
+        link = next((link for link in left if link not in tried), None)
+        if link is None:
+            break
+        tried.add(link)
+        slot = deadline.share(MOVE_SHARE)
+        best = min(best, choose(best.skip | {link}, slot), key=_Choice.value)
+    return best
+
+
+def _dear(problem: Problem, levels: Sequence[Level], pool: Ints) -> NDArray[np.bool_]:
+    """Which buffers cost less in another of their pools."""
+    rows = np.arange(len(problem))
+    dear = np.zeros(len(problem), bool)
+    for level in levels:
+        least = [level.access[k, list(problem.candidates_of(k))].min() for k in rows.tolist()]
+        dear |= level.access[rows, pool] > np.array(least, np.int64)
+    return dear
 
 
 def _choices(problem: Problem, links: Sequence[Link]) -> list[frozenset[Link]]:
@@ -107,12 +159,6 @@ def _choices(problem: Problem, links: Sequence[Link]) -> list[frozenset[Link]]:
     dragging = frozenset(link for link in links if fits(link.outer) != fits(link.inner))
     everything = frozenset(links)
     return list(dict.fromkeys((frozenset(), dragging, everything - in_place, in_place, everything)))
-
-
-def _better(one: PooledPacking, other: PooledPacking) -> bool:
-    if one.offset is None or other.offset is None:
-        return other.offset is None and one.offset is not None
-    return one.objective_value < other.objective_value
 
 
 def _on_every_grid(problem: Problem) -> Problem:
