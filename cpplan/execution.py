@@ -24,7 +24,7 @@ import numpy as np
 
 from cpplan.anf import Program
 from cpplan.checks.demands import Place, Touch, trace
-from cpplan.checks.planned import planned_offsets, planned_program
+from cpplan.checks.planned import planned_offsets, planned_program, pool_starts
 from cpplan.checks.sharing import pairs_in_place
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op
@@ -120,7 +120,7 @@ def execute(
 
     if not isinstance(plan, Plan):
         raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
-    offsets = planned_offsets(plan)
+    offsets = planned_offsets(plan) + pool_starts(plan)
     if plan.peak is None:
         raise VerificationError("the plan holds no peak")
     run = OnnxRun(model, dims or {}, inputs or {}, seed=seed, weights=weights)

@@ -443,3 +443,21 @@ def test_a_result_of_another_type_or_shape_is_caught(
     monkeypatch.setattr(onnx_run, "make_kernel", lambda *_, **__: lambda _: {"t": result})
     with pytest.raises(VerificationError, match=r"op 'Exp_0' \(Exp\).*'t' as .*float32 \[4\]"):
         execute(model(CHAIN), plan)
+
+
+def test_two_pools_are_two_stretches_of_the_arena():
+    # a (16 B) and t (16 B) are live at once: 20 B of SRAM hold one of them.
+    proto = model("two (float[4] a) => (float[4] y) { t = Exp(a) u = Add(t, a) y = Neg(u) }")
+    pools = cpplan.Pool("sram", capacity=20), cpplan.Pool("dram")
+    plan = cpplan.solve(read_onnx(proto), pools=pools)
+    assert plan.pool_peaks is not None
+    assert min(plan.pool_peaks.values()) > 0
+    done = execute(proto, plan)
+    assert done.arena_bytes == sum(plan.pool_peaks.values())
+    # Both at the start of their pools, but not at one address.
+    row = plan.row["t"]
+    broken = replace(
+        plan, pool=np.where(np.arange(len(plan.pool)) == row, 1 - plan.pool, plan.pool)
+    )
+    with pytest.raises(VerificationError, match="is not that of the unplanned run"):
+        execute(proto, replace(broken, peak=sum((broken.pool_peaks or {}).values())))

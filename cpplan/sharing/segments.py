@@ -16,7 +16,6 @@ import numpy as np
 from cpplan.graph import Graph
 from cpplan.ordering import OrderProblem
 from cpplan.residency import Residency
-from cpplan.search.order_bounds import order_bounds
 from cpplan.sharing.bound import placement_groups
 from cpplan.sharing.clusters import Clusters, SharingRules, Storage, form_clusters
 from cpplan.sharing.links import Link, find_links
@@ -64,9 +63,76 @@ def share_in_any_order(
     storages = {name: Storage(count) for name, count in size.items()}
     rules = SharingRules(storages, lives, Origins(graph, links), usable)
     clusters = form_clusters(usable, rules)
-    joined = [members for members in clusters.members.values() if len(members) > 1]
-    inside = {name for members in joined for name in members}
+    groups = [
+        {name: clusters.place[name] for name in members}
+        for members in clusters.members.values()
+        if len(members) > 1
+    ]
+    problem, whole = _cut_up(ordering, groups)
+    return problem, whole and len(usable) == len(links) and _none_better(usable, clusters)
+
+
+def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderProblem, int]:
+    """A problem that needs no more, in any order, than any choice of links does.
+
+    All placements are taken at once, as in ``cpplan.sharing.bound``; where they contradict each
+    other, only the largest storage of those that they join counts. What an op may write in place is
+    taken off at its own step. So that nothing is negative, every op is given some bytes more: the
+    second value, to be taken off a peak or a bound of the problem.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op, Tensor
+    >>> from cpplan.ordering import order_problem
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
+    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
+    ... )
+    >>> relaxed, more = relax_sharing(order_problem(graph), find_links(graph, Residency()))
+    >>> relaxed.peak([0]) - more
+    8
+    """
+    size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
+    groups: list[dict[str, int]] = []
+    hidden: set[str] = set()
+    for places in placement_groups(link for link in links if not link.in_place):
+        known = {name: place for name, place in places.items() if name in size}
+        if None in known.values() or len(known) < len(places):
+            hidden.update(sorted(known, key=lambda name: -size[name])[1:])
+        else:
+            lowest = min(place for place in known.values() if place is not None)
+            groups.append({n: place - lowest for n, place in known.items() if place is not None})
+    problem, _ = _cut_up(ordering, groups)
+    kept = [k for k, name in enumerate(problem.storages) if name not in hidden]
+    saved = np.zeros(len(ordering), np.int64)
+    for op, count in _savings(links).values():
+        saved[op] += count
+    more = int(saved.max(initial=0))
+    relaxed = replace(
+        problem,
+        extra=problem.extra + more - saved,
+        size=problem.size[kept],
+        touched_by=tuple(problem.touched_by[k] for k in kept),
+        present=problem.present[kept],
+        kept=problem.kept[kept],
+        storages=tuple(problem.storages[k] for k in kept),
+    )
+    return relaxed, more
+
+
+def _cut_up(
+    ordering: OrderProblem, groups: Iterable[Mapping[str, int]]
+) -> tuple[OrderProblem, bool]:
+    """The problem with the stretches of groups, storages with their places, for storages.
+
+    The second value tells whether every stretch lives without a pause in every order. One that may
+    pause is given the life of one storage over it, so that it never lives too long.
+    """
     row = {name: k for k, name in enumerate(ordering.storages)}
+    size = dict(zip(row, ordering.size.tolist(), strict=True))
+    groups = list(groups)
+    inside = {name for places in groups for name in places}
     alone = [k for name, k in row.items() if name not in inside]
     sizes = [int(ordering.size[k]) for k in alone]
     touched = [ordering.touched_by[k] for k in alone]
@@ -74,15 +140,17 @@ def share_in_any_order(
     kept = [bool(ordering.kept[k]) for k in alone]
     names = [ordering.storages[k] for k in alone]
     whole = True
-    for members in joined:
-        for begin, end, over in _stretches(members, clusters, size):
+    for places in groups:
+        for begin, end, over in _stretches(places, size):
             rows = [row[name] for name in over]
+            if not _connected([ordering.touched_by[k] for k in rows]):
+                whole = False
+                rows = [max(rows, key=lambda k: len(ordering.touched_by[k]))]
             sizes.append(end - begin)
             touched.append(tuple(sorted({op for k in rows for op in ordering.touched_by[k]})))
             present.append(any(ordering.present[k] for k in rows))
             kept.append(any(ordering.kept[k] for k in rows))
             names.append(f"{over[0]}[{begin}:{end}]")
-            whole &= _connected([ordering.touched_by[k] for k in rows])
     problem = replace(
         ordering,
         size=np.array(sizes, np.int64),
@@ -91,25 +159,7 @@ def share_in_any_order(
         kept=np.array(kept, bool),
         storages=tuple(names),
     )
-    return problem, whole and len(usable) == len(links) and _none_better(usable, clusters)
-
-
-def forced_bytes(graph: Graph, ordering: OrderProblem, links: Sequence[Link]) -> int:
-    """A bound for every order and whichever links, where no choice of links is best in all.
-
-    Of storages that placements join, the largest counts; of what an op may write in place, nothing
-    at its own step. The rest is as in ``order_bounds``.
-    """
-    size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
-    hidden: set[str] = set()
-    for group in placement_groups(link for link in links if not link.in_place):
-        hidden.update(sorted(group, key=lambda name: -size.get(name, 0))[1:])
-    extra = ordering.extra.copy()
-    for name, (op, saved) in _savings(links).items():
-        if name in size and name not in hidden:
-            extra[op] -= saved
-    reduced = [0 if name in hidden else count for name, count in size.items()]
-    return order_bounds(replace(ordering, size=np.array(reduced, np.int64), extra=extra)).bound
+    return problem, whole
 
 
 def _savings(links: Iterable[Link]) -> dict[str, tuple[int, int]]:
@@ -123,10 +173,10 @@ def _savings(links: Iterable[Link]) -> dict[str, tuple[int, int]]:
 
 
 def _stretches(
-    members: Iterable[str], clusters: Clusters, size: Mapping[str, int]
+    places: Mapping[str, int], size: Mapping[str, int]
 ) -> Iterable[tuple[int, int, list[str]]]:
-    """The stretches of a cluster, with the storages that lie over each."""
-    extent = {name: (clusters.place[name], clusters.place[name] + size[name]) for name in members}
+    """The stretches of a group, with the storages that lie over each."""
+    extent = {name: (place, place + size[name]) for name, place in places.items()}
     cuts = sorted({edge for edges in extent.values() for edge in edges})
     over: dict[int, list[str]] = defaultdict(list)
     position = {cut: k for k, cut in enumerate(cuts)}
@@ -138,15 +188,19 @@ def _stretches(
 
 
 def _connected(touched: Sequence[Sequence[int]]) -> bool:
-    """Whether lives that are linked by common ops leave no pause, whatever the order."""
-    waiting, reached = [set(ops) for ops in touched[1:]], set(touched[0])
+    """Whether lives that are linked by common ops leave no pause in any order. O(touches)."""
+    by_op: dict[int, list[int]] = defaultdict(list)
+    for k, ops in enumerate(touched):
+        for op in ops:
+            by_op[op].append(k)
+    reached, waiting = {0}, [0]
     while waiting:
-        joined = [ops for ops in waiting if ops & reached]
-        if not joined:
-            return False
-        waiting = [ops for ops in waiting if not ops & reached]
-        reached.update(*joined)
-    return True
+        for op in touched[waiting.pop()]:
+            for other in by_op.pop(op, ()):
+                if other not in reached:
+                    reached.add(other)
+                    waiting.append(other)
+    return len(reached) == len(touched)
 
 
 def _none_better(links: Sequence[Link], clusters: Clusters) -> bool:

@@ -29,6 +29,8 @@ from cpplan.stages.sources import as_problem, as_program
 
 # Shares of the time left: for the order, and for packing it where another may pack better.
 ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
+# Of what the order search leaves: for a bound on all orders and links, where its own is none.
+BOUND_SHARE = 0.3
 # Packing loses a few percent at most: a given order with more live bytes than that is no rival.
 RIVAL = 1.05
 # After Ctrl-C an order is known but not yet packed: so many seconds for heuristics.
@@ -197,16 +199,17 @@ class Run:
         given = source if not (first or last) else as_program(graph)
         assert isinstance(given, Program)
         ordering = order_problem(graph, self.residency)
-        bound: int | None = None
+        relaxed: tuple[OrderProblem, int] | None = None
         if self.sharing:
-            ordering, bound = self._shared_ordering(graph, ordering)
+            ordering, relaxed = self._shared_ordering(graph, ordering)
         start = np.array(given.order, np.int64)
         # Until the search has said something, the given order is all there is.
-        outcomes = [OrderOutcome(start, ordering.peak(start), bound or 0, "given order", FORCED)]
+        outcomes = [OrderOutcome(start, ordering.peak(start), 0, "given order", FORCED)]
 
         def report(outcome: OrderOutcome) -> None:
-            if bound is not None:
-                outcome = outcome._replace(bound=bound, bound_by=FORCED)
+            if relaxed is not None:
+                # Other links may save more in other orders: what was proved says nothing.
+                outcome = outcome._replace(bound=0, bound_by=FORCED)
             outcomes.append(outcome)
             self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
 
@@ -219,6 +222,8 @@ class Run:
                 seed=self.seed,
                 report=report,
             )
+            if relaxed is not None:
+                outcomes.append(self._bound_sharing(*relaxed, outcomes[-1]))
         except KeyboardInterrupt:
             self.deadline.cancel()
         # With first and last, the graph lists its ops anew: back to the source's numbers.
@@ -228,17 +233,41 @@ class Run:
 
     def _shared_ordering(
         self, graph: Graph, ordering: OrderProblem
-    ) -> tuple[OrderProblem, int | None]:
-        """The problem under the links that hold in any order; a bound where its own prove nothing.
+    ) -> tuple[OrderProblem, tuple[OrderProblem, int] | None]:
+        """The problem under the links that hold in any order; a relaxed one if that proves nothing.
 
-        Its own bounds hold for every order and all links if no other links could save more.
+        Its bounds hold for every order and all links if no other links could save more.
         """
         from cpplan.sharing.links import find_links
-        from cpplan.sharing.segments import forced_bytes, share_in_any_order
+        from cpplan.sharing.segments import relax_sharing, share_in_any_order
 
         links = find_links(graph, self.residency, self.sharing)
         shared, complete = share_in_any_order(graph, ordering, self.residency, links)
-        return shared, None if complete else forced_bytes(graph, ordering, links)
+        return shared, None if complete else relax_sharing(ordering, links)
+
+    def _bound_sharing(
+        self, relaxed: OrderProblem, more: int, outcome: OrderOutcome
+    ) -> OrderOutcome:
+        """The outcome with a bound for every order and all links, from the relaxed problem."""
+        from cpplan.stages.ordering import search_order
+
+        proofs: list[OrderOutcome] = []
+        try:
+            search_order(
+                relaxed,
+                outcome.order,
+                self.deadline.share(BOUND_SHARE),
+                seed=self.seed,
+                report=proofs.append,
+            )
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        if not proofs:
+            return outcome
+        best = max(proofs, key=lambda proof: proof.bound)
+        bound = max(0, best.bound - more)
+        self.record(None, bound, f"{best.bound_by}, whatever is shared")
+        return outcome._replace(bound=bound, bound_by=best.bound_by)
 
     def _floor(self, program: Program) -> int:
         """Bytes that are live at once at this order, whatever is shared."""

@@ -35,8 +35,8 @@ from cpplan.verifier import check_offsets
 # Other choices tried in the first turn, and the share of the time left that packing one then gets.
 FIRST_MOVES, PACKING_SHARE = 20, 0.3
 MOST_EFFORT = 4**6
-# Of CP-SAT's deterministic time, in the first turn.
-FIRST_WORK = 0.1
+# Of CP-SAT's deterministic time, in the first turn; buffers above which it has its turn at once.
+FIRST_WORK, MANY = 0.1, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,12 @@ class SharingSearch:
         self._announce("bump")
         try:
             self._run_heuristics(self.best, deadline)
-            in_place = frozenset(link for link in self.links if link.in_place)
-            everything = frozenset(self.links)
-            for skip in (everything - in_place, in_place, everything):
-                if not self.done and skip:
-                    self._offer(self._choose(self.links, skip), deadline)
+            # With many buffers, one proof takes no longer than packing the other choices.
+            prove = partial(self._prove, FIRST_WORK, workers, seed)
+            many = len(self.problem) > MANY
+            for stage in (prove, self._try_fewer) if many else (self._try_fewer, prove):
+                if not self.done:
+                    stage(deadline)
             effort = 1
             while not self.done:
                 deadline.check()
@@ -162,7 +163,7 @@ class SharingSearch:
                     slot = deadline.share(PACKING_SHARE)
                     self._watch(self.best, partial(pack, workers=workers, seed=seed), slot)
                 if not self.done:
-                    self._prove(FIRST_WORK * effort, deadline, workers, seed)
+                    self._prove(FIRST_WORK * effort, workers, seed, deadline)
                 effort = min(4 * effort, MOST_EFFORT)
         except TimeUpError:
             return
@@ -207,7 +208,15 @@ class SharingSearch:
         names = {self.problem.names[row] for row in np.flatnonzero(near).tolist()}
         return [link for link in self.links if link.inner in names or link.outer in names]
 
-    def _prove(self, work: float, deadline: Deadline, workers: int, seed: int) -> None:
+    def _try_fewer(self, deadline: Deadline) -> None:
+        """Only what is in place, only placements, nothing."""
+        everything = frozenset(self.links)
+        in_place = frozenset(link for link in self.links if link.in_place)
+        for skip in (everything - in_place, in_place, everything):
+            if not self.done and skip:
+                self._offer(self._choose(self.links, skip), deadline)
+
+    def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
         """Links and offsets at once, where there are few enough pairs."""
         from cpplan.search.cp_sat_sharing import MOST_PAIRS, NAME, SharingProof, search_sharing
 
