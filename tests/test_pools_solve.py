@@ -80,10 +80,9 @@ def test_a_tensor_s_own_order_of_pools_counts():
 
 
 def test_each_objective_has_its_own_optimum():
-    """Two of 8 B meet, fast holds 8. A byte of fast costs 3, a read in slow 10 cycles and t1's two.
+    """Two of 8 B meet at each step, and fast holds one: t1 goes to slow, t0 and t2 stay.
 
-    preference: t0 and t2 or t1 in slow, best 8 B. total: 16 B. cost: t1 in fast costs 24, all in
-    slow 8 more and 3 reads and writes of t0, t1 …: counted by brute force.
+    Total: 16 B wherever they lie. In fast 8 B cost 24, in slow 8, and 10 for each read there.
     """
     pools = (Pool("fast", 8, cost_per_byte=3), Pool("slow", read_latency=10))
     graph = chain(8, 8, 8)

@@ -26,7 +26,8 @@ from cpplan.sharing.clusters import form_clusters
 from cpplan.sharing.links import Link
 from cpplan.sharing.merged import merge_clusters
 from cpplan.stages.packed import Packed
-from cpplan.stages.pools import PooledPacking, pack_pools
+from cpplan.stages.pooled_packing import PooledPacking
+from cpplan.stages.pools import pack_pools
 from cpplan.stages.sharing import SharingSearch
 
 # With sharing, several choices of links are rivals: share of the time left for each but the last.

@@ -23,7 +23,7 @@ from cpplan.liveness import to_problem
 from cpplan.pool import Pool
 from cpplan.problem import Gap, Problem
 from cpplan.search import cp_sat_pools
-from cpplan.stages import pools as stage
+from cpplan.stages import pool_run
 from cpplan.stages.pools import pack_pools
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
@@ -146,7 +146,7 @@ def test_same_seed_same_layout():
 
 def test_what_no_search_can_take_on_ends_with_the_heuristics(monkeypatch):
     monkeypatch.setattr(cp_sat_pools, "LARGEST_MODEL", 0)
-    monkeypatch.setattr(stage, "_MOST_ORDERED", 0)
+    monkeypatch.setattr(pool_run, "_MOST_ORDERED", 0)
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q")))
     packing = pack_pools(problem, "total", Deadline(600, deterministic=True))
     assert packing.status == "feasible"
