@@ -177,8 +177,8 @@ def remat_problem(source: Graph | Program, residency: Residency | None = None) -
         outer = {
             graph.root[n][0] for op in ops for n in graph.ops[op].outputs + graph.ops[op].workspaces
         }
-        head = graph.ops[ops[0]]
-        read_first = {graph.root[n][0] for n in head.inputs}
+        first = graph.ops[ops[0]]
+        read_first = {graph.root[n][0] for n in first.inputs}
         began = {row[root] for root in outer - read_first if root in row}
         writes.append(tuple(sorted(began)))
         reads.append(tuple(sorted({row[root] for root in inner | outer if root in row} - began)))
