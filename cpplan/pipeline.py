@@ -76,7 +76,8 @@ def solve(
         Which of them a tensor may go to follows from ``Tensor.pools`` and its kind.
     objective
         With several pools: ``"preference"`` fills the first pool first (the peak of the last is
-        minimised, then that of the one before it, …), ``"total"`` minimises the sum of the peaks,
+        minimised, then that of the one before it, … down to the second, then the bytes that lie
+        elsewhere than in the pool they prefer), ``"total"`` minimises the sum of the peaks,
         ``"cost"`` what bytes and accesses cost.
     algorithm
         Let this heuristic alone pack; see ``cpplan.heuristics``.
