@@ -39,11 +39,26 @@ def values_of(graph: Graph, order: Iterable[int]) -> dict[str, list[Value]]:
 
 def may_lie(graph: Graph, order: tuple[int, ...], one: str, other: str, shift: int) -> bool:
     """Whether ``other`` may lie ``shift`` bytes above ``one`` (inputs reusable, outputs kept)."""
+    if _copied_onto_itself(graph, one, other, shift):
+        return False
     held = values_of(graph, order)
     return not any(
         _destroys(graph, order, held, writer, victim, distance)
         for writer, victim, distance in ((one, other, shift), (other, one, -shift))
     )
+
+
+def _copied_onto_itself(graph: Graph, one: str, other: str, shift: int) -> bool:
+    """Whether an op would copy between bytes that overlap without being the same."""
+    at = {one: 0, other: shift}
+    for op in graph.ops:
+        for part, whole, offset in op.placements:
+            (inner, within), (outer, start) = graph.root[part], graph.root[whole]
+            if {inner, outer} == {one, other}:
+                source, target = at[inner] + within, at[outer] + start + offset
+                if 0 < abs(source - target) < graph.tensor[part].nbytes:
+                    return True
+    return False
 
 
 def _destroys(

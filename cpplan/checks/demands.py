@@ -74,7 +74,8 @@ class Touch(NamedTuple):
     """Bytes that must be right at a step: written there, or still as they were last written.
 
     ``op`` is ``None`` where the caller touches them, before or after the program. ``source`` is
-    where the bytes written are copied from, if that is all that is done.
+    where the bytes written are copied from, if that is all that is done. ``owner`` is the op of the
+    program itself, within whose step it happens.
     """
 
     step: int
@@ -82,6 +83,7 @@ class Touch(NamedTuple):
     place: Place
     writes: bool
     source: Place | None = None
+    owner: str | None = None
 
 
 def trace(
@@ -171,11 +173,12 @@ class _Record:
         self.touches: list[Touch] = []
         self.constants: list[Place] = []
         self.names: set[str] = set()
+        self.owner: str | None = None
 
     def touch(
         self, step: int, op: str | None, place: Place, *, writes: bool, source: Place | None = None
     ) -> None:
-        self.touches.append(Touch(step, op, place, writes, source))
+        self.touches.append(Touch(step, op, place, writes, source, self.owner))
 
 
 class _Scope:
@@ -226,7 +229,11 @@ class _Scope:
 
     def run(self, program: Program, start: int) -> None:
         for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
+            if not self.prefix:
+                self.record.owner = op.name
             self._run_op(op, start + lower, start + upper)
+        if not self.prefix:
+            self.record.owner = None
 
     def _run_op(self, op: Op, lower: int, upper: int) -> None:
         name, record = f"{self.prefix}{op.name}", self.record

@@ -75,7 +75,7 @@ def from_touches(touches: Iterable[Touch]) -> Script:
     tensors: list[str | None] = []
     op_names: list[str | None] = []
     serial = 0
-    for step, op, (tensor, stay, begin, end), writes, source in touches:
+    for step, op, (tensor, stay, begin, end), writes, source, _ in touches:
         if stay not in rows:
             rows[stay] = len(rows)
             first_step.append(step)

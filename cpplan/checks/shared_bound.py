@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from cpplan.anf import Program
 from cpplan.checks.demands import Stay, Touch, lifespans
+from cpplan.checks.sharing import sharing_stays
 from cpplan.graph import Graph, Op
 
 Places = Mapping[str, int] | Mapping[str, None]
@@ -43,24 +44,9 @@ class Sharing:
         self.op_at = dict(zip(program.starts, program.ops, strict=False))
         self.spans = lifespans(touches)
         self.last = {touch.place.stay: touch for touch in touches}
-        self.stay = self._sharing_stays(touches)
+        self.stay = sharing_stays(program.graph, touches)
         self.groups = self._find_groups()
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
-
-    def _sharing_stays(self, touches: Sequence[Touch]) -> dict[str, Stay]:
-        """Stays that may share bytes: of tensors between ops, written by one writer alone."""
-        writers: dict[Stay, set[str | None]] = {}
-        for touch in touches:
-            if touch.writes and touch.place.begin < touch.place.end:
-                writers.setdefault(touch.place.stay, set()).add(touch.op)
-        tensor = self.program.graph.tensor
-        return {
-            stay.name: stay
-            for stay, by in writers.items()
-            if len(by) == 1
-            and stay.name in tensor
-            and tensor[stay.name].kind not in ("constant", "workspace")
-        }
 
     def live_sets(self) -> Iterator[tuple[int, list[Stay]]]:
         """Every step at which something begins or has just ended, with what is live then."""

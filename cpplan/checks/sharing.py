@@ -107,6 +107,21 @@ def describe(relation: Relation) -> str:
     return f"relation {relation.tensor!r} within {relation.other!r} at byte {relation.offset}"
 
 
+def sharing_stays(graph: Graph, touches: Iterable[Touch]) -> dict[str, Stay]:
+    """Stays that may share bytes by choice: of tensors between ops, written by one op alone."""
+    writers: dict[Stay, set[str | None]] = defaultdict(set)
+    for touch in touches:
+        if touch.writes and touch.place.begin < touch.place.end:
+            writers[touch.place.stay].add(touch.owner)
+    return {
+        stay.name: stay
+        for stay, by in writers.items()
+        if len(by) == 1
+        and stay.name in graph.tensor
+        and graph.tensor[stay.name].kind not in ("constant", "workspace")
+    }
+
+
 def shared_unions(
     program: Program, plan: Plan, touches: Sequence[Touch]
 ) -> dict[str, tuple[list[str], list[Union]]]:
@@ -120,6 +135,14 @@ def shared_unions(
         If two of a group meet where they may not; names both, the step and the bytes.
     """
     check = _Check(program, plan, touches)
+    free = sharing_stays(program.graph, touches)
+    for relation in plan.relations:
+        for tensor in (relation.tensor, relation.other):
+            if program.graph.root[tensor][0] not in free:
+                raise VerificationError(
+                    f"{describe(relation)}: {tensor!r} lies in a constant, a workspace, or what "
+                    "several ops write, which shares no bytes by choice"
+                )
     unions = {}
     for names in _groups(program.graph, plan.relations):
         members = sorted((check.stays[name] for name in names), key=check.spans.__getitem__)
@@ -137,6 +160,7 @@ class _Check:
         self.touches: dict[Stay, list[tuple[int, Touch]]] = defaultdict(list)
         for number, touch in enumerate(touches):
             self.touches[touch.place.stay].append((number, touch))
+        self.copies = _copies(program.graph)
         assert plan.offset is not None
         self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
 
@@ -177,7 +201,10 @@ class _Check:
         begin together."""
         (here, past), (there, beyond) = self._extent(one), self._extent(other)
         begin, end = max(here, there), min(past, beyond)
-        if begin >= end or self._same(one, other, begin, end):
+        if begin >= end:
+            return
+        self._check_copies(one, other)
+        if self._same(one, other, begin, end):
             return
         step, until = self.spans[other][0], min(self.spans[one][1], self.spans[other][1])
         if until == step + 1 and any(
@@ -189,6 +216,15 @@ class _Check:
             f"buffers {one.name!r} and {other.name!r} share bytes {begin}..{end} at step {step}, "
             "where they hold different values"
         )
+
+    def _check_copies(self, one: Stay, other: Stay) -> None:
+        """No op copies between bytes of the two that overlap without being the same."""
+        for op, inner, outer, shift, size in self.copies.get(frozenset((one.name, other.name)), ()):
+            off = self.address[inner] - self.address[outer] - shift
+            if 0 < abs(off) < size:
+                raise VerificationError(
+                    f"op {op!r} would copy {size} B between {inner!r} and {outer!r} by {abs(off)} B"
+                )
 
     def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:
         """Whether two stays hold the same value in the bytes ``[begin, end)``."""
@@ -239,6 +275,17 @@ class _Check:
         )
 
 
+def _copies(graph: Graph) -> dict[frozenset[str], list[tuple[str, str, str, int, int]]]:
+    """Two storages -> what ops copy between them: op, inner, outer, distance if placed, bytes."""
+    found: dict[frozenset[str], list[tuple[str, str, str, int, int]]] = defaultdict(list)
+    for op in graph.ops:
+        for part, whole, offset in op.placements:
+            (inner, within), (outer, start) = graph.root[part], graph.root[whole]
+            shift, size = start + offset - within, graph.tensor[part].nbytes
+            found[frozenset((inner, outer))].append((op.name, inner, outer, shift, size))
+    return found
+
+
 def _groups(graph: Graph, relations: Iterable[Relation]) -> list[list[str]]:
     """Storages that relations join."""
     group: dict[str, list[str]] = {}
@@ -256,19 +303,23 @@ def _groups(graph: Graph, relations: Iterable[Relation]) -> list[list[str]]:
 def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
     """What every stay holds at the end: serial numbers of the writes its bytes go back to.
 
-    Bytes that are written twice get a negative one, which is no one else's.
+    Bytes that two ops write get a negative one, which is no one else's. What the bodies of one op
+    write again is the op's own affair: the last write counts.
     """
     content: dict[Stay, Content] = defaultdict(list)
+    writer: dict[Stay, str | None] = {}
     serial = 0
-    for _, _, (_, stay, begin, end), writes, source in touches:
+    for _, _, (_, stay, begin, end), writes, source, owner in touches:
         if not writes or begin == end:
             continue
+        again = writer.setdefault(stay, owner) != owner
         serial += 1
         new: Content = [(begin, end, serial, 0)]
         if source is not None:
             new = copied_content(content[source.stay], source, begin, serial)
         if clip(content[stay], begin, end):
-            new = [(begin, end, -serial, 0)]
+            if again:
+                new = [(begin, end, -serial, 0)]
             rest = (0, begin), (end, stay.size)
             content[stay] = [piece for span in rest for piece in clip(content[stay], *span)]
         content[stay] += new

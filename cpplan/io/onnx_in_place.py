@@ -2,9 +2,10 @@
 
 Element ``k`` of such an output depends on element ``k`` of that input and on nothing else of it, so
 that a kernel may read each byte before it writes the one in its place. Element-wise operators are
-those that the ONNX operator specification defines so. Softmax and the normalisations read a whole
-row before they can write any of it: whether their kernels keep that row is not for the model to
-say, so they are left out here (see :func:`cpplan.in_place_kinds.with_in_place`).
+those that the ONNX operator specification defines so. Left out, since whether a kernel may is not
+for the model to say (see :func:`cpplan.in_place_kinds.with_in_place`): Softmax and the
+normalisations, which need a whole row before they can write any of it; and Gelu, Mish and Swish,
+products of the input and a function of it, which kernels compute in two passes.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 _OF_FIRST = frozenset(
     """
     Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
-    DequantizeLinear Dropout Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu Log
-    Mish Neg Not QuantizeLinear Reciprocal Relu Round Scatter ScatterElements ScatterND Selu Shrink
-    Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh TensorScatter ThresholdedRelu Trilu
+    DequantizeLinear Dropout Elu Erf Exp Floor HardSigmoid HardSwish IsInf IsNaN LeakyRelu Log
+    Neg Not QuantizeLinear Reciprocal Relu Round Scatter ScatterElements ScatterND Selu Shrink
+    Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh TensorScatter ThresholdedRelu Trilu
     """.split()  # noqa: SIM905
 )
 _OF_EACH = frozenset(
@@ -35,8 +36,8 @@ _OF_EACH = frozenset(
     LessOrEqual Mod Mul Or PRelu Pow Sub Where Xor
     """.split()  # noqa: SIM905
 )
-# A kernel of many operands may work pairwise: the third is read after all of the output is written.
-_OF_FIRST_TWO = frozenset({"Max", "Mean", "Min", "Sum"})
+# A kernel of many operands may copy the first to the output and then take in one after another.
+_OF_FIRST_OF_MANY = frozenset({"Max", "Mean", "Min", "Sum"})
 
 
 def in_place_pairs(
@@ -78,10 +79,10 @@ def _elementwise_inputs(node: onnx.NodeProto, opset: int) -> int:
     kind = node.op_type
     if not is_standard(node):
         return 0
-    if kind in _OF_FIRST or (kind == "BatchNormalization" and _is_affine(node, opset)):
+    if kind in _OF_FIRST | _OF_FIRST_OF_MANY:
         return 1
-    if kind in _OF_FIRST_TWO:
-        return 2
+    if kind == "BatchNormalization" and _is_affine(node, opset):
+        return 1
     return len(node.input) if kind in _OF_EACH else 0
 
 

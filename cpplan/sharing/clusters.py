@@ -76,9 +76,9 @@ class SharingRules:
     ):
         self.storages, self.lives, self.origins = storages, lives, origins
         self._in_place: dict[tuple[str, str], list[Link]] = defaultdict(list)
+        self._copies: dict[tuple[str, str], list[Link]] = defaultdict(list)
         for link in links:
-            if link.in_place:
-                self._in_place[link.outer, link.inner].append(link)
+            (self._in_place if link.in_place else self._copies)[link.outer, link.inner].append(link)
 
     @cached_property
     def together(self) -> Mapping[str, Sequence[str]]:
@@ -93,6 +93,9 @@ class SharingRules:
         """The same of two storages that may be live together."""
         if not self._share_addresses(one, other, shift):
             return True
+        for outer, inner, distance in ((one, other, shift), (other, one, -shift)):
+            if any(link.overlaps_itself(distance) for link in self._copies.get((outer, inner), ())):
+                return False
         if self.origins.equal(one, other, shift):
             return True
         return self._overwrites(one, other, shift) or self._overwrites(other, one, -shift)

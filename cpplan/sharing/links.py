@@ -44,6 +44,13 @@ class Link:
         """Whether the op overwrites what it shares bytes with."""
         return self.relation.kind == "in place"
 
+    def overlaps_itself(self, distance: int) -> bool:
+        """Whether the op would copy between bytes that overlap without being the same.
+
+        ``distance`` is the address of ``inner`` less that of ``outer``.
+        """
+        return not self.in_place and 0 < abs(distance - self.shift) < self.end - self.begin
+
 
 def find_links(
     graph: Graph, residency: Residency, kinds: Collection[RelationKind] = get_args(RelationKind)

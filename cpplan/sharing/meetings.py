@@ -34,9 +34,17 @@ def find_meetings(
 
     names = {k: name for name, k in row.items()}
     found: dict[tuple[int, int], list[Meeting]] = defaultdict(list)
+    copies: dict[tuple[int, int], list[Link]] = defaultdict(list)
+    for link in links:
+        copies[row[link.outer], row[link.inner]].append(link)
     for (i, j), shifts in suggested_shifts(row, links, origins).items():
         for shift in sorted(shifts):
             overlap = shift < size[i] and -shift < size[j]
+            overlap &= not any(
+                link.overlaps_itself(distance)
+                for pair, distance in (((i, j), shift), ((j, i), -shift))
+                for link in copies[pair]
+            )
             if overlap and origins.equal(names[i], names[j], shift):
                 found[i, j].append(Meeting(shift))
     for link in links:
