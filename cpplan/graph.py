@@ -267,6 +267,7 @@ class Graph:
                         f"op {op.name!r}: placement of {part!r} at bytes {offset}..{end} lies "
                         f"beyond {whole!r} of {room} B"
                     )
+            self._check_apart_in_outputs(op)
             for name in op.after:
                 if name not in self.op:
                     raise InputError(f"op {op.name!r}: must run after unknown op {name!r}")
@@ -283,6 +284,20 @@ class Graph:
                 raise InputError(
                     f"tensor {tensor.name!r}: view of unknown tensor {tensor.view_of[0]!r}"
                 )
+
+    def _check_apart_in_outputs(self, op: Op) -> None:
+        """What is copied into an output comes from one input, byte for byte."""
+        copied: dict[str, list[tuple[int, int, str]]] = {}
+        for part, whole, offset in op.placements:
+            if whole in op.outputs:
+                end = offset + self.tensor[part].nbytes
+                for low, high, other in copied.setdefault(whole, []):
+                    if max(low, offset) < min(high, end):
+                        raise InputError(
+                            f"op {op.name!r}: placements of {other!r} and {part!r} overlap in "
+                            f"{whole!r} at bytes {max(low, offset)}..{min(high, end)}"
+                        )
+                copied[whole].append((offset, end, part))
 
     def _check_producers(self) -> None:
         producer: dict[str, str] = {}

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 
 @contextmanager
@@ -20,18 +19,13 @@ def holding_interrupts() -> Iterator[Callable[[], None]]:
     if threading.current_thread() is not threading.main_thread() or not callable(previous):
         yield lambda: None
         return
-    act, held = previous, False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if not held:
-            act(number, frame)
-
-    def hold() -> None:
-        nonlocal held
-        held = True
-
-    signal.signal(signal.SIGINT, handle)
     try:
-        yield hold
+        # A handler that does nothing would still cut a write to a pipe short: the signal itself
+        # must be ignored.
+        yield _ignore
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def _ignore() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -187,7 +187,7 @@ class Plan:
             unmet = next(((value, bound) for value, bound in levels if value != bound), None)
             if not self.objective_bound or unmet is None:
                 return 0.0 if self.objective_bound else None
-            return (unmet[0] - unmet[1]) / unmet[0]
+            return (unmet[0] - unmet[1]) / unmet[0] if unmet[0] else None
         if self.peak is None or self.lower_bound is None:
             return None
         return (self.peak - self.lower_bound) / self.peak if self.peak else 0.0
@@ -250,6 +250,7 @@ class Plan:
             "peak": f"{format_bytes(self.peak)}{exact}",
             "lower bound": format_bytes(self.lower_bound),
             "gap": "unknown" if self.gap is None else f"{self.gap:.2%}",
+            "objective": self._describe_objective(),
             "capacity": format_bytes(self.capacity) if self.capacity is not None else None,
             "pools": self._describe_pools(),
             "buffers": f"{len(self.buffers)}",
@@ -260,6 +261,15 @@ class Plan:
             "reason": self.message and printable(self.message, MESSAGE),
         }
         return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
+
+    def _describe_objective(self) -> str | None:
+        if not self.objective_value:
+            return None
+        value, bound = (
+            ", ".join(f"{number:g}" if isinstance(number, float) else str(number) for number in n)
+            for n in (self.objective_value, self.objective_bound)
+        )
+        return f"{self.objective}: {value}" + (f" (at least {bound})" if bound else "")
 
     def _describe_pools(self) -> str | None:
         if len(self.pools) == 1 or self.pool_peaks is None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from cpplan.byte_sizes import parse_bytes
 from cpplan.errors import InputError
 from cpplan.names import check_name, tuple_of
 from cpplan.printable import quote
@@ -23,7 +24,7 @@ class Pool:
     name
         How plans and candidates refer to it.
     capacity
-        Bytes it holds, or ``None`` for as many as needed.
+        Bytes it holds (``262144`` or ``"256 KiB"``), or ``None`` for as many as needed.
     alignment
         Every offset in it is a multiple of this many bytes.
     base
@@ -58,6 +59,8 @@ class Pool:
     def __post_init__(self) -> None:
         check_name("a pool's name", self.name)
         here = f"pool {self.name!r}"
+        if isinstance(self.capacity, str):
+            object.__setattr__(self, "capacity", parse_bytes(self.capacity))
         if self.capacity is not None:
             check_count(f"{here}: capacity", self.capacity)
         check_count(f"{here}: alignment", self.alignment, least=1)

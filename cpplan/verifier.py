@@ -10,7 +10,7 @@ from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
 from cpplan.checks.claims import check_claims, check_peak, check_pooled_claims
 from cpplan.checks.demands import trace
-from cpplan.checks.placement import check_addresses, check_all_apart, check_pools
+from cpplan.checks.layout import check_addresses, check_all_apart, check_pools
 from cpplan.checks.planned import (
     check_boundary,
     check_costs,

@@ -203,7 +203,7 @@ class _Check:
         begin, end = max(here, there), min(past, beyond)
         if begin >= end:
             return
-        self._check_copies(one, other)
+        self._check_copies(one, other, begin, end)
         if self._same(one, other, begin, end):
             return
         step, until = self.spans[other][0], min(self.spans[one][1], self.spans[other][1])
@@ -217,13 +217,15 @@ class _Check:
             "where they hold different values"
         )
 
-    def _check_copies(self, one: Stay, other: Stay) -> None:
+    def _check_copies(self, one: Stay, other: Stay, begin: int, end: int) -> None:
         """No op copies between bytes of the two that overlap without being the same."""
         for op, inner, outer, shift, size in self.copies.get(frozenset((one.name, other.name)), ()):
             off = self.address[inner] - self.address[outer] - shift
             if 0 < abs(off) < size:
+                step = next(step for step, at in self.op_at.items() if at.name == op)
                 raise VerificationError(
-                    f"op {op!r} would copy {size} B between {inner!r} and {outer!r} by {abs(off)} B"
+                    f"buffers {one.name!r} and {other.name!r} share bytes {begin}..{end} at step "
+                    f"{step}, where op {op!r} copies {size} B between them by {abs(off)} B"
                 )
 
     def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from cpplan import heuristics
 from cpplan.checks.pool_objective import Level
 from cpplan.deadline import Deadline
+from cpplan.errors import VerificationError
 from cpplan.heuristics.layout import Layout, placement_seconds
 from cpplan.problem import Ints, Problem
 
@@ -46,7 +47,11 @@ def run_in_pools(name: str, problem: Problem, deadline: Deadline) -> PoolLayout 
         rows = np.flatnonzero(pool == number)
         part = problem.in_pool(number, rows)
         kept = {k: int(offset[row]) for k, row in enumerate(rows.tolist()) if settled[row]}
-        found = heuristic(replace(part, fixed={**part.fixed, **kept}), deadline)
+        found = np.asarray(heuristic(replace(part, fixed={**part.fixed, **kept}), deadline))
+        if found.shape != (len(rows),):
+            raise VerificationError(
+                f"algorithm {name!r}: offset has shape {found.shape}: expected ({len(rows)},)"
+            )
         limit = problem.pools[number].capacity
         for k, row in enumerate(rows.tolist()):
             if settled[row]:

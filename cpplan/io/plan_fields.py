@@ -108,6 +108,12 @@ def check_fields(values: Mapping[str, Any]) -> None:
     for key in ("objective_value", "objective_bound"):
         for value in values[key]:
             _check(key, value, _NUMBER)
+    value, bound = values["objective_value"], values["objective_bound"]
+    if (bound and len(bound) != len(value)) or bound > value or min([0, *value, *bound]) < 0:
+        raise InputError(
+            "not a valid plan: objective_bound must be as long as objective_value and no larger, "
+            f"and both non-negative, not {bound} and {value}"
+        )
     for number, pool in enumerate(values["pools"]):
         _check_object(f"pool {number}", pool, _POOL)
         if len(pool) > len(_POOL):

@@ -44,6 +44,8 @@ def describe(event: Progress) -> str:
     >>> describe(Progress(0.25, 4096, 2048, "first_fit"))
     '   0.250 s  peak 4096 B  bound 2048 B  gap 50.00%  first_fit'
     """
+    if event.peak is None and event.lower_bound is None:
+        return f"{event.seconds:8.3f} s  {printable(event.source)}"
     gap = "unknown"
     if event.peak is not None and event.lower_bound is not None:
         gap = f"{(event.peak - event.lower_bound) / event.peak if event.peak else 0.0:.2%}"

@@ -13,7 +13,7 @@ from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.sharing import SharingSearch
 
 if TYPE_CHECKING:
-    from cpplan.stages.pools_packed import PooledResult
+    from cpplan.stages.pool_sharing import PooledResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,10 +131,11 @@ class Run:
     def _pack_pools(
         self, source: Program | Problem, problem: Problem, deadline: Deadline
     ) -> Packed:
-        from cpplan.stages.pools_packed import pack_in_pools
+        from cpplan.stages.pool_sharing import pack_in_pools
 
         def record(value: object, bound: object, name: str) -> None:
-            self.record(None, None, f"{name}: {value}")
+            if value is not None:
+                self.record(None, None, f"{self.objective} {value}, at least {bound}: {name}")
 
         return pack_in_pools(
             source,

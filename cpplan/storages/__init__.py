@@ -13,7 +13,7 @@ from __future__ import annotations
 from cpplan.storages.assignment import StorageAssignment
 from cpplan.storages.checker import check_assignment
 from cpplan.storages.presets import relax_static_plan
-from cpplan.storages.sharing import ALGORITHMS, share_storages
+from cpplan.storages.share import ALGORITHMS, share_storages
 
 __all__ = [
     "ALGORITHMS",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from cpplan.terminal.options import (
+    KINDS,
     MODEL,
     PLANNING,
     READING,
@@ -15,12 +16,13 @@ from cpplan.terminal.options import (
     parse_kinds,
     with_options,
 )
-from cpplan.terminal.output import naming, print_out
+from cpplan.terminal.printing import naming, print_out
 
 
 @click.command()
 @MODEL
 @with_options(READING)
+@with_options(KINDS)
 @with_options(PLANNING)
 @click.option(
     "--algorithm", "algorithms", multiple=True, metavar="NAME", help="Only this baseline."

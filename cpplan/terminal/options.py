@@ -75,6 +75,8 @@ def parse_kinds(kinds: tuple[str, ...]) -> dict[str, bool] | None:
 
 READING = (
     click.option("--dim", "dims", multiple=True, metavar="N=8", help="Bind a symbolic dimension."),
+)
+KINDS = (
     click.option(
         "--in-place-kind",
         "kinds",
@@ -136,7 +138,8 @@ PLANNING = (
         multiple=True,
         metavar="NAME[=SIZE][,key=value]",
         callback=parse_pool_options,
-        help="A memory region; several in order of preference (sram=256KiB,read_bandwidth=8).",
+        help="A memory region; several in order of preference (sram=256KiB). Keys: alignment, "
+        "base, kind, cost_per_byte, read_bandwidth, write_bandwidth, read_latency, write_latency.",
     ),
     click.option(
         "--objective",

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from cpplan.errors import InfeasibleError
+from cpplan.errors import InfeasibleError, InputError
 from cpplan.terminal.options import (
+    KINDS,
     MODEL,
     PLANNING,
     READING,
@@ -17,8 +18,8 @@ from cpplan.terminal.options import (
     parse_limit,
     with_options,
 )
-from cpplan.terminal.output import describe, naming, print_out
-from cpplan.terminal.outputs import Outputs
+from cpplan.terminal.plan_files import Outputs
+from cpplan.terminal.printing import describe, naming, print_out
 
 # What planning gets at least, however long reading the model took.
 _SHORTEST = 0.001
@@ -27,6 +28,7 @@ _SHORTEST = 0.001
 @click.command()
 @MODEL
 @with_options(READING)
+@with_options(KINDS)
 @with_options(PLANNING)
 @click.option(
     "--time-limit",
@@ -81,6 +83,8 @@ def plan(
     started = time.monotonic()
     wanted = Outputs(model, json_path, output, csv_path, text_path, onnx_path, image_path)
     wanted.check_paths()
+    if kinds and not options["in_place"]:
+        raise InputError("--in-place-kind says what --in-place may do: give that too")
     from cpplan.interrupts import holding_interrupts
     from cpplan.io import load
     from cpplan.pipeline import solve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cpplan.terminal.output import describe, naming, print_out
+from cpplan.terminal.printing import describe, naming, print_out
 
 
 @click.command()

@@ -13,10 +13,9 @@ from cpplan.terminal.options import (
     SEARCHING,
     check_outputs,
     parse_dims,
-    parse_kinds,
     with_options,
 )
-from cpplan.terminal.output import naming, print_out
+from cpplan.terminal.printing import naming, print_out
 
 
 @click.command()
@@ -40,7 +39,7 @@ from cpplan.terminal.output import naming, print_out
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="The assignment as JSON.")
 def storages(
-    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], json_path: str | None,
+    model: str, dims: tuple[str, ...], json_path: str | None,
     time_limit: float, group_by: Literal["dtype"] | None, algorithm: str | None, inputs: str,
     outputs: str, constants: str | None, workers: int | None, seed: int,
 ) -> None:  # fmt: skip
@@ -52,7 +51,7 @@ def storages(
     from cpplan.io.atomic import write_text
     from cpplan.storages import share_storages
 
-    source = load(model, dims=parse_dims(dims), in_place=parse_kinds(kinds))
+    source = load(model, dims=parse_dims(dims))
     with naming(model):
         found = share_storages(
             source,

@@ -6,14 +6,15 @@ import click
 
 from cpplan.errors import InputError
 from cpplan.printable import printable
-from cpplan.terminal.options import MODEL, READING, parse_dims, parse_kinds, with_options
-from cpplan.terminal.output import naming, print_out
+from cpplan.terminal.options import KINDS, MODEL, READING, parse_dims, parse_kinds, with_options
+from cpplan.terminal.printing import naming, print_out
 
 
 @click.command()
 @MODEL
 @click.argument("plan_file", metavar="PLAN", type=click.Path())
 @with_options(READING)
+@with_options(KINDS)
 @click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
 @click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
 def verify(

@@ -57,10 +57,10 @@ CALLS = {
 }
 CALLS = (
     dict.fromkeys(onnx_in_place._OF_FIRST, UNARY)
-    | dict.fromkeys(onnx_in_place._OF_EACH | onnx_in_place._OF_FIRST_TWO, BINARY)
+    | dict.fromkeys(onnx_in_place._OF_EACH | onnx_in_place._OF_FIRST_OF_MANY, BINARY)
     | CALLS
 )
-OPSET = {"Scatter": 10, "Gelu": 20, "DequantizeLinear": 21, "Swish": 24, "TensorScatter": 24}
+OPSET = {"Scatter": 10, "DequantizeLinear": 21, "TensorScatter": 24}
 BYTES = {BOOL: 1, "uint8": 1, FLOAT: 4, INT32: 4, "uint32": 4}
 CONSTANTS = """<float low = {1}, float high = {2}, bool yes = {1}, int32 k = {0},
 int64[1,3] i = {0,1,0}, float[1,3] u = {7,8,9}, int64[1,1] at = {1}, float[1,3] row = {7,8,9},
@@ -78,7 +78,9 @@ def one_op(kind: str) -> onnx.ModelProto:
 def test_an_element_wise_op_may_replace_its_inputs_of_equal_element_size(kind: str) -> None:
     _, types, result = CALLS[kind]
     (op,) = read_onnx(one_op(kind)).ops
-    assert op.in_place == tuple(("y", x) for x in types if BYTES[types[x]] == BYTES[result])
+    # What takes in one operand after another may have written the output before it reads the second.
+    replaced = list(types)[:1] if kind in onnx_in_place._OF_FIRST_OF_MANY else types
+    assert op.in_place == tuple(("y", x) for x in replaced if BYTES[types[x]] == BYTES[result])
     assert op.placements == ()
 
 
@@ -117,6 +119,8 @@ def test_an_element_of_the_output_depends_on_no_other_element_of_such_an_input(k
     [
         "Softmax(x)",
         "LogSoftmax(x)",
+        "Mish(x)",
+        "Gelu(x)",
         "Hardmax(x)",
         "LayerNormalization(x, row)",
         "LpNormalization(x)",
@@ -130,7 +134,7 @@ def test_an_element_of_the_output_depends_on_no_other_element_of_such_an_input(k
 def test_what_is_not_element_wise_makes_no_pair(node: str) -> None:
     text = f"""g (float[4,4] x, float[4,4] square) => (float[4,4] y) <float[4,4] t,
     float[4] row = {{1,2,3,4}}, int32 zero = {{0}}> {{ t = {node} y = ReduceSum(t) }}"""
-    proto = model(text.replace("float[4,4] y", "float[1,1] y"))
+    proto = model(text.replace("float[4,4] y", "float[1,1] y"), opset=20)
     assert [op.in_place for op in read_onnx(proto).ops] == [(), ()]
 
 
@@ -138,7 +142,7 @@ def test_what_is_not_element_wise_makes_no_pair(node: str) -> None:
     st.lists(st.integers(1, 3), max_size=4),
     st.lists(st.booleans(), min_size=8, max_size=8),
     st.integers(0, 4),
-    st.sampled_from(["Add", "Where", "Less", "Max", "PRelu"]),
+    st.sampled_from(["Add", "Where", "Less", "Mul", "PRelu"]),
 )
 @settings(max_examples=200)
 def test_with_broadcasting_a_pair_means_equal_shapes(
@@ -195,11 +199,11 @@ def test_an_input_read_in_another_role_makes_no_pair() -> None:
     assert pairs(text.replace("i, i2", "i, i")) == [("y", "x")]
 
 
-def test_the_third_of_many_operands_is_not_replaced() -> None:
-    # A kernel that adds pairwise has written the whole output before it reads the third.
+def test_of_many_operands_only_the_first_is_replaced() -> None:
+    # A kernel may copy the first to the output, and then take in one operand after another.
     declared = "g (float[4] a, float[4] b, float[4] c) => (float[4] y)"
-    assert pairs(f"{declared} {{ y = Sum(a, b, c) }}") == [("y", "a"), ("y", "b")]
-    assert pairs(f"{declared} {{ y = Sum(a, b, a) }}") == [("y", "b")]
+    assert pairs(f"{declared} {{ y = Sum(a, b, c) }}") == [("y", "a")]
+    assert pairs(f"{declared} {{ y = Sum(a, b, a) }}") == []
     assert pairs(f"{declared} {{ y = Where(m, a, b) }}".replace("float[4] c", "bool[4] m")) == [
         ("y", "a"),
         ("y", "b"),

@@ -178,14 +178,30 @@ def _bounded(
     value = packing.objective_value
     if packing.offset is None:
         # What does not fit with these links may fit with others.
-        limits = [pool.capacity for pool in apart.pools]
-        never = None not in limits and floor > sum(filter(None, limits))
-        proved = never or excess_bound(apart).value > 0
-        status: Status = "infeasible" if proved else "unknown"
-        return replace(packing, status=status, objective_bound=(), bound_by=(SHARED,))
+        status, message = _shortfall(packing, apart, floor)
+        return replace(
+            packing, status=status, objective_bound=(), bound_by=(SHARED,), message=message
+        )
     bound, _ = bound_levels(apart, levels, value, floor)
-    status = "optimal" if value == bound else "feasible"
-    return replace(packing, status=status, objective_bound=bound, bound_by=(SHARED,))
+    proved: Status = "optimal" if value == bound else "feasible"
+    return replace(packing, status=proved, objective_bound=bound, bound_by=(SHARED,))
+
+
+def _shortfall(packing: PooledPacking, apart: Problem, floor: int) -> tuple[Status, str]:
+    """Whether nothing fits whatever is shared, and what to say."""
+    limits = [pool.capacity for pool in apart.pools]
+    room = sum(limit for limit in limits if limit is not None)
+    if None not in limits and floor > room:
+        missing = f"{floor} B are needed whatever is shared, and the pools hold {room} B"
+        return "infeasible", f"does not fit: {floor - room} B are missing: {missing}"
+    excess = excess_bound(apart)
+    if excess.value:
+        missing = f"{excess.value} B are missing whatever is shared ({excess.name})"
+        return "infeasible", f"does not fit: {missing}"
+    return "unknown", (
+        "no plan within the capacities was found in time. Of the last choice of what to share, in "
+        f"which a buffer stands for all that share its bytes: {packing.message}"
+    )
 
 
 def _by_algorithm(

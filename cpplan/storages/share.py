@@ -24,7 +24,7 @@ from cpplan.storages.rank_bound import rank_bound
 from cpplan.storages.tokens import storage_tokens
 
 
-class Sharing(Protocol):
+class StorageAlgorithm(Protocol):
     """Gives every buffer of a problem, with a group label a row, the number of a storage."""
 
     def __call__(self, problem: Problem, group: Ints, deadline: Deadline, /) -> Ints: ...
@@ -42,7 +42,7 @@ def bump(problem: Problem, group: Ints, deadline: Deadline) -> Ints:
     return np.arange(len(problem), dtype=np.int64)
 
 
-ALGORITHMS: dict[str, Sharing] = {
+ALGORITHMS: dict[str, StorageAlgorithm] = {
     "bump": bump,
     "shared_objects": shared_objects,
     "storage_tokens": storage_tokens,
@@ -192,7 +192,7 @@ def _search(best: _Best, deadline: Deadline, *, workers: int, seed: int) -> None
             best.run(name, deadline)
     if best.proved or deadline.expired():
         return
-    from cpplan.storages.cp_sat_sharing import NAME, improve
+    from cpplan.storages.cp_sat_storages import NAME, improve
 
     improve(
         best.problem,
