@@ -383,7 +383,9 @@ def test_reading_the_model_counts_towards_the_time_limit(tiny, monkeypatch):
         limits.append(time_limit)
         raise InputError("seen")
 
-    monkeypatch.setattr("cpplan.terminal.plan_command.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(
+        "cpplan.terminal.plan_command.time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
     monkeypatch.setattr("cpplan.pipeline.solve", solve)
     assert main(["plan", tiny, "--time-limit", "10"]) == 2
     assert main(["plan", tiny, "--time-limit", "10"]) == 2
@@ -589,3 +591,24 @@ def test_standard_streams_may_be_closed(tmp_path):
         assert done.returncode == code, done.stderr
         assert b"Traceback" not in done.stderr
         assert Plan.load(tmp_path / "p.json").status == "optimal"
+
+
+def test_an_interrupt_while_the_plan_is_written_loses_nothing():
+    # The JSON is longer than a pipe holds: its first byte is here, the rest waits for a reader.
+    command = [
+        sys.executable,
+        "-m",
+        "cpplan",
+        "plan",
+        str(DATASETS / "light_densenet121.json"),
+        "--json",
+        "-",
+        "-q",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    assert json.loads(first + rest)["status"] == "optimal"
