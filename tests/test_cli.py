@@ -605,10 +605,13 @@ def test_an_interrupt_while_the_plan_is_written_loses_nothing():
         "-",
         "-q",
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    ) as process:
         assert process.stdout is not None
         first = process.stdout.read(1)
         process.send_signal(signal.SIGINT)
+        time.sleep(0.5)  # it arrives while the writer waits
         rest, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, b"")
     assert json.loads(first + rest)["status"] == "optimal"
