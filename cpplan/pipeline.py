@@ -21,6 +21,7 @@ from cpplan.plan import Objective, Plan, Progress, RelationKind
 from cpplan.pool import Pool, check_pools
 from cpplan.problem import Problem
 from cpplan.residency import choose_residency
+from cpplan.search_options import check_search_options
 from cpplan.stages.plan_maker import make_plan
 from cpplan.stages.run import Run
 from cpplan.stages.sources import as_program
@@ -119,14 +120,7 @@ def solve(
     """
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
-    if not isinstance(time_limit, (int, float)) or not time_limit > 0:
-        raise InputError(f"time_limit must be positive, not {time_limit!r}")
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise InputError(f"workers must be at least 1, not {workers!r}")
-    if not isinstance(seed, int) or not 0 <= seed < 2**31:
-        raise InputError(f"seed must be an integer from 0 to 2**31 - 1, not {seed!r}")
-    if deterministic and workers not in (None, 1):
-        raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
+    check_search_options(time_limit, workers, seed, deterministic=deterministic)
     if (first or last) and order != "search":
         raise InputError("first and last constrain a searched order: they need order='search'")
     if algorithm is not None:

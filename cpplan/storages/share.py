@@ -15,6 +15,7 @@ from cpplan.graph import Graph
 from cpplan.interrupts import holding_interrupts
 from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
+from cpplan.search_options import check_search_options
 from cpplan.stages.sources import as_problem, as_program
 from cpplan.storages.assignment import StorageAssignment, make_assignment
 from cpplan.storages.by_size import shared_objects, shared_objects_improved
@@ -115,14 +116,7 @@ def share_storages(
         raise InputError(
             f"algorithm {algorithm!r} is not understood: expected one of {', '.join(ALGORITHMS)}"
         )
-    if not isinstance(time_limit, (int, float)) or not time_limit > 0:
-        raise InputError(f"time_limit must be positive, not {time_limit!r}")
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise InputError(f"workers must be at least 1, not {workers!r}")
-    if not isinstance(seed, int) or not 0 <= seed < 2**31:
-        raise InputError(f"seed must be an integer from 0 to 2**31 - 1, not {seed!r}")
-    if deterministic and workers not in (None, 1):
-        raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
+    check_search_options(time_limit, workers, seed, deterministic=deterministic)
     deadline = Deadline(time_limit, deterministic=deterministic)
     source = as_program(source)
     problem = as_problem(source, Residency(inputs, outputs, constants))
