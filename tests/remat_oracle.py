@@ -18,6 +18,8 @@ from orders_oracle import random_graph
 from cpplan import Graph, Op, Tensor
 from cpplan.remat.problem import RematProblem, remat_problem
 
+_KINDS = ("intermediate", "output")
+
 
 def remat_chain(
     n: int, sizes: int = 1, forward: list[float] | None = None, backward: list[float] | None = None
@@ -40,12 +42,41 @@ def remat_chain(
 def random_remat_problem(seed: int, ops: int) -> RematProblem:
     """Views, workspaces, outputs, zero sizes, several outputs; some ops may not run again."""
     rng = random.Random(seed)
-    graph = random_graph(seed, ops)
+    graph = random_graph(seed, ops) if seed % 4 == 0 else _graph_with_skips(rng, ops)
     changed = tuple(
         replace(op, cost=rng.choice((0, 1, 1, 2, 5)), recomputable=rng.random() < 0.85)
         for op in graph.ops
     )
     return remat_problem(replace(graph, ops=changed))
+
+
+def _graph_with_skips(rng: random.Random, ops: int) -> Graph:
+    """A chain whose early results are read late, so that it pays to make them again."""
+    tensors = [Tensor("x", rng.randint(0, 2), kind="input")] if rng.random() < 0.3 else []
+    made: list[Op] = []
+    for k in range(ops):
+        outputs = [Tensor(f"t{k}", rng.randint(3, 9))]
+        if rng.random() < 0.2:
+            outputs.append(Tensor(f"u{k}", rng.randint(0, 4), kind=rng.choice(_KINDS)))
+        known = [t for t in tensors if t.kind != "workspace"]
+        recent, early = known[-1:], rng.sample(known[:2], min(len(known[:-1]), rng.randint(0, 1)))
+        if k and rng.random() < 0.1:
+            recent = []
+        read = tuple(
+            dict.fromkeys(t.name for t in recent + (early if k > 2 or rng.random() < 0.1 else []))
+        )
+        spaces = [Tensor(f"s{k}", rng.randint(1, 5), kind="workspace")] * (rng.random() < 0.15)
+        made.append(
+            Op(
+                f"op{k}",
+                inputs=read,
+                outputs=tuple(t.name for t in outputs),
+                workspaces=tuple(t.name for t in spaces),
+                after=(made[-1].name,) if made and rng.random() < 0.05 else (),
+            )
+        )
+        tensors += outputs + spaces
+    return Graph("skips", tuple(tensors), tuple(made))
 
 
 def least_cost(problem: RematProblem, limit: int, copies: int | None = None) -> float | None:
@@ -134,9 +165,16 @@ def every_sequence(problem: RematProblem, longest: int) -> Iterator[list[int]]:
 
 
 def interesting_limits(problem: RematProblem) -> list[int]:
-    """Limits from what no order exceeds down to what no sequence reaches, few enough to try all."""
-    peak = problem.peak(first_order(problem))
-    return sorted({peak, *(peak * part // 8 for part in (7, 6, 5, 4, 3))}, reverse=True)
+    """What one order takes; the least that any sequence can do with, and around it."""
+    low, peak = -1, problem.peak(first_order(problem))
+    high = peak
+    while high - low > 1:
+        middle = (low + high) // 2
+        if least_cost(problem, middle) is None:
+            low = middle
+        else:
+            high = middle
+    return sorted({peak, *range(high - 1, high + 4), (high + peak) // 2}, reverse=True)
 
 
 def first_order(problem: RematProblem) -> list[int]:

@@ -1,0 +1,246 @@
+"""Which ops run again, and when, so that a memory limit holds at the least cost.
+
+Sets
+    V, c     units and their runs; a_vc, p_vc as in ``formulations.runs``
+    S        storages; w_s, the unit that writes s; R_s, the units that read it
+    X        the storages that no unit could write again: what is there from the start, and what
+             several units write
+
+Parameters (sizes in units of u bytes, their greatest common divisor)
+    s_i      size of storage i
+    x_v      bytes live only while v runs
+    f_v      cost of running v, in units of g
+    H        a limit on the peak;  F, a limit on the extra cost
+
+Variables
+    e_ic     run c of w_i begins a stay [p_wc, e_ic) of storage i (a retention interval)
+    b_i, e_i the one stay of a storage in X
+    y_wcrj   run c of w serves run j of r, which reads what w writes
+
+Constraints
+    runs             as in ``formulations.runs``
+    served           sum over c of y_wcrj = a_rj;  y_wcrj implies a_wc
+    in time          y_wcrj implies p_wc + 1 <= p_rj  and  p_rj + 1 <= e_ic
+    kept             the last run's stay of a storage that is kept lasts to the end
+    used             a_vc implies that run c > 0 serves somebody, unless what it writes is kept
+    one stay         b_i <= p of all that touch i, or 0;  e_i >= p + 1 of all that do, or the end
+    pressure         at every time:  sum of s_i over the stays, plus x_v where v runs, plus base,
+                     plus entry at the first,  <= peak
+
+Objective
+    minimise the sum of f_v a_vc over c > 0, with peak <= H;  or
+    minimise the peak, with that sum <= F and peak <= H
+
+MOCCASIN (Bartan et al., 2023), with the runs free to change places or bound to the order of the
+first ones. A reader uses the latest run there is: if the model has an earlier one serve it, that
+one's stay covers the later one's. Storages of one unit with the same readers are one stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ortools.sat.python import cp_model
+
+from formulations.positions import Solved
+from formulations.retention import Retention
+from formulations.runs import Runs
+
+if TYPE_CHECKING:
+    from cpplan.remat.problem import RematProblem
+
+_LARGEST_OBJECTIVE = 2**45
+
+
+def build(
+    problem: RematProblem,
+    *,
+    memory_limit: int,
+    cost_limit: float | None = None,
+    copies: int = 2,
+    order: Sequence[int] | None = None,
+    done: frozenset[int] = frozenset(),
+) -> RematModel:
+    """The model of a problem.
+
+    Parameters
+    ----------
+    problem
+        At least one unit; its precedences have no cycle.
+    memory_limit
+        On the peak, bytes.
+    cost_limit
+        On the cost of the sequence. If given, the peak is minimised; else the cost.
+    copies
+        Times that a unit may run at most, at least 1.
+    order
+        All units in the order of their first runs, if that is fixed; other runs are then ordered
+        likewise between two first ones, each unit once.
+    done
+        Units that have run before the sequence begins, whose results are there if they are
+        ``present``; they may run ``copies`` times more. With a free order only.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> remat = build(remat_problem(chain), memory_limit=24)
+    >>> solver = cp_model.CpSolver()
+    >>> solver.solve(remat.model) == cp_model.OPTIMAL
+    True
+    >>> remat.extract(solver), remat.cost_of(solver.objective_value)
+    ((0, 1, 2, 3, 0, 4), 6)
+    """
+    again = worth_repeating(problem, order is not None, done)
+    number = [copies + (v in done) if again[v] else 1 for v in range(len(problem))]
+    remat = RematModel(problem, memory_limit, cost_limit, number, order, done)
+    remat.runs.add_first_runs()
+    remat.runs.add_again()
+    remat.retention.add_stays()
+    remat.retention.add_service()
+    remat.retention.add_kept()
+    remat.retention.add_used()
+    remat.retention.add_one_stays()
+    remat.add_cost()
+    remat.add_pressure()
+    return remat
+
+
+def worth_repeating(
+    problem: RematProblem, fixed: bool = False, done: frozenset[int] = frozenset()
+) -> list[bool]:
+    """For every unit, whether to run it again can ever pay.
+
+    It cannot if it frees nothing. If a single unit waits for it, which runs but once, and its
+    results are not kept, then its last run before that one is the only one needed; unless its first
+    run is tied to an order, or may be the first of all when that counts.
+    """
+    ordering = problem.ordering
+    worth = [False] * len(problem)
+    waiting = [len(after) for after in ordering.successors]
+    ready = [unit for unit, count in enumerate(waiting) if not count]
+    for unit in ready:
+        for before in ordering.predecessors[unit]:
+            waiting[before] -= 1
+            if not waiting[before]:
+                ready.append(before)
+        after = ordering.successors[unit]
+        kept = any(ordering.kept[storage] for storage in problem.writes[unit])
+        several = len(after) + kept >= 2 or any(worth[other] for other in after)
+        tied = fixed or unit in done or ordering.entry > 0
+        useful = bool(problem.writes[unit]) and (several or (tied and bool(after or kept)))
+        worth[unit] = bool(problem.repeatable[unit]) and useful
+    return worth
+
+
+@dataclass
+class RematModel:
+    """The model under construction, and how to read its solutions."""
+
+    problem: RematProblem
+    memory_limit: int
+    cost_limit: float | None
+    copies: Sequence[int]
+    order: Sequence[int] | None
+    done: frozenset[int]
+    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    runs: Runs = field(init=False)
+    retention: Retention = field(init=False)
+    unit: int = field(init=False)
+    cost_unit: Fraction = field(init=False)
+    base_cost: Fraction = field(init=False)
+    peak: cp_model.IntVar | int = field(init=False)
+
+    def __post_init__(self) -> None:
+        ordering = self.problem.ordering
+        amounts = (*ordering.size.tolist(), *ordering.extra.tolist(), ordering.entry)
+        self.unit = math.gcd(*amounts) or 1
+        self.runs = Runs(self.problem, self.model, self.copies, self.order, self.done)
+        self.retention = Retention(self.problem, self.model, self.runs, self.unit)
+
+    def add_cost(self) -> None:
+        """The sum of f_v a_vc over c > 0: minimised, or at most F."""
+        problem = self.problem
+        cost = [Fraction(amount) for amount in problem.cost]
+        self.base_cost = sum((c for v, c in enumerate(cost) if v not in self.done), Fraction(0))
+        most = sum((c * len(a) for c, a in zip(cost, self.runs.active, strict=True)), Fraction(0))
+        denominator = math.lcm(*(c.denominator for c in cost))
+        self.cost_unit = Fraction(math.gcd(*(int(c * denominator) for c in cost)) or 1, denominator)
+        # Larger sums are rounded down: the bound still holds.
+        self.cost_unit = max(self.cost_unit, most / _LARGEST_OBJECTIVE)
+        extra = cp_model.LinearExpr.weighted_sum(
+            [a for active in self.runs.active for a in active[1:]],
+            [
+                int(c / self.cost_unit)
+                for c, active in zip(cost, self.runs.active, strict=True)
+                for _ in active[1:]
+            ],
+        )
+        if self.cost_limit is None:
+            self.model.minimize(extra)
+        else:
+            room = (Fraction(self.cost_limit) - self.base_cost) / self.cost_unit
+            self.model.add(extra <= math.floor(room))
+
+    def add_pressure(self) -> None:
+        """What is live at any time is at most the peak."""
+        model, ordering = self.model, self.problem.ordering
+        high = (self.memory_limit - ordering.base) // self.unit
+        if high < 0:
+            # An empty domain would be refused, not proved false.
+            model.add_bool_or([])
+        self.peak = max(0, high)
+        if self.cost_limit is not None:
+            self.peak = model.new_int_var(0, max(0, high), "peak")
+            model.minimize(self.peak)
+        intervals, demands = self.retention.pressure()
+        if ordering.entry:
+            intervals.append(model.new_fixed_size_interval_var(0, 1, ""))
+            demands.append(ordering.entry // self.unit)
+        model.add_cumulative(intervals, demands, self.peak)
+
+    def hint(self, sequence: Sequence[int]) -> tuple[int, ...] | None:
+        """Start from a sequence; every variable gets a value.
+
+        Returns the sequence hinted: runs that serve nobody are left out, and on the staged grid
+        those between two first runs are put in order, so that its peak is another. ``None``, with
+        no hint given, if the model has no place for it: too many runs of a unit, or on the staged
+        grid two between the same first runs, or first runs in another order.
+        """
+        placed = self.runs.place(sequence)
+        if placed is None:
+            return None
+        hinted, times = placed
+        self.runs.hint(times)
+        self.retention.hint(times)
+        if not isinstance(self.peak, int):
+            above = self.problem.peak(hinted) - self.problem.ordering.base
+            self.model.add_hint(self.peak, above // self.unit)
+        return hinted
+
+    def in_bytes(self, objective: float) -> int:
+        """The peak that a value of the objective stands for; the objective, if that is a cost."""
+        if self.cost_limit is None:
+            return round(objective)
+        return self.problem.ordering.base + round(objective) * self.unit
+
+    def cost_of(self, objective: float) -> int | float:
+        """The cost that a value of the objective stands for, or the bound of a bound."""
+        cost = self.base_cost + round(objective) * self.cost_unit
+        return int(cost) if cost.denominator == 1 else float(cost)
+
+    def extract(self, solver: Solved) -> tuple[int, ...]:
+        """The sequence of the solution found; its peak may be lower than the model's."""
+        return self.runs.extract(solver)

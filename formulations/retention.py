@@ -1,0 +1,286 @@
+"""Stays: from when to when storages live whose units may run again, and whom they serve.
+
+The sets, variables and constraints are those of ``formulations.rematerialization``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from ortools.sat.python import cp_model
+
+from formulations.runs import Runs, readers_of
+
+if TYPE_CHECKING:
+    from cpplan.remat.problem import RematProblem
+
+# A unit that writes, whether its results are there from the start, a unit that reads and its run.
+Need: TypeAlias = "tuple[int, bool, int, int]"
+
+
+@dataclass(eq=False)
+class Stay:
+    """The retention intervals of storages that one unit writes and the same units read.
+
+    Attributes
+    ----------
+    writer, readers
+        Units.
+    kept
+        Whether the last one lasts to the end.
+    there
+        Whether the first one is there from the start: the writer has run before.
+    demand
+        Bytes in units.
+    end, length
+        For every run of the writer, e_ic and the stay's length; ``None`` where there is no stay.
+    """
+
+    writer: int
+    readers: tuple[int, ...]
+    kept: bool
+    there: bool
+    demand: int = 0
+    end: list[cp_model.IntVar | None] = field(default_factory=list)
+    length: list[cp_model.IntVar | None] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class OneStay:
+    """The one stay of a storage in X, as ``begin`` and ``end``."""
+
+    storage: int
+    touched_by: tuple[int, ...]
+    begin: cp_model.IntVar | int = 0
+    end: cp_model.IntVar | int = 0
+    length: cp_model.IntVar | None = None
+
+
+class Retention:
+    """The stays of a problem's storages as variables of a model.
+
+    Attributes
+    ----------
+    stays
+        Those of units that write them alone.
+    one_stays
+        Those of the storages in X.
+    serves
+        For every need, y by the writer's runs.
+    during
+        For every unit, x_v and what it alone touches, in units.
+    """
+
+    def __init__(self, problem: RematProblem, model: cp_model.CpModel, runs: Runs, unit: int):
+        self.problem, self.model, self.runs, self.unit = problem, model, runs, unit
+        self.done = runs.done
+        self.during = [extra // unit for extra in problem.ordering.extra.tolist()]
+        self.stays: list[Stay] = []
+        self.one_stays: list[OneStay] = []
+        self.serves: dict[Need, dict[int, cp_model.IntVar]] = {}
+
+    def add_stays(self) -> None:
+        """Which storages are one stay, and which of them have one only."""
+        problem, ordering, readers = self.problem, self.problem.ordering, readers_of(self.problem)
+        writers: list[list[int]] = [[] for _ in ordering.size]
+        for unit, written in enumerate(problem.writes):
+            for storage in written:
+                writers[storage].append(unit)
+        together: dict[tuple[int, tuple[int, ...], bool, bool], Stay] = {}
+        for storage, size in enumerate((ordering.size // self.unit).tolist()):
+            there, kept = bool(ordering.present[storage]), bool(ordering.kept[storage])
+            own = len(writers[storage]) == 1 and (not there or writers[storage][0] in self.done)
+            if not own:
+                self.one_stays.append(OneStay(storage, ordering.touched_by[storage]))
+            elif not readers[storage] and not kept and not there:
+                self.during[writers[storage][0]] += size
+            else:
+                key = writers[storage][0], tuple(readers[storage]), kept, there
+                together.setdefault(key, Stay(*key)).demand += size
+        self.stays = list(together.values())
+        for stay in self.stays:
+            for copy in range(self.runs.copies[stay.writer]):
+                self._add_stay(stay, copy)
+
+    def _add_stay(self, stay: Stay, copy: int) -> None:
+        runs, model = self.runs, self.model
+        if copy == 0 and stay.writer in self.done and not stay.there:
+            stay.end.append(None)
+            stay.length.append(None)
+            return
+        start, first = runs.at[stay.writer][copy], runs.earliest[stay.writer][copy]
+        end = model.new_int_var(max(0, first) + 1, runs.end, "e")
+        length = None if isinstance(start, int) else model.new_int_var(1, runs.end - first, "l")
+        stay.end.append(end)
+        stay.length.append(length)
+        if copy:
+            absent = ~runs.active[stay.writer][copy]
+            model.add(end == first + 1).only_enforce_if(absent)
+            model.add(length == 1).only_enforce_if(absent)
+
+    def add_service(self) -> None:
+        """Every run of a reader is served by one of the writer before it, whose stay covers it."""
+        for stay in self.stays:
+            for reader in stay.readers:
+                for run in range(self.runs.copies[reader]):
+                    if reader in self.done and run == 0:
+                        continue
+                    served = self._served_by(stay, reader, run)
+                    at = self.runs.at[reader][run]
+                    for copy, end in enumerate(stay.end):
+                        if end is not None and copy in served:
+                            self.model.add(at + 1 <= end).only_enforce_if(served[copy])
+
+    def _served_by(self, stay: Stay, reader: int, run: int) -> dict[int, cp_model.IntVar]:
+        """y_wcrj by the run of the writer."""
+        need = stay.writer, stay.there, reader, run
+        if need in self.serves:
+            return self.serves[need]
+        model, runs = self.model, self.runs
+        active, at = runs.active[stay.writer], runs.at[stay.writer]
+        served: dict[int, cp_model.IntVar] = {}
+        for copy, end in enumerate(stay.end):
+            if end is None or runs.earliest[stay.writer][copy] >= runs.latest[reader][run]:
+                continue
+            serving = served[copy] = model.new_bool_var("y")
+            if copy:
+                model.add_implication(serving, active[copy])
+                model.add(at[copy] + 1 <= runs.at[reader][run]).only_enforce_if(serving)
+        model.add(sum(served.values()) == runs.active[reader][run])
+        self.serves[need] = served
+        return served
+
+    def add_kept(self) -> None:
+        """The last run's stay of a storage that is kept lasts to the end."""
+        for stay in self.stays:
+            if not stay.kept:
+                continue
+            active = self.runs.active[stay.writer]
+            for copy, end in enumerate(stay.end):
+                last = [] if copy + 1 == len(active) else [~active[copy + 1]]
+                lasts = [*last, active[copy]] if copy else last
+                if end is not None:
+                    self.model.add(end == self.runs.end).only_enforce_if(lasts)
+                else:
+                    # What is not there and is not made again cannot be kept.
+                    self.model.add_bool_or([~literal for literal in lasts])
+
+    def add_used(self) -> None:
+        """a_vc implies that run c > 0 serves somebody, unless what it writes is kept."""
+        keeping = {stay.writer for stay in self.stays if stay.kept}
+        served: dict[tuple[int, int], list[cp_model.IntVar]] = {}
+        for (writer, _, _, _), by in self.serves.items():
+            for copy, serving in by.items():
+                served.setdefault((writer, copy), []).append(serving)
+        for unit, active in enumerate(self.runs.active):
+            for copy in range(1, len(active)):
+                if unit not in keeping:
+                    self.model.add_bool_or([*served.get((unit, copy), ()), ~active[copy]])
+
+    def add_one_stays(self) -> None:
+        """b_i <= p of all that touch i, or 0; e_i >= p + 1 of all that do, or the end."""
+        ordering, runs, model = self.problem.ordering, self.runs, self.model
+        for stay in self.one_stays:
+            present, kept = ordering.present[stay.storage], ordering.kept[stay.storage]
+            stay.begin = 0 if present else model.new_int_var(0, max(0, runs.end - 1), "b")
+            stay.end = runs.end if kept else model.new_int_var(1, runs.end, "e")
+            if not present and not kept:
+                stay.length = model.new_int_var(1, runs.end, "l")
+            for unit in stay.touched_by:
+                for copy, at in enumerate(runs.at[unit]):
+                    if copy == 0 and unit in self.done:
+                        continue
+                    active = [runs.active[unit][copy]] if copy else []
+                    if not present and copy == 0:
+                        model.add(stay.begin <= at)
+                    if not kept:
+                        model.add(stay.end >= at + 1).only_enforce_if(active)
+
+    def pressure(self) -> tuple[list[cp_model.IntervalVar], list[int]]:
+        """When something is live, and how much."""
+        model, runs, ordering = self.model, self.runs, self.problem.ordering
+        intervals, demands = [], []
+        for stay in self.stays:
+            for copy, end in enumerate(stay.end):
+                if end is None:
+                    continue
+                # What is there from the start begins at the first time of all.
+                start = runs.at[stay.writer][copy] if copy or not stay.there else 0
+                own_length = stay.length[copy]
+                length = end - start if own_length is None else own_length
+                active = runs.active[stay.writer][copy]
+                intervals.append(_interval(model, start, length, end, active))
+                demands.append(stay.demand)
+        for one in self.one_stays:
+            whole = one.end - one.begin if one.length is None else one.length
+            intervals.append(model.new_interval_var(one.begin, whole, one.end, ""))
+            demands.append(int(ordering.size[one.storage]) // self.unit)
+        for unit, demand in enumerate(self.during):
+            for copy, at in enumerate(runs.at[unit]):
+                if demand and (copy or unit not in self.done):
+                    active = runs.active[unit][copy]
+                    intervals.append(_interval(model, at, 1, at + 1, active))
+                    demands.append(demand)
+        return intervals, demands
+
+    def hint(self, times: Sequence[Sequence[int]]) -> None:
+        """Give all these variables the values they have in a sequence, by the times of its runs."""
+        last_served: dict[Need, int] = {}
+        for need, by in self.serves.items():
+            writer, there, reader, run = need
+            serving = -1
+            if run < len(times[reader]):
+                at = times[reader][run]
+                serving = max(c for c, time in enumerate(times[writer]) if c in by and time < at)
+                served = writer, there, reader, serving
+                last_served[served] = max(at, last_served.get(served, at))
+            for copy, variable in by.items():
+                self.model.add_hint(variable, copy == serving)
+        for stay in self.stays:
+            self._hint_stay(stay, times[stay.writer], last_served)
+        for one in self.one_stays:
+            self._hint_one_stay(one, times)
+
+    def _hint_stay(
+        self,
+        stay: Stay,
+        times: Sequence[int],
+        last_served: dict[Need, int],
+    ) -> None:
+        for copy, (end, length) in enumerate(zip(stay.end, stay.length, strict=True)):
+            if end is None:
+                continue
+            start = times[copy] if copy < len(times) else self.runs.earliest[stay.writer][copy]
+            until = max(0, start)
+            if copy < len(times):
+                served = ((stay.writer, stay.there, reader, copy) for reader in stay.readers)
+                until = max((last_served.get(key, until) for key in served), default=until)
+            stop = self.runs.end if stay.kept and copy + 1 == len(times) else until + 1
+            self.model.add_hint(end, stop)
+            if length is not None:
+                self.model.add_hint(length, stop - start)
+
+    def _hint_one_stay(self, one: OneStay, times: Sequence[Sequence[int]]) -> None:
+        touched = [t for unit in one.touched_by for t in times[unit] if t >= 0]
+        begin, end = min(touched, default=0), max(touched, default=0) + 1
+        if not isinstance(one.begin, int):
+            self.model.add_hint(one.begin, begin)
+        if not isinstance(one.end, int):
+            self.model.add_hint(one.end, end)
+        if one.length is not None:
+            self.model.add_hint(one.length, end - begin)
+
+
+def _interval(
+    model: cp_model.CpModel,
+    start: cp_model.LinearExprT,
+    length: cp_model.LinearExprT,
+    end: cp_model.LinearExprT,
+    active: cp_model.IntVar | int,
+) -> cp_model.IntervalVar:
+    """[start, end) if active: a variable, or 1."""
+    if isinstance(active, int):
+        return model.new_interval_var(start, length, end, "")
+    return model.new_optional_interval_var(start, length, end, active, "")

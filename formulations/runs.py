@@ -1,0 +1,278 @@
+"""What models of rematerialization share: which runs of every unit there are, and when.
+
+Sets
+    V        units, n of them; E, which first run must come before which
+    c        runs 0, …, C_v - 1 of unit v; run 0 is the first one
+    W        units that have run before the sequence begins (a stretch of a longer one): their run 0
+             is at time -1
+
+Variables
+    a_vc     whether v runs for the (c + 1)-th time; a_v0 = 1
+    p_vc     the time at which it does; its earliest if it does not
+
+Constraints
+    first runs       p_u0 + 1 <= p_v0                        for (u, v) in E
+    again            a_vc implies a_v,c-1 and p_v,c-1 + 1 <= p_vc
+
+Time is one of two grids.
+
+Free order: times 0, …, N - 1, with N runs at most. As in ``formulations.positions``, runs may share
+a time: whatever any of them touches is live at it, so they may come one after another.
+
+Staged: the first runs have a fixed order. Stage j ends with the first run of the order's unit j;
+before it, those of the units k < j that run again do so in order, each once, and unit k <= j at the
+time j (j + 1) / 2 + k (MOCCASIN, Bartan et al., 2023). No two runs share a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ortools.sat.python import cp_model
+
+from formulations.positions import Precedence, Solved
+
+if TYPE_CHECKING:
+    from cpplan.remat.problem import RematProblem
+
+
+class Runs:
+    """The runs of a problem's units as variables of a model.
+
+    Parameters
+    ----------
+    problem
+        Units and storages.
+    model
+        Where the variables go.
+    copies
+        C_v of every unit, at least 1; that of a unit which has run before counts its run before.
+    order
+        Units by their first runs, for the staged grid; ``None`` for a free order.
+    done
+        Units that have run before; a free order only.
+
+    Attributes
+    ----------
+    active
+        a_vc of every unit; 1 for the first.
+    at
+        p_vc of every unit; numbers where they are fixed.
+    end
+        The time at which everything has run.
+    """
+
+    def __init__(
+        self,
+        problem: RematProblem,
+        model: cp_model.CpModel,
+        copies: Sequence[int],
+        order: Sequence[int] | None,
+        done: frozenset[int] = frozenset(),
+    ):
+        self.problem, self.model, self.order, self.done = problem, model, order, done
+        self.copies = list(copies)
+        units = range(len(problem))
+        self.active: list[list[cp_model.IntVar | int]] = [[] for _ in units]
+        self.at: list[list[cp_model.IntVar | int]] = [[] for _ in units]
+        self.earliest: list[list[int]] = [[] for _ in units]
+        self.latest: list[list[int]] = [[] for _ in units]
+        self._predecessors = [
+            tuple(u for u in before if u not in done) if v not in done else ()
+            for v, before in enumerate(problem.ordering.predecessors)
+        ]
+        if order is None:
+            self._free_times()
+        else:
+            self._staged_times(order)
+
+    def _free_times(self) -> None:
+        precedence = Precedence(self._predecessors)
+        self.end = sum(self.copies) - len(self.done)
+        for unit, number in enumerate(self.copies):
+            first = precedence.ancestors[unit].bit_count()
+            last = self.end - 1 - precedence.descendants[unit].bit_count()
+            if unit in self.done:
+                self._add_run(unit, [-1])
+                for copy in range(1, number):
+                    self._add_run(unit, range(copy - 1, self.end))
+                continue
+            self._add_run(unit, range(first, last + 1))
+            for copy in range(1, number):
+                self._add_run(unit, range(first + copy, self.end))
+
+    def _staged_times(self, order: Sequence[int]) -> None:
+        stage = {unit: k for k, unit in enumerate(order)}
+        self.end = staged_time(len(order), 0)
+        last_use = self._last_stages(order, stage)
+        for unit, number in enumerate(self.copies):
+            k = stage[unit]
+            self._add_run(unit, [staged_time(k, k)])
+            for copy in range(1, number):
+                stages = range(k + copy, last_use[unit] + 1)
+                if stages:
+                    self._add_run(unit, [staged_time(j, k) for j in stages])
+            self.copies[unit] = len(self.at[unit])
+
+    def _last_stages(self, order: Sequence[int], stage: dict[int, int]) -> list[int]:
+        """For every unit, the last stage in which anyone could use another run of it."""
+        problem = self.problem
+        readers = readers_of(problem)
+        last = [stage[unit] for unit in range(len(problem))]
+        for unit in reversed(order):
+            for storage in problem.writes[unit]:
+                if problem.ordering.kept[storage]:
+                    last[unit] = len(order) - 1
+                for reader in readers[storage]:
+                    again = last[reader] if self.copies[reader] > 1 else stage[reader]
+                    last[unit] = max(last[unit], again)
+        return last
+
+    def _add_run(self, unit: int, times: Sequence[int]) -> None:
+        first = not self.at[unit]
+        name = f"{unit}_{len(self.at[unit])}"
+        self.earliest[unit].append(times[0])
+        self.latest[unit].append(times[-1])
+        if first and len(times) == 1:
+            self.at[unit].append(times[0])
+        else:
+            domain = cp_model.Domain.from_values(list(times))
+            self.at[unit].append(self.model.new_int_var_from_domain(domain, f"p_{name}"))
+        self.active[unit].append(1 if first else self.model.new_bool_var(f"a_{name}"))
+
+    def add_first_runs(self) -> None:
+        """p_u0 + 1 <= p_v0; the staged grid says so by itself."""
+        if self.order is not None:
+            return
+        for unit, before in enumerate(Precedence(self._predecessors).reduced):
+            for other in before:
+                one, next_one = self.at[other][0], self.at[unit][0]
+                if not (isinstance(one, int) and isinstance(next_one, int)):
+                    self.model.add(one + 1 <= next_one)
+        if self.problem.ordering.entry and self.end:
+            firsts = [at[0] for unit, at in enumerate(self.at) if unit not in self.done]
+            self.model.add_min_equality(0, firsts)
+
+    def add_again(self) -> None:
+        """a_vc implies a_v,c-1 and p_v,c-1 + 1 <= p_vc; p_vc is its earliest if v does not run."""
+        for active, at, earliest in zip(self.active, self.at, self.earliest, strict=True):
+            for copy in range(1, len(at)):
+                here = active[copy]
+                if copy > 1:
+                    self.model.add_implication(here, active[copy - 1])
+                self.model.add(at[copy - 1] + 1 <= at[copy]).only_enforce_if(here)
+                self.model.add(at[copy] == earliest[copy]).only_enforce_if(~here)
+
+    def place(self, sequence: Sequence[int]) -> tuple[tuple[int, ...], list[list[int]]] | None:
+        """A sequence as this grid has it, and the times of every unit's runs.
+
+        ``None`` if the grid has no place for it. Runs that serve nobody are left out.
+        """
+        laid = self._laid(sequence)
+        if laid is None:
+            return None
+        units, fixed = [unit for _, unit in laid], self.order is not None
+        needed = needed_runs(self.problem, units, self.done, fixed=fixed)
+        laid = [run for run, need in zip(laid, needed, strict=True) if need]
+        if self.order is None:
+            laid = list(enumerate(unit for _, unit in laid))
+        times: list[list[int]] = [[-1] if unit in self.done else [] for unit in range(len(self.at))]
+        for time, unit in laid:
+            copy = len(times[unit])
+            if copy >= self.copies[unit] or time > self.latest[unit][copy]:
+                return None
+            times[unit].append(time)
+        return tuple(unit for _, unit in laid), times
+
+    def _laid(self, sequence: Sequence[int]) -> list[tuple[int, int]] | None:
+        """Times and units, ascending; ``None`` if two runs have the same."""
+        if self.order is None:
+            return list(enumerate(sequence))
+        stage = {unit: k for k, unit in enumerate(self.order)}
+        reached, laid = 0, []
+        for unit in sequence:
+            if stage[unit] > reached:
+                return None
+            laid.append((staged_time(reached, stage[unit]), unit))
+            reached += stage[unit] == reached
+        laid.sort()
+        return None if any(one == other for one, other in pairwise(laid)) else laid
+
+    def hint(self, times: Sequence[Sequence[int]]) -> None:
+        """Give all these variables the values they have in a sequence, by the times of its runs."""
+        for unit, at in enumerate(self.at):
+            for copy, position in enumerate(at):
+                runs = copy < len(times[unit])
+                if not isinstance(position, int):
+                    value = times[unit][copy] if runs else self.earliest[unit][copy]
+                    self.model.add_hint(position, value)
+                active = self.active[unit][copy]
+                if not isinstance(active, int):
+                    self.model.add_hint(active, runs)
+
+    def extract(self, solver: Solved) -> tuple[int, ...]:
+        """The units by the times at which they run; those that share one, by their numbers."""
+        runs = [
+            (solver.value(at), unit)
+            for unit in range(len(self.at))
+            for copy, (active, at) in enumerate(zip(self.active[unit], self.at[unit], strict=True))
+            if (copy or unit not in self.done) and solver.value(active)
+        ]
+        return tuple(unit for _, unit in sorted(runs))
+
+
+def staged_time(stage: int, place: int) -> int:
+    """When the unit at ``place`` of the order runs in a stage.
+
+    Examples
+    --------
+    >>> [staged_time(stage, place) for stage in range(3) for place in range(stage + 1)]
+    [0, 1, 2, 3, 4, 5]
+    """
+    return stage * (stage + 1) // 2 + place
+
+
+def readers_of(problem: RematProblem) -> list[list[int]]:
+    """For every storage, the units that read it, ascending."""
+    readers: list[list[int]] = [[] for _ in problem.ordering.size]
+    for unit, reads in enumerate(problem.reads):
+        for storage in reads:
+            readers[storage].append(unit)
+    return readers
+
+
+def needed_runs(
+    problem: RematProblem,
+    sequence: Sequence[int],
+    done: frozenset[int] = frozenset(),
+    *,
+    fixed: bool = False,
+) -> list[bool]:
+    """For every run of a sequence, whether it serves somebody.
+
+    The sequence without the others has no larger peak. First runs are needed where somebody waits
+    for them before the next one; all of them are if their order is ``fixed``. ``done`` have run
+    before.
+    """
+    wanted = problem.ordering.kept.tolist()
+    waited, later = [False] * len(problem), [unit in done for unit in range(len(problem))]
+    first = dict(zip(reversed(sequence), range(len(sequence) - 1, -1, -1), strict=True))
+    # With bytes at the first step alone, which unit takes it makes a difference.
+    fixed = fixed or problem.ordering.entry > 0
+    needed = [False] * len(sequence)
+    for position in range(len(sequence) - 1, -1, -1):
+        unit = sequence[position]
+        begins = first[unit] == position and unit not in done
+        serves = any(wanted[storage] for storage in problem.writes[unit])
+        if not (serves or (begins and (fixed or waited[unit] or not later[unit]))):
+            continue
+        needed[position], later[unit], waited[unit] = True, True, False
+        for before in problem.ordering.predecessors[unit]:
+            waited[before] = True
+        for storage in problem.writes[unit]:
+            wanted[storage] = False
+        for storage in problem.reads[unit]:
+            wanted[storage] = True
+    return needed

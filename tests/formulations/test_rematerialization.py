@@ -1,0 +1,199 @@
+"""The rematerialization model alone: by hand, against brute force, published cases, its hint."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ortools.sat.python import cp_model
+from remat_oracle import (
+    cheapest_sequence,
+    first_order,
+    interesting_limits,
+    least_cost,
+    random_remat_problem,
+    remat_chain,
+)
+
+from cpplan import load
+from cpplan.remat.problem import RematProblem, remat_problem
+from formulations.rematerialization import build, worth_repeating
+from formulations.runs import needed_runs
+
+
+def solver_for_proofs() -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.linearization_level = 0
+    solver.parameters.presolve_inclusion_work_limit = 0
+    return solver
+
+
+def minimise_cost(problem: RematProblem, limit: int, **more: object) -> float | None:
+    """The proved optimum; ``None`` if there is none."""
+    remat = build(problem, memory_limit=limit, **more)
+    solver = solver_for_proofs()
+    status = solver.solve(remat.model)
+    if status == cp_model.INFEASIBLE:
+        return None
+    assert status == cp_model.OPTIMAL
+    sequence = remat.extract(solver)
+    assert problem.is_sequence(sequence)
+    assert problem.peak(sequence) <= limit
+    cost = problem.total_cost(sequence)
+    assert cost == remat.cost_of(solver.objective_value)
+    assert cost == remat.cost_of(solver.best_objective_bound)
+    return cost
+
+
+def minimise_peak(problem: RematProblem, cost_limit: float, **more: object) -> int:
+    """The proved optimum."""
+    high = problem.peak(first_order(problem))
+    remat = build(problem, memory_limit=high, cost_limit=cost_limit, **more)
+    solver = solver_for_proofs()
+    assert solver.solve(remat.model) == cp_model.OPTIMAL
+    sequence = remat.extract(solver)
+    assert problem.is_sequence(sequence)
+    assert problem.total_cost(sequence) <= cost_limit
+    peak = problem.peak(sequence)
+    assert peak == remat.in_bytes(solver.objective_value)
+    assert peak == remat.in_bytes(solver.best_objective_bound)
+    return peak
+
+
+@pytest.mark.parametrize("order", [None, range(5)])
+def test_a_chain_by_hand(order):
+    """In 4 slots, 5 runs. In 3, t0 gives way to t2 and is made again; in 2, g1 has no room."""
+    problem = remat_problem(remat_chain(2, 1000))
+    costs = [minimise_cost(problem, limit, order=order) for limit in (4000, 3999, 3000, 2999)]
+    assert costs == [5, 6, 6, None]
+    assert [minimise_peak(problem, cost, order=order) for cost in (5, 5.9, 6)] == [4000, 4000, 3000]
+
+
+def test_costs_that_are_no_integers_are_exact():
+    problem = remat_problem(remat_chain(2, 1, [0.1, 0.2, 0.3], [1.7, 1]))
+    remat = build(problem, memory_limit=3)
+    solver = solver_for_proofs()
+    assert solver.solve(remat.model) == cp_model.OPTIMAL
+    assert remat.cost_of(solver.objective_value) == pytest.approx(3.4, abs=1e-9)
+    # Rounded down, if at all: it stands as a bound.
+    assert remat.cost_of(solver.best_objective_bound) <= problem.total_cost([0, 1, 2, 3, 0, 4])
+
+
+def test_more_runs_are_cheaper():
+    """n = 3 in 3 slots: t0 is made three times and t1 twice, 7 + 3."""
+    problem = remat_problem(remat_chain(3))
+    assert minimise_cost(problem, 3, copies=2) is None
+    assert minimise_cost(problem, 3, copies=3) == 10
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_agrees_with_brute_force(seed):
+    """Up to six units, of which each may run once more; the costs, and the least peaks for them."""
+    problem = random_remat_problem(seed, (1, 4, 5, 5, 5, 6)[seed % 6])
+    limits = interesting_limits(problem)
+    for limit in (limits[-1], limits[-2], limits[1]):
+        cost = least_cost(problem, limit, copies=2)
+        assert minimise_cost(problem, limit) == cost
+        if cost is not None:
+            peak = minimise_peak(problem, cost)
+            assert peak <= limit
+            less = least_cost(problem, peak - 1, copies=2)
+            assert less is None or less > cost
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_hint_is_complete_and_feasible(seed):
+    problem = random_remat_problem(seed, 5)
+    limit = interesting_limits(problem)[-2]
+    sequence = cheapest_sequence(problem, limit, copies=3)
+    for cost_limit in (None, problem.total_cost(sequence)):
+        remat = build(problem, memory_limit=limit, cost_limit=cost_limit, copies=3)
+        hinted = remat.hint(sequence)
+        assert problem.peak(hinted) <= limit
+        assert_complete(remat)
+
+
+def test_the_hint_on_the_staged_grid_is_complete():
+    placed = 0
+    for seed in range(1, 40, 2):
+        problem = random_remat_problem(seed, 6)
+        sequence = cheapest_sequence(problem, interesting_limits(problem)[-2], copies=3)
+        order = list(dict.fromkeys(sequence))
+        remat = build(problem, memory_limit=10**6, copies=3, order=order)
+        hinted = remat.hint(sequence)
+        if hinted is not None:
+            placed += 1
+            assert list(dict.fromkeys(hinted)) == order
+            assert_complete(remat)
+    assert placed >= 15
+
+
+def assert_complete(remat) -> None:
+    hinted = remat.model.proto.solution_hint
+    assert sorted(hinted.vars) == list(range(len(remat.model.proto.variables)))
+    solver = solver_for_proofs()
+    lines: list[str] = []
+    solver.log_callback = lines.append
+    solver.parameters.log_search_progress = True
+    solver.parameters.log_to_stdout = False
+    assert solver.solve(remat.model) == cp_model.OPTIMAL
+    if hinted.vars:
+        assert "is complete and is feasible" in "\n".join(lines)
+
+
+def test_no_place_for_too_many_runs():
+    problem = remat_problem(remat_chain(2))
+    often = [0, 1, 2, 3, 0, 4]
+    assert build(problem, memory_limit=9).hint(often) == tuple(often)
+    assert build(problem, memory_limit=9, copies=1).hint(often) is None
+    staged = build(problem, memory_limit=9, copies=5, order=range(5))
+    assert staged.hint(often) == tuple(often)
+
+
+def test_runs_that_serve_nobody_are_not_needed():
+    """The second run of 0 is read by nobody: the third comes first."""
+    problem = remat_problem(remat_chain(2))
+    needed = [True, True, True, False, True, True, True]
+    assert needed_runs(problem, [0, 1, 2, 0, 3, 0, 4]) == needed
+
+
+def test_a_first_run_may_wait_for_the_second():
+    """Nobody waits for the first 0; with the order fixed it has its place."""
+    problem = remat_problem(remat_chain(2))
+    assert needed_runs(problem, [0, 0, 1, 2, 3, 0, 4])[:2] == [False, True]
+    assert needed_runs(problem, [0, 0, 1, 2, 3, 0, 4], fixed=True)[:2] == [True, True]
+
+
+def test_what_is_read_once_is_not_worth_repeating():
+    """In a chain of two: f2 and the backward units have one reader; g1, f0 and f1 have two."""
+    problem = remat_problem(remat_chain(2))
+    assert worth_repeating(problem) == [True, True, False, False, False]
+    assert worth_repeating(problem, fixed=True) == [True, True, True, True, False]
+
+
+def test_a_limit_below_what_is_always_live():
+    problem = remat_problem(remat_chain(2))
+    assert minimise_cost(problem, -1) is None
+
+
+def chain_cases(shared_data):
+    cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())["remat_chain"]
+    return [case for case in cases if case["n"] <= 4]
+
+
+def test_published_chains(shared_data):
+    """Checkmate's linear graphs; C runs of each suffice up to C = n."""
+    for case in chain_cases(shared_data):
+        problem = remat_problem(remat_chain(case["n"]))
+        found = minimise_cost(problem, case["budget"], copies=case["n"], order=range(case["T"]))
+        assert found == case["min_total_evals"], case
+
+
+def test_rl100_at_the_published_budget(shared_data):
+    """Fixed order, C = 2: the least duration, proved."""
+    cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())
+    case = cases["remat_fixed_order_C2"][0]
+    problem = remat_problem(load(shared_data / "graphs" / "rl100.json"))
+    order = range(len(problem))
+    assert minimise_cost(problem, case["budget"], order=order) == case["min_total_duration"]
