@@ -1,0 +1,57 @@
+"""Segments: chains by hand, random graphs, a training graph."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from remat_oracle import least_cost, random_remat_problem, remat_chain
+
+import cpplan
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.remat.checkpoints import checkpoint, given_order
+from cpplan.remat.problem import remat_problem
+
+
+def test_segments_of_a_chain():
+    """n = 4 in 5 slots: t0 is run again for the last unit (published optimum 10)."""
+    problem = remat_problem(remat_chain(4))
+    assert checkpoint(problem, 5, Deadline(10)) == (0, 1, 2, 3, 4, 5, 6, 7, 0, 8)
+    assert checkpoint(problem, 6, Deadline(10)) == tuple(range(9))
+
+
+def test_root_of_the_layers():
+    """n = 100 in 2 √n + 3 slots; every unit of the forward part runs twice at most."""
+    problem = remat_problem(remat_chain(100))
+    sequence = checkpoint(problem, 2 * math.isqrt(100) + 3, Deadline(60))
+    assert sequence is not None
+    assert problem.is_sequence(sequence)
+    assert 201 < len(sequence) <= 301
+    assert max(map(sequence.count, range(201))) == 2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_graphs(seed):
+    problem = random_remat_problem(seed, 6)
+    order = given_order(problem)
+    peak = problem.peak(order)
+    assert checkpoint(problem, peak, Deadline(10)) == order
+    sequence = checkpoint(problem, peak - 1, Deadline(10))
+    if sequence is not None:
+        assert problem.is_sequence(sequence)
+        assert problem.peak(sequence) < peak
+        assert problem.total_cost(sequence) >= least_cost(problem, peak - 1)
+
+
+def test_training_graph(shared_data):
+    problem = remat_problem(cpplan.load(shared_data / "graphs" / "resnet50_train_b256.json"))
+    limit = problem.peak(given_order(problem)) * 6 // 10
+    sequence = checkpoint(problem, limit, Deadline(60))
+    assert sequence is not None
+    assert problem.is_sequence(sequence)
+    assert problem.peak(sequence) <= limit
+
+
+def test_time_is_up():
+    with pytest.raises(TimeUpError):
+        checkpoint(remat_problem(remat_chain(2)), 3, Deadline(0))

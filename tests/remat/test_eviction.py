@@ -1,0 +1,69 @@
+"""Greedy eviction: what it returns is valid and fits; by hand, at random, and on real graphs."""
+
+from __future__ import annotations
+
+import pytest
+from remat_oracle import least_cost, random_remat_problem, remat_chain
+
+import cpplan
+from cpplan.anf import Program
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.liveness import to_problem
+from cpplan.remat.checkpoints import given_order
+from cpplan.remat.eviction import DTR, FARTHEST_USE, RULES, evict
+from cpplan.remat.problem import remat_problem
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_random_graphs(rule):
+    found = 0
+    for seed in range(60):
+        problem = random_remat_problem(seed, 6)
+        order = given_order(problem)
+        peak = problem.peak(order)
+        assert evict(problem, order, peak, Deadline(10), rule=rule) == order
+        for limit in range(peak - 1, peak // 2, -2):
+            sequence = evict(problem, order, limit, Deadline(10), rule=rule)
+            if sequence is not None:
+                found += 1
+                assert problem.is_sequence(sequence)
+                assert problem.peak(sequence) <= limit
+                assert problem.total_cost(sequence) >= least_cost(problem, limit)
+    assert found > 10
+
+
+def test_the_value_used_last_goes_first():
+    """Chain of n = 2 in 4 slots: at unit 3 t0 goes, and comes again for unit 4 (cost 6).
+
+    In 3 slots too (published optimum 6).
+    """
+    problem = remat_problem(remat_chain(2))
+    assert evict(problem, range(5), 3, Deadline(10), rule=FARTHEST_USE) == (0, 1, 2, 3, 0, 4)
+    assert evict(problem, range(5), 2, Deadline(10)) is None
+
+
+def test_a_chain_of_thousands():
+    """n = 2000 in 200 slots instead of 2002."""
+    problem = remat_problem(remat_chain(2000))
+    sequence = evict(problem, range(4001), 200, Deadline(60), rule=FARTHEST_USE)
+    assert sequence is not None
+    assert problem.is_sequence(sequence)
+    assert problem.peak(sequence) <= 200
+
+
+def test_training_graph(shared_data):
+    """Half of the memory; the program's live bytes, by liveness, say the same."""
+    problem = remat_problem(cpplan.load(shared_data / "graphs" / "resnet50_train_b256.json"))
+    order = given_order(problem)
+    limit = problem.peak(order) // 2
+    for rule in (FARTHEST_USE, DTR):
+        sequence = evict(problem, order, limit, Deadline(60), rule=rule)
+        assert sequence is not None
+        assert problem.is_sequence(sequence)
+        live = to_problem(Program(problem.graph, problem.expand(sequence))).live_bytes()
+        assert live.max() == problem.peak(sequence) <= limit
+
+
+def test_time_is_up():
+    with pytest.raises(TimeUpError):
+        evict(remat_problem(remat_chain(2)), range(5), 3, Deadline(0))

@@ -1,0 +1,62 @@
+"""Bytes that no sequence can do without."""
+
+from __future__ import annotations
+
+import pytest
+from remat_oracle import least_cost, random_remat_problem, remat_chain
+
+from cpplan import Graph, Op, Tensor
+from cpplan.remat.footprint import Footprint, least_footprint
+from cpplan.remat.problem import remat_problem
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_fits_below(seed):
+    problem = random_remat_problem(seed, 5)
+    assert least_cost(problem, least_footprint(problem).bytes - 1) is None
+
+
+def test_a_chain_needs_a_unit_with_what_it_reads():
+    """Unit 5 reads t4 and t3 and writes t5; 3 slots are enough."""
+    problem = remat_problem(remat_chain(4))
+    assert least_footprint(problem) == Footprint(3, 5)
+    assert least_cost(problem, 3) == 15
+
+
+def test_outputs_meet_at_the_end():
+    """Three outputs of 5 bytes, each made from one byte: 6 while the unit runs, 15 at the end."""
+    tensors = (Tensor("x", 1, kind="input"),)
+    tensors += tuple(Tensor(f"y{k}", 5, kind="output") for k in range(3))
+    ops = tuple(Op(f"f{k}", inputs=("x",), outputs=(f"y{k}",)) for k in range(3))
+    problem = remat_problem(Graph("fan", tensors, ops))
+    assert least_footprint(problem) == Footprint(15, None)
+
+
+def test_what_runs_but_once_stays_until_it_is_read():
+    """d is random: its 8 bytes are there while g runs, whose own are 1 + 4; y reads both."""
+    tensors = Tensor("x", 1, kind="input"), Tensor("d", 8), Tensor("a", 1), Tensor("b", 4)
+    tensors += (Tensor("y", 1, kind="output"),)
+
+    def problem(again):
+        return remat_problem(
+            Graph(
+                "dropout",
+                tensors,
+                (
+                    Op("r", inputs=("x",), outputs=("d",), recomputable=again),
+                    Op("e", inputs=("d",), outputs=("a",)),
+                    Op("g", inputs=("a",), outputs=("b",)),
+                    Op("h", inputs=("b", "d"), outputs=("y",)),
+                ),
+            )
+        )
+
+    # h alone: b, d and y.
+    assert least_footprint(problem(True)) == Footprint(13, 3)
+    # Of what may not run again, d is there while g runs too: also 13, and g is the first.
+    assert least_footprint(problem(False)) == Footprint(13, 2)
+
+
+def test_no_units():
+    problem = remat_problem(Graph("idle", (Tensor("x", 3, kind="input"),), ()))
+    assert least_footprint(problem) == Footprint(3, None)

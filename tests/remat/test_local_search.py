@@ -1,0 +1,107 @@
+"""The walk over sequences: optima of small graphs, chains, order alone, determinism."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from remat_oracle import least_cost, random_remat_problem, remat_chain
+
+import cpplan
+from cpplan.deadline import Deadline
+from cpplan.remat.checkpoints import given_order
+from cpplan.remat.flat_problem import flatten
+from cpplan.remat.local_search import search_sequences
+from cpplan.remat.problem import remat_problem
+
+
+def check(problem, outcome):
+    assert problem.is_sequence(outcome.sequence)
+    assert problem.peak(outcome.sequence) == outcome.peak
+    assert problem.total_cost(outcome.sequence) == outcome.cost >= outcome.bound
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_optima_of_random_graphs(seed):
+    problem = random_remat_problem(seed, 6)
+    order = given_order(problem)
+    least = problem.peak(order)
+    while (cost := least_cost(problem, least - 1)) is not None:
+        least -= 1
+    for limit in {least, (least + problem.peak(order)) // 2}:
+        cost = least_cost(problem, limit)
+        outcome = search_sequences(problem, limit, order, Deadline(60), moves=30_000)
+        check(problem, outcome)
+        assert (outcome.peak <= limit, outcome.cost) == (True, cost)
+
+
+@pytest.mark.parametrize(
+    ("n", "slots", "cost"),
+    [(4, 3, 15), (4, 5, 10), (8, 3, 45), (8, 5, 22), (8, 7, 20), (11, 6, 30)],
+)
+def test_published_chains(n, slots, cost):
+    problem = remat_problem(remat_chain(n))
+    outcome = search_sequences(
+        problem, slots, range(2 * n + 1), Deadline(60), goal_cost=cost, moves=2_000_000
+    )
+    check(problem, outcome)
+    assert (outcome.peak <= slots, outcome.cost) == (True, cost)
+
+
+def test_same_seed_same_sequence():
+    problem = remat_problem(remat_chain(12))
+    one, two = (
+        search_sequences(problem, 7, range(25), Deadline(60), seed=5, moves=40_000)
+        for _ in range(2)
+    )
+    assert one == two
+
+
+def test_deterministic_time():
+    """The clock does not count: the same work, however long it takes."""
+    problem = remat_problem(remat_chain(12))
+    one, two = (
+        search_sequences(problem, 7, range(25), Deadline(0.05, deterministic=True))
+        for _ in range(2)
+    )
+    assert one == two
+
+
+def test_order_alone(shared_data):
+    """rl100 within 80 % of what the given order needs, nothing run twice."""
+    problem = remat_problem(cpplan.load(shared_data / "graphs" / "rl100.json"))
+    order = given_order(problem)
+    limit = problem.peak(order) * 8 // 10
+    reached = []
+    outcome = search_sequences(
+        problem, limit, order, Deadline(600), moves=3_000_000, report=reached.append
+    )
+    check(problem, outcome)
+    assert outcome.peak <= limit
+    assert outcome == reached[-1]
+    assert outcome.cost < 1.005 * outcome.bound
+
+
+def test_nothing_fits():
+    """2 slots do not hold what unit 3 touches: the least peak is 3, and it says so."""
+    problem = remat_problem(remat_chain(3))
+    outcome = search_sequences(problem, 2, range(7), Deadline(60), moves=100_000)
+    check(problem, outcome)
+    assert outcome.peak == 3
+
+
+def test_the_loop_measures_what_the_problem_does():
+    from cpplan.remat.sequence_kernel import measure
+
+    for seed in range(60):
+        problem = random_remat_problem(seed, 6)
+        flat, order = flatten(problem), np.array(given_order(problem))
+        scratch = tuple(np.empty(len(flat.size) + 20, np.int64) for _ in range(3))
+        again = [u for u in order.tolist() if problem.repeatable[u]]
+        for sequence in (order, np.array([*order.tolist(), *again], np.int64)):
+            limit = problem.peak(order) - 2
+            pressure = problem.pressure(sequence)
+            beyond = int(np.maximum(pressure - limit, 0).sum())
+            assert measure(flat, sequence, len(sequence), scratch, limit) == (
+                pressure.max(),
+                beyond,
+            )
