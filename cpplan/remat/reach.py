@@ -1,0 +1,152 @@
+"""How much memory it takes to reach a unit at all, however often others run before it.
+
+Looked at backwards: while a unit runs, all that it reads is live. One of these values was begun
+last; while it was made, the others were live already, and what its writer reads. So on, until
+nothing is left but what is there from the start. A way back whose largest step is as small as
+possible is what the unit needs; if no way stays within a level, no sequence does. These are moves
+of the pebble game (Sethi, "Complete register allocation problems", 1975), backwards.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.remat.flat_problem import flatten
+from cpplan.remat.footprint import Footprint, least_footprint
+from cpplan.remat.problem import RematProblem
+
+# Sets of values looked at: for all units together, and for one.
+STATES, STATES_OF_ONE = 200_000, 50_000
+# Sets looked at in a second, about; counted where time is deterministic.
+_RATE = 2e4
+
+
+def reach_bound(
+    problem: RematProblem,
+    deadline: Deadline,
+    *,
+    goal: int | None = None,
+    states: int = STATES,
+) -> Footprint:
+    """Bytes that every sequence needs, and the unit that cannot be reached with less.
+
+    Never less than :func:`~cpplan.remat.footprint.least_footprint`. Units are looked at in
+    descending order of what they need by themselves, while sets and time last.
+
+    Parameters
+    ----------
+    goal
+        A bound that is good enough: one above the limit proves that nothing fits.
+    states
+        Sets of values looked at.
+
+    Examples
+    --------
+    Three values of 4 bytes meet in ``y``, and each is made from one of 6:
+
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = tuple(Tensor(f"big{k}", 6) for k in range(3))
+    >>> tensors += tuple(Tensor(f"small{k}", 4) for k in range(3)) + (Tensor("y", 1),)
+    >>> ops = tuple(Op(f"make{k}", outputs=(f"big{k}",)) for k in range(3))
+    >>> ops += tuple(Op(f"cut{k}", inputs=(f"big{k}",), outputs=(f"small{k}",)) for k in range(3))
+    >>> ops += (Op("join", inputs=("small0", "small1", "small2"), outputs=("y",)),)
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> least_footprint(problem), reach_bound(problem, Deadline(10))
+    (Footprint(bytes=13, unit=6), Footprint(bytes=18, unit=6))
+    """
+    best = least_footprint(problem)
+    ways = _Ways(problem)
+    own = ways.own_bytes()
+    for unit in sorted(range(len(problem)), key=lambda unit: -own[unit]):
+        left = min(states, STATES_OF_ONE)
+        while left > 0 and not deadline.expired() and (goal is None or best.bytes < goal):
+            beyond, looked = ways.least_beyond(unit, best.bytes, left)
+            deadline.spend(looked / _RATE)
+            left, states = left - looked, states - looked
+            if beyond is None:
+                break
+            best = Footprint(beyond, unit)
+        if states <= 0 or deadline.expired():
+            break
+    return best
+
+
+class _Ways:
+    """Sets of storages as bits of an integer, and steps back from one to others."""
+
+    def __init__(self, problem: RematProblem):
+        flat = flatten(problem)
+        self._problem = problem
+        self._size: list[int] = flat.size.tolist()
+        self._extra: list[int] = (flat.extra + flat.base).tolist()
+        self._writer: list[int] = flat.writer.tolist()
+        self._reads = [sum(1 << s for s in storages) for storages in problem.reads]
+        self._writes = [sum(1 << s for s in storages) for storages in problem.writes]
+        # What several units begin says nothing about when it was begun: it is left out.
+        unclear = np.flatnonzero((flat.writer < 0) & ~flat.present).tolist()
+        self._known = (1 << len(self._size)) - 1 - sum(1 << s for s in unclear)
+        self._fixed = sum(1 << s for s in np.flatnonzero(flat.present).tolist())
+        self._reached: set[int] = set()
+
+    def own_bytes(self) -> list[int]:
+        """What every unit needs by itself."""
+        units = range(len(self._problem))
+        return [self._bytes(self._reads[u] | self._writes[u]) + self._extra[u] for u in units]
+
+    def least_beyond(self, unit: int, level: int, states: int) -> tuple[int | None, int]:
+        """The least level above at which the unit may be reached, if it cannot be at this one.
+
+        ``None`` if it can, or if that many sets do not tell; and the number of sets looked at.
+        """
+        own = self._bytes(self._reads[unit] | self._writes[unit]) + self._extra[unit]
+        if own > level:
+            return own, 1
+        start = self._reads[unit] & self._known
+        queue = [(self._bytes(start), start)]
+        seen, beyond, looked = {start}, None, 0
+        parent: dict[int, int] = {}
+        while queue:
+            _, held = heappop(queue)
+            if not held & ~self._fixed or held in self._reached:
+                while held in parent:
+                    self._reached.add(held)
+                    held = parent[held]
+                self._reached.add(start)
+                return None, looked
+            looked += 1
+            if looked >= states:
+                return None, looked
+            steps = self._steps_back(held)
+            # A part of what was to be held is never harder to reach: no other way is needed.
+            easy = [step for step in steps if step[0] <= level and not step[1] & ~held][:1]
+            for need, before in easy or steps:
+                if need > level:
+                    beyond = need if beyond is None else min(beyond, need)
+                elif before not in seen:
+                    seen.add(before)
+                    parent[before] = held
+                    heappush(queue, (self._bytes(before), before))
+        return beyond, looked
+
+    def _steps_back(self, held: int) -> list[tuple[int, int]]:
+        """For every value that may have been begun last: bytes while it was, and what was held."""
+        found, left = [], held & ~self._fixed
+        total = self._bytes(held)
+        while left:
+            writer = self._writer[(left & -left).bit_length() - 1]
+            reads, writes = self._reads[writer], self._writes[writer]
+            left &= ~writes
+            need = total + self._bytes((reads | writes) & ~held) + self._extra[writer]
+            found.append((need, (held & ~writes | reads) & self._known))
+        return found
+
+    def _bytes(self, storages: int) -> int:
+        total = 0
+        while storages:
+            total += self._size[(storages & -storages).bit_length() - 1]
+            storages &= storages - 1
+        return total
