@@ -6,6 +6,7 @@ early with a proof. The deadline and Ctrl-C end the run with the best plan so fa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import get_args
 
@@ -22,7 +23,7 @@ from cpplan.pool import Pool, check_pools
 from cpplan.problem import Problem
 from cpplan.residency import choose_residency
 from cpplan.search_options import check_search_options
-from cpplan.stages.plan_maker import make_plan
+from cpplan.stages.plan_maker import make_plan, make_remat_plan
 from cpplan.stages.run import Run
 from cpplan.stages.sources import as_program
 from cpplan.verifier import verify
@@ -34,11 +35,13 @@ def solve(
     source: Graph | Program | Problem,
     *,
     time_limit: float = 60.0,
-    order: str = "given",
+    order: str | None = None,
     first: Sequence[str] = (),
     last: Sequence[str] = (),
     in_place: bool = False,
     placement: bool | None = None,
+    remat: bool = False,
+    cost_limit: float | None = None,
     pools: Sequence[Pool] | None = None,
     objective: Objective = "preference",
     algorithm: str | None = None,
@@ -61,7 +64,8 @@ def solve(
     time_limit
         Seconds for everything; the best plan so far is returned when they are over.
     order
-        ``"given"``: ops run in the order in which the graph lists them, or the program has them.
+        ``"given"``, the default but with ``remat``: ops run in the order in which the graph lists
+        them, or the program has them.
         ``"search"``: in the order that needs the fewest bytes. The given one is a candidate: the
         order chosen never has more live bytes, though packing it has less time. The bound then
         holds for every order.
@@ -72,6 +76,13 @@ def solve(
     placement
         Let tensors lie within others to or from which an op only copies them (the inputs of a
         concatenation within its output). As ``in_place`` if left out.
+    remat
+        Let ops run again, where they may, so that their results need not be kept: the least extra
+        cost (sum of ``Op.cost``) within ``memory_limit``. Orders are searched too, unless
+        ``order="given"``: then first runs keep the given one.
+    cost_limit
+        With ``remat``, instead of ``memory_limit``: the fewest bytes at this multiple of the cost
+        of running every op once (1.2 is a fifth more).
     pools
         The memory regions, in order of preference, for a graph or a program; one arena if left out.
         Which of them a tensor may go to follows from ``Tensor.pools`` and its kind.
@@ -118,8 +129,15 @@ def solve(
     >>> plan.status, plan.peak, plan.offset.tolist()
     ('optimal', 12, [8, 0, 8])
     """
+    if order is None:
+        order = "search" if remat else "given"
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
+    if remat or cost_limit is not None:
+        _check_remat(
+            remat, cost_limit, (memory_limit, capacity), bool(first or last), in_place, placement,
+            pools,
+        )  # fmt: skip
     check_search_options(time_limit, workers, seed, deterministic=deterministic)
     if (first or last) and order != "search":
         raise InputError("first and last constrain a searched order: they need order='search'")
@@ -148,23 +166,61 @@ def solve(
         seed=seed,
         progress=progress,
     )
-    if order == "given":
+    if remat:
+        rematerialized = run.rematerialize(source, cost_limit, joint=order == "search")
+    elif order == "given":
         packed, searched = run.pack(source, deadline), None
     else:
         packed, searched = run.search(source, first, last)
     with holding_interrupts() as hold:
         hold()  # what was found is checked and handed out, however impatient the user
-        plan = make_plan(
-            packed,
-            run.residency,
-            searched=searched,
-            ceiling=ceiling,
-            runtime=deadline.elapsed(),
-            history=run.history,
-        )
+        runtime, history = deadline.elapsed(), run.history
+        if remat:
+            plan = make_remat_plan(
+                rematerialized, run.residency, limit=ceiling, runtime=runtime, history=history
+            )
+        else:
+            plan = make_plan(
+                packed,
+                run.residency,
+                searched=searched,
+                ceiling=ceiling,
+                runtime=runtime,
+                history=history,
+            )
         if plan.offset is not None:
             verify(source, plan)
     return plan
+
+
+def _check_remat(
+    remat: bool,
+    cost_limit: float | None,
+    limits: tuple[object, object],
+    ends: bool,
+    in_place: bool,
+    placement: bool | None,
+    pools: object,
+) -> None:
+    """What recomputation can be combined with, and what it needs."""
+    if not remat:
+        raise InputError("cost_limit limits what runs again: it needs remat=True")
+    memory_limit, capacity = limits
+    if (memory_limit is None) == (cost_limit is None) or capacity is not None:
+        raise InputError("remat=True needs either a memory_limit or a cost_limit, and no capacity")
+    if cost_limit is not None and not (
+        isinstance(cost_limit, (int, float)) and 1 <= cost_limit < math.inf
+    ):
+        raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
+    others = {
+        "in_place": in_place,
+        "placement": placement,
+        "pools": pools is not None,
+        "first and last": ends,
+    }
+    for name, given in others.items():
+        if given:
+            raise InputError(f"remat=True cannot be combined with {name}")
 
 
 def _check_pools(

@@ -103,6 +103,9 @@ class Plan:
         Op names in order of execution, repeated where recomputed; empty for a bare problem.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
+    cost_bound
+        No plan within the capacity costs less; only where ops may run again to fit. The plan is
+        then ``optimal`` if its cost meets that.
     residency
         What of the model's boundary is in the arena.
     inputs, outputs
@@ -138,6 +141,7 @@ class Plan:
     order: tuple[str, ...] = ()
     cost: int | float | None = None
     base_cost: int | float | None = None
+    cost_bound: int | float | None = None
     residency: Residency = field(default_factory=Residency)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
@@ -253,6 +257,7 @@ class Plan:
             "objective": self._describe_objective(),
             "capacity": format_bytes(self.capacity) if self.capacity is not None else None,
             "pools": self._describe_pools(),
+            "cost": self._describe_cost(),
             "buffers": f"{len(self.buffers)}",
             "shared": self._describe_relations(),
             "steps": f"{int(np.max(self.upper, initial=0))}",
@@ -261,6 +266,15 @@ class Plan:
             "reason": self.message and printable(self.message, MESSAGE),
         }
         return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
+
+    def _describe_cost(self) -> str | None:
+        if self.cost is None or not self.base_cost or self.cost == self.base_cost:
+            return None
+        bound = ""
+        if self.cost_bound is not None:
+            bound = f" (at least +{self.cost_bound / self.base_cost - 1:.3%})"
+        again = len(self.order) - len(set(self.order))
+        return f"+{self.cost / self.base_cost - 1:.3%}{bound}, {again} ops run again"
 
     def _describe_objective(self) -> str | None:
         if not self.objective_value:

@@ -21,7 +21,13 @@ RECOMPUTED = (
     "live bytes beyond the other pools",
     "accesses",
 )
-SEARCHES = ("CP-SAT", "forced live bytes", "downset search", "Liu's algorithm")
+SEARCHES = (
+    "CP-SAT",
+    "forced live bytes",
+    "downset search",
+    "Liu's algorithm",
+    "least footprint",
+)
 # Those of them that look at every order; the others prove something about one.
 OF_EVERY_ORDER = ("CP-SAT order", *SEARCHES[1:])
 
@@ -86,7 +92,10 @@ def check_claims(
         _check_proof(needed, plan, rectangles, least)
     if plan.objective_value or plan.objective_bound:
         raise VerificationError("the plan has an objective, which only several pools have")
-    _check_status(plan, (peak,), None if bound is None else (bound,))
+    if plan.cost_bound is not None:
+        _check_cost(plan)
+    else:
+        _check_status(plan, (peak,), None if bound is None else (bound,))
 
 
 def check_pooled_claims(
@@ -153,6 +162,19 @@ def check_pooled_claims(
                 f"{plan.lower_bound} B"
             )
     _check_status(plan, value, bound or None)
+
+
+def _check_cost(plan: Plan) -> None:
+    """Of a plan that runs ops again to fit: it is optimal if it costs no more than it must."""
+    cost, bound = plan.cost, plan.cost_bound
+    if cost is None or bound is None or plan.capacity is None:
+        raise VerificationError("a bound on the cost needs a cost and a capacity")
+    if bound > cost:
+        raise VerificationError(f"the bound on the cost, {bound}, is above the cost of {cost}")
+    if plan.status != ("optimal" if cost == bound else "feasible"):
+        raise VerificationError(
+            f"status {plan.status!r} contradicts cost {cost} and its bound {bound}"
+        )
 
 
 def _check_integer_bound(plan: Plan) -> None:

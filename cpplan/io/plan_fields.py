@@ -37,6 +37,7 @@ _PLAN: dict[str, _Types] = {
     "order": (list,),
     "cost": _NUMBER_OR_NULL,
     "base_cost": _NUMBER_OR_NULL,
+    "cost_bound": _NUMBER_OR_NULL,
     "buffers": (list,),
     "gaps": (dict,),
     "views": (dict,),

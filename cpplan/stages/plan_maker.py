@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from cpplan.bounds import Bound
 from cpplan.checks.pool_bounds import objective_bound
 from cpplan.checks.pool_objective import pool_peaks
 from cpplan.plan import Plan, Progress, Scope, Status
+from cpplan.printable import printable
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
 from cpplan.stages.packed import Packed
 from cpplan.stages.shortfall import explain_shortfall
+
+if TYPE_CHECKING:
+    from cpplan.stages.remat import Rematerialized
 
 
 def make_plan(
@@ -73,6 +77,66 @@ def make_plan(
         runtime=runtime,
         history=tuple(history),
         message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
+    )
+
+
+def make_remat_plan(
+    found: Rematerialized,
+    residency: Residency,
+    *,
+    limit: int | None,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """A plan whose ops may run again: the cheapest within ``limit``, or the smallest without one.
+
+    Parameters
+    ----------
+    found
+        The sequence, packed.
+    residency
+        What the arena holds of the boundary.
+    limit
+        Bytes; ``None`` if the cost was limited instead.
+    runtime
+        Seconds so far.
+    history
+        Every improvement.
+    """
+    packed, outcome, least = found.packed, found.outcome, found.footprint.bytes
+    fits = limit is None or packed.peak <= limit
+    best = outcome.cost == outcome.bound if limit is not None else packed.peak == least
+    status: Status = "optimal" if best else "feasible"
+    message = None
+    if not fits:
+        status = "infeasible" if least > (limit or 0) else "unknown"
+        message = _remat_shortfall(found, limit or 0)
+    return Plan(
+        **_columns(packed),
+        status=status,
+        offset=packed.offsets if fits else None,
+        peak=packed.peak if fits else None,
+        lower_bound=least,
+        scope="every order",
+        capacity=limit,
+        found_by=f"{outcome.found_by}, {packed.found_by}" if fits else None,
+        bound_by="least footprint",
+        cost_bound=outcome.bound if fits and limit is not None else None,
+        residency=residency,
+        runtime=runtime,
+        history=tuple(history),
+        message=message,
+    )
+
+
+def _remat_shortfall(found: Rematerialized, limit: int) -> str:
+    least, op = found.footprint.bytes, found.footprint_op
+    by = f"op {printable(op)} alone needs {least} B" if op else f"{least} B stay live to the end"
+    if least > limit:
+        return f"does not fit into {limit} B in any order, whatever runs again: {by}"
+    return (
+        f"no plan within {limit} B was found in time: the best needs {found.packed.peak} B, "
+        f"{found.packed.peak - limit} B more; at least {least} B are needed ({by})"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from cpplan.stages.packed import Packed
 from cpplan.stages.packing import pack, pack_by
 from cpplan.stages.sharing import SharingSearch
 from cpplan.stages.sources import as_problem, as_program
+
+if TYPE_CHECKING:
+    from cpplan.stages.remat import Rematerialized
 
 # Shares of the time left: for the order, and for packing it where another may pack better.
 ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
@@ -149,6 +153,28 @@ class Run:
             seed=self.seed,
             report=record,
         )
+
+    def rematerialize(
+        self, source: Program | Problem, cost_limit: float | None, *, joint: bool
+    ) -> Rematerialized:
+        """The cheapest program within the ceiling, or the smallest within a limit on the cost."""
+        from cpplan.stages.remat import RematSearch
+
+        if not isinstance(source, Program):
+            raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
+        search = RematSearch(
+            source,
+            self.residency,
+            joint=joint,
+            pack=self.pack,
+            workers=self.workers,
+            seed=self.seed,
+            report=lambda text: self.record(None, None, text),
+        )
+        if cost_limit is not None:
+            return search.cheap(cost_limit * search.base, self.deadline)
+        assert self.ceiling is not None
+        return search.within(self.ceiling, self.deadline)
 
     def search(
         self, source: Program | Problem, first: Sequence[str], last: Sequence[str]

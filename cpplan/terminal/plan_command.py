@@ -53,9 +53,15 @@ _SHORTEST = 0.001
 @click.option(
     "--order",
     type=click.Choice(["given", "search"]),
-    default="given",
-    show_default=True,
-    help="Run ops as the model lists them, or look for the order that needs least.",
+    help="Run ops as the model lists them (but with --remat, the default), or look for the order "
+    "that needs least.",
+)
+@click.option("--remat", is_flag=True, help="Let ops run again, at the least extra cost.")
+@click.option(
+    "--cost-limit",
+    type=float,
+    metavar="R",
+    help="With --remat: the fewest bytes at R times the cost of running every op once.",
 )
 @click.option("--first", multiple=True, metavar="OP", help="Searched orders start with these ops.")
 @click.option("--last", multiple=True, metavar="OP", help="Searched orders end with these ops.")

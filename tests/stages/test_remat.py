@@ -1,0 +1,171 @@
+"""``solve(remat=True)``: chains with known optima, brute force, limits, what cannot be combined."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from remat_oracle import least_cost, random_remat_problem, remat_chain
+
+import cpplan
+from cpplan import Op, Plan, Pool, Problem
+from cpplan.errors import InputError, VerificationError
+
+
+def checked(graph: cpplan.Graph, plan: Plan) -> Plan:
+    """The plan, once it has been simulated and has come back from JSON."""
+    cpplan.verify(graph, plan)
+    cpplan.simulate(graph, plan)
+    assert Plan.from_dict(plan.to_dict()) == plan
+    return plan
+
+
+def test_a_value_is_computed_again_instead_of_kept():
+    # t0 … t4 and back: five ops, each reading one or two of one byte. All at once they need 4 B;
+    # within 3 B one op must run again.
+    graph = remat_chain(2)
+    plan = checked(graph, cpplan.solve(graph, remat=True, memory_limit=3))
+    assert (plan.status, plan.peak, plan.cost, plan.base_cost) == ("optimal", 3, 6, 5)
+    assert Counter(plan.order).most_common(1)[0][1] == 2
+    assert "1 ops run again" in str(plan)
+
+
+def test_published_chains(shared_data: Path):
+    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
+    for case in cases:
+        graph = remat_chain(case["n"])
+        plan = cpplan.solve(graph, remat=True, memory_limit=case["budget"])
+        assert (plan.status, plan.cost) == ("optimal", case["min_total_evals"]), case
+        assert plan.peak <= case["budget"]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_costs_are_those_of_brute_force_or_honestly_more(block: int):
+    """Packing may need more than the live bytes: then a plan may cost more than it must."""
+    met = checked_ones = 0
+    for seed in range(15 * block, 15 * block + 15):
+        problem = random_remat_problem(seed, 3 + seed % 4)
+        graph = problem.graph
+        given = problem.peak(list(range(len(problem))))
+        limit = given - 1 - seed % 3
+        if limit <= 0:
+            continue
+        least = least_cost(problem, limit)
+        plan = cpplan.solve(graph, remat=True, memory_limit=limit, time_limit=2, workers=1)
+        if least is None:
+            assert plan.offset is None, seed
+            continue
+        assert plan.cost_bound is None or plan.cost_bound <= least, seed
+        if plan.offset is None:
+            continue
+        checked(graph, plan)
+        checked_ones += 1
+        assert plan.cost is not None
+        assert plan.cost >= least, seed
+        assert plan.status != "optimal" or plan.cost == least, seed
+        met += plan.cost == least
+    assert met >= 0.8 * checked_ones > 0
+
+
+def test_what_may_not_run_again_does_not():
+    graph = remat_chain(2)
+    once = replace(graph, ops=tuple(replace(op, recomputable=False) for op in graph.ops))
+    plan = cpplan.solve(once, remat=True, memory_limit=3, time_limit=2)
+    assert (plan.status, plan.offset) == ("infeasible", None)
+    assert plan.message is not None
+    assert "alone needs 4 B" in plan.message
+
+
+def test_a_limit_below_every_footprint_names_the_op():
+    # n3 reads t2 and t1 and writes t3.
+    plan = cpplan.solve(remat_chain(2), remat=True, memory_limit=2)
+    assert (plan.status, plan.lower_bound) == ("infeasible", 3)
+    assert plan.message == (
+        "does not fit into 2 B in any order, whatever runs again: op n3 alone needs 3 B"
+    )
+
+
+def test_no_cost_where_an_order_alone_fits():
+    layered = cpplan.load(Path(__file__).parents[2] / "datasets/ordering/layered_100.json")
+    given = cpplan.solve(layered)
+    plan = cpplan.solve(layered, remat=True, memory_limit=int(0.9 * given.peak), time_limit=20)
+    assert (plan.status, plan.cost) == ("optimal", plan.base_cost)
+
+
+def test_least_bytes_at_a_limit_on_the_cost():
+    # The chain of n = 8 needs 9 B at cost 18 and 5 B at cost 22 (published): at 1.25 times 17, 5 B.
+    graph = remat_chain(8)
+    plan = checked(graph, cpplan.solve(graph, remat=True, cost_limit=22.5 / 17, time_limit=20))
+    assert plan.cost <= 22
+    assert plan.peak == 5
+
+
+def test_a_given_order_is_kept_by_first_runs():
+    graph = remat_chain(4)
+    plan = checked(
+        graph, cpplan.solve(graph, remat=True, memory_limit=5, order="given", time_limit=5)
+    )
+    assert list(dict.fromkeys(plan.order)) == [op.name for op in graph.ops]
+
+
+def test_interrupted_at_any_event_it_hands_out_a_plan():
+    layered = cpplan.load(Path(__file__).parents[2] / "datasets/ordering/layered_100.json")
+    limit = int(0.75 * cpplan.solve(layered).peak)
+    for stop in (1, 2, 5):
+        events = []
+
+        def watch(event: object, stop: int = stop, events: list[object] = events) -> None:
+            events.append(event)
+            if len(events) == stop:
+                raise KeyboardInterrupt
+
+        plan = cpplan.solve(layered, remat=True, memory_limit=limit, time_limit=20, progress=watch)
+        assert plan.status in ("feasible", "unknown", "optimal")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "either a memory_limit or a cost_limit"),
+        ({"memory_limit": 3, "cost_limit": 1.5}, "either a memory_limit or a cost_limit"),
+        ({"capacity": 3}, "no capacity"),
+        ({"cost_limit": 0.5}, "cost_limit must be at least 1, not 0.5"),
+        ({"memory_limit": 3, "in_place": True}, "cannot be combined with in_place"),
+        ({"memory_limit": 3, "pools": [Pool()]}, "cannot be combined with pools"),
+        ({"memory_limit": 3, "first": ["n0"]}, "cannot be combined with first and last"),
+    ],
+)
+def test_what_it_needs_and_cannot_be_combined_with(options: dict[str, object], message: str):
+    with pytest.raises(InputError, match=message):
+        cpplan.solve(remat_chain(2), remat=True, **options)
+
+
+def test_it_needs_a_graph():
+    with pytest.raises(InputError, match="needs a graph"):
+        cpplan.solve(Problem(("a",), [0], [1], [4]), remat=True, memory_limit=3)
+    with pytest.raises(InputError, match="needs remat=True"):
+        cpplan.solve(remat_chain(2), cost_limit=1.5)
+
+
+def test_false_claims_about_the_cost_are_refused():
+    graph = remat_chain(2)
+    plan = cpplan.solve(graph, remat=True, memory_limit=3)
+    for change, message in (
+        ({"cost": 5}, "claims a cost of 5, but it is 6"),
+        ({"cost_bound": 7}, "bound on the cost, 7, is above the cost of 6"),
+        ({"cost_bound": 5}, "status 'optimal' contradicts cost 6 and its bound 5"),
+        ({"status": "feasible"}, "status 'feasible' contradicts cost 6"),
+    ):
+        with pytest.raises(VerificationError, match=message):
+            cpplan.verify(graph, replace(plan, **change))
+
+
+def test_random_ops_run_once():
+    graph = remat_chain(2)
+    drawn = replace(graph, ops=(replace(graph.ops[0], sequence="random"), *graph.ops[1:]))
+    plan = cpplan.solve(drawn, remat=True, memory_limit=3, time_limit=2)
+    assert plan.offset is None or Counter(plan.order)["n0"] == 1
+    assert isinstance(drawn.ops[0], Op)
