@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cpplan.storages import StorageAssignment as StorageAssignment
     from cpplan.storages import share_storages as share_storages
     from cpplan.tensor import Tensor as Tensor
+    from cpplan.tradeoff import pareto as pareto
     from cpplan.verifier import verify as verify
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ _HOME = {
     "compare": "baselines",
     "execute": "execution",
     "load": "io",
+    "pareto": "tradeoff",
     "share_storages": "storages",
     "simulate": "arena",
     "solve": "pipeline",

@@ -1,4 +1,4 @@
-"""The command line: ``cpplan plan | verify | compare | show | storages``.
+"""The command line: ``cpplan plan | verify | compare | show | storages | pareto``.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 2 usage or unreadable
 input, 3 it does not fit, 4 verification failed.
@@ -14,6 +14,7 @@ from cpplan import __version__
 from cpplan.errors import CpplanError
 from cpplan.printable import MESSAGE, printable
 from cpplan.terminal.compare_command import compare
+from cpplan.terminal.pareto_command import pareto
 from cpplan.terminal.plan_command import plan
 from cpplan.terminal.show_command import show
 from cpplan.terminal.storages_command import storages
@@ -27,7 +28,7 @@ def cli() -> None:
     """Memory plans for neural networks, with proof."""
 
 
-for command in (plan, verify, compare, show, storages):
+for command in (plan, verify, compare, show, storages, pareto):
     cli.add_command(command)
 
 

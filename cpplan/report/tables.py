@@ -56,6 +56,29 @@ def format_buffers(plan: Plan, most: int | None = 20) -> str:
     return table + (f"and {rest} more (--all shows them)\n" if rest else "")
 
 
+def format_tradeoff(plans: Iterable[Plan]) -> str:
+    """Plans within falling limits: bytes, and what they cost over every op once."""
+    header = ("limit", "peak", "", "extra cost", "at least", "status")
+    cells = []
+    for plan in plans:
+        found = plan.offset is not None
+        cells.append(
+            (
+                str(plan.capacity),
+                str(plan.peak) if found else "",
+                format_bytes(plan.peak) if found else "",
+                _extra(plan.cost if found else None, plan.base_cost),
+                _extra(plan.cost_bound, plan.base_cost),
+                plan.status,
+            )
+        )
+    return _format(header, cells, left=(2, 5))
+
+
+def _extra(cost: float | None, base: float | None) -> str:
+    return "" if cost is None or not base else f"{cost / base - 1:+.3%}"
+
+
 def _format(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
     widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
     lines = []

@@ -1,0 +1,67 @@
+"""``cpplan pareto``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cpplan.terminal.options import (
+    BOUNDARY,
+    MODEL,
+    READING,
+    SEARCHING,
+    check_outputs,
+    parse_dims,
+    with_options,
+)
+from cpplan.terminal.printing import naming, print_out
+
+
+@click.command()
+@MODEL
+@with_options(READING)
+@with_options(BOUNDARY)
+@with_options(SEARCHING)
+@click.option("--points", type=click.IntRange(2, 1000), default=8, show_default=True)
+@click.option(
+    "--order",
+    type=click.Choice(["given", "search"]),
+    default="search",
+    show_default=True,
+    help="Whether first runs keep the order of MODEL.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds for all points.",
+)
+@click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
+def pareto(
+    model: str, dims: tuple[str, ...], points: int, time_limit: float, json_path: str | None,
+    **options: Any,
+) -> None:  # fmt: skip
+    """How much memory recomputation saves in MODEL, and what it costs."""
+    import json
+
+    check_outputs(model, json_path, {})
+    from cpplan.io import load
+    from cpplan.io.atomic import write_text
+    from cpplan.report.tables import format_tradeoff
+    from cpplan.tradeoff import pareto_plans
+
+    source = load(model, dims=parse_dims(dims))
+    with naming(model):
+        plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
+    keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")
+    rows = [{key: getattr(plan, key) for key in keys} for plan in plans]
+    text = json.dumps(rows, indent=1) + "\n"
+    if json_path == "-":
+        print_out(text)
+        return
+    if json_path is not None:
+        write_text(json_path, text)
+    print_out(format_tradeoff(plans))

@@ -1,0 +1,116 @@
+"""``pareto``: how much memory how much recomputation saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from cpplan.anf import Program
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.pipeline import solve
+from cpplan.plan import Plan
+from cpplan.residency import choose_residency
+from cpplan.search_options import check_search_options
+from cpplan.stages.sources import as_program
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def pareto(
+    source: Graph | Program, *, points: int = 8, time_limit: float = 60.0, **options: Any
+) -> pandas.DataFrame:
+    """The curve of peak against cost; every point is a verified plan.
+
+    Memory limits are spread evenly between what every op once needs and the least footprint: what
+    some op needs by itself.
+
+    Parameters
+    ----------
+    source
+        A graph or a program.
+    points
+        How many limits, the first one without any; at least 2.
+    time_limit
+        Seconds for all of them.
+    options
+        For ``solve`` (``order``, ``inputs``, ``outputs``, ``workers``, ``seed``).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``limit``, ``peak``, ``cost``, ``extra`` (over every op once), ``cost_bound``,
+        ``status``, ``plan``; one row a limit, the largest first. What was not found has no peak.
+
+    Raises
+    ------
+    InputError
+        If an option is not understood, or there are fewer than two points.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op, Tensor
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> pareto(chain, points=2)[["limit", "peak", "cost", "status"]].values.tolist()
+    [[32, 32, 5, 'optimal'], [24, 24, 6, 'optimal']]
+    """
+    import pandas
+
+    rows = [_row(plan) for plan in pareto_plans(source, points, time_limit, **options)]
+    frame: pandas.DataFrame = pandas.DataFrame(rows)
+    return frame
+
+
+def pareto_plans(
+    source: Graph | Program, points: int, time_limit: float, **options: Any
+) -> Iterator[Plan]:
+    """The plans of :func:`pareto`, the one with most memory first, as they are found."""
+    from cpplan.remat.footprint import least_footprint
+    from cpplan.remat.problem import remat_problem
+
+    check_search_options(time_limit, None, 0, deterministic=False)
+    if not isinstance(points, int) or isinstance(points, bool) or points < 2:
+        raise InputError(f"points must be at least 2, not {points!r}")
+    program = as_program(source)
+    if not isinstance(program, Program):
+        raise InputError("a trade-off needs a graph: a bare problem has no ops to run again")
+    where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
+    residency = choose_residency(**where)
+    order = options.pop("order", "search")
+    first = solve(source, order=order, time_limit=time_limit / points, **options)
+    least = least_footprint(remat_problem(program, residency)).bytes
+    most = first.peak or least
+    for k in range(points):
+        limit = most - (most - least) * k // (points - 1)
+        yield solve(
+            source,
+            remat=True,
+            order=order,
+            memory_limit=limit,
+            time_limit=time_limit / points,
+            **options,
+        )
+
+
+def _row(plan: Plan) -> dict[str, Any]:
+    cost = plan.cost if plan.offset is not None else None
+    extra = None
+    if cost is not None and plan.base_cost:
+        extra = cost / plan.base_cost - 1
+    return {
+        "limit": plan.capacity,
+        "peak": plan.peak,
+        "cost": cost,
+        "extra": extra,
+        "cost_bound": plan.cost_bound,
+        "status": plan.status,
+        "plan": plan,
+    }
