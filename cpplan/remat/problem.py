@@ -8,8 +8,10 @@ alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -78,6 +80,12 @@ class RematProblem:
         """What running a sequence costs."""
         return sum(self.cost[unit] for unit in sequence)
 
+    @cached_property
+    def written_in_parts(self) -> frozenset[int]:
+        """Storages that several units begin: none runs again, and there is one stay."""
+        times = Counter(storage for written in self.writes for storage in written)
+        return frozenset(storage for storage, count in times.items() if count > 1)
+
     def stays(self, sequence: Sequence[int]) -> list[tuple[int, int, int]]:
         """Every stay as ``(storage, first position, last position)``, both included. O(touches)."""
         ordering, last = self.ordering, len(sequence) - 1
@@ -90,9 +98,10 @@ class RematProblem:
             for storage in self.reads[unit]:
                 used[storage] = position
             for storage in self.writes[unit]:
-                if storage in began:
-                    found.append((storage, began[storage], used[storage]))
-                began[storage] = used[storage] = position
+                if storage in began and storage not in self.written_in_parts:
+                    found.append((storage, began.pop(storage), used[storage]))
+                began.setdefault(storage, position)
+                used[storage] = position
         for storage, first in began.items():
             found.append((storage, first, last if ordering.kept[storage] else used[storage]))
         return found

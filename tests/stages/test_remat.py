@@ -13,6 +13,7 @@ from remat_oracle import least_cost, random_remat_problem, remat_chain
 import cpplan
 from cpplan import Op, Plan, Pool, Problem
 from cpplan.errors import InputError, VerificationError
+from cpplan.remat.problem import remat_problem
 
 
 def checked(graph: cpplan.Graph, plan: Plan) -> Plan:
@@ -169,3 +170,24 @@ def test_random_ops_run_once():
     plan = cpplan.solve(drawn, remat=True, memory_limit=3, time_limit=2)
     assert plan.offset is None or Counter(plan.order)["n0"] == 1
     assert isinstance(drawn.ops[0], Op)
+
+
+def test_two_units_that_write_one_storage_share_its_stay():
+    # b writes bytes 4..8 of s anew, without reading it; what a wrote before that stays.
+    tensors = (
+        cpplan.Tensor("s", 8),
+        cpplan.Tensor("q", 4, view_of=("s", 4)),
+        cpplan.Tensor("t", 3),
+        cpplan.Tensor("y", 1, kind="output"),
+    )
+    ops = (
+        Op("a", outputs=("s",)),
+        Op("m", outputs=("t",)),
+        Op("b", outputs=("q",)),
+        Op("c", inputs=("s", "t"), outputs=("y",)),
+    )
+    graph = cpplan.Graph("parts", tensors, ops)
+    problem = remat_problem(graph)
+    assert problem.pressure([0, 1, 2, 3]).tolist() == [8, 11, 11, 12]
+    assert problem.pressure([0, 1, 2, 3]).tolist() == cpplan.to_anf(graph).live_bytes().tolist()
+    assert not problem.repeatable[[0, 2]].any()
