@@ -78,7 +78,7 @@ def one_op(kind: str) -> onnx.ModelProto:
 def test_an_element_wise_op_may_replace_its_inputs_of_equal_element_size(kind: str) -> None:
     _, types, result = CALLS[kind]
     (op,) = read_onnx(one_op(kind)).ops
-    # What takes in one operand after another may have written the output before it reads the second.
+    # What takes in one operand after another has perhaps written all before it reads the second.
     replaced = list(types)[:1] if kind in onnx_in_place._OF_FIRST_OF_MANY else types
     assert op.in_place == tuple(("y", x) for x in replaced if BYTES[types[x]] == BYTES[result])
     assert op.placements == ()
