@@ -50,8 +50,13 @@ class Rule(NamedTuple):
 DTR = Rule(1, 1, 1, future=False)
 # Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), weighted.
 FARTHEST_USE = Rule(1, 1, 1, future=True)
-LARGEST, CHEAPEST, FARTHEST = Rule(1, 0, 0, True), Rule(1, 0, 1, True), Rule(0, 1, 0, True)
-RULES = (FARTHEST_USE, DTR, CHEAPEST, FARTHEST, LARGEST)
+RULES = {
+    "farthest_use": FARTHEST_USE,
+    "dtr": DTR,
+    "cheapest": Rule(1, 0, 1, future=True),
+    "farthest": Rule(0, 1, 0, future=True),
+    "largest": Rule(1, 0, 0, future=True),
+}
 
 
 def evict(

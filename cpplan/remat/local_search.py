@@ -24,10 +24,12 @@ ONCE = "every unit once"
 _CALL = 1e7
 # Positions looked at in a second, about; counted where time is deterministic.
 _RATE = 1e8
-# Moves of the first round for each position of the start, and how that grows.
+# Moves of the first round for each position of the start, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 300_000
+# Without a time limit, no more positions are looked at.
+_MOST_WORK = 1e10
 # Temperatures, in mean costs of a unit; the price of `limit` bytes too much at one position, too.
-_HOT, _COLD, _PRICE = 0.3, 0.003, 100.0
+_HOT, _COLD, _PRICE = 1.0, 0.003, 100.0
 
 
 def search_sequences(
@@ -61,7 +63,7 @@ def search_sequences(
     seed
         Of the moves.
     moves
-        So many at most; without a number, until the deadline, or until long rounds find nothing.
+        So many at most; without a number, until the deadline, or as many as take minutes.
     report
         Called at every better sequence.
 
@@ -90,7 +92,9 @@ def search_sequences(
     if (best.peak <= limit and best.cost <= goal) or len(problem) < 2:
         return best
     walk = _Walk(problem, limit, best, seed)
-    left = _MOST * len(sequence) if moves is None else moves
+    left = moves
+    if left is None:
+        left = min(_MOST * len(sequence), int(_MOST_WORK / len(sequence)))
     size = _FIRST * len(sequence)
     while left > 0 and not deadline.expired():
         if best.peak <= limit and best.cost <= goal:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Ops that one move inserts, removes or carries along at most.
-_BLOCK = 8
-# How often what is computed again is chosen anywhere, comes earlier, and ends with this value.
-_ANYWHERE, _EARLIER, _ENOUGH = 0.05, 0.2, 0.6
+# Units that one move removes or carries along at most, and those that it inserts.
+_BLOCK, _INSERTED = 8, 24
+# How often what is computed again is chosen anywhere, comes earlier, ends with this value, and is
+# a tree instead of a chain.
+_ANYWHERE, _EARLIER, _ENOUGH, _TREE = 0.05, 0.2, 0.6, 0.3
 
 
 @njit(cache=True)
@@ -92,6 +93,8 @@ def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold
     )
     count = np.zeros(units, np.int64)
     first = np.full(units, room, np.int64)
+    rank = np.empty(units, np.int64)
+    rank[flat.topological] = np.arange(units)
     cost = 0.0
     for position in range(length):
         unit = sequence[position]
@@ -108,11 +111,11 @@ def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold
         kind = random.random()
         size = length
         if kind < 0.35:
-            size = _insert(random, flat, sequence, length, other)
+            size = _insert(random, flat, rank, sequence, length, other)
         elif kind < 0.65:
             size = _remove(random, flat, sequence, length, other, count, first)
         elif kind < 0.75:
-            size = _exchange(random, flat, sequence, length, other, count, first)
+            size = _exchange(random, flat, rank, sequence, length, other, count, first)
         else:
             size = _move(random, flat, sequence, length, other, first, reach)
         if size < 0:
@@ -145,9 +148,9 @@ def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold
 
 
 @njit(cache=True)
-def _insert(random, flat, sequence, length, other):
+def _insert(random, flat, rank, sequence, length, other):
     """Before some reader of a value, compute it again, and perhaps what that reads, and so on."""
-    block = np.empty(_BLOCK, np.int64)
+    block = np.empty(_INSERTED, np.int64)
     place, count = random.integers(0, length), 0
     unit = sequence[place]
     if random.random() < _ANYWHERE:
@@ -157,7 +160,8 @@ def _insert(random, flat, sequence, length, other):
         if not flat.repeatable[unit] or length == len(other):
             return -1
         block[0], count = unit, 1
-    while count < _BLOCK and length + count < len(other):
+    tree = random.random() < _TREE
+    while count < (1 if tree else _BLOCK) and length + count < len(other):
         reads = flat.read_start[unit + 1] - flat.read_start[unit]
         if reads == 0 or (count > 0 and random.random() < _ENOUGH):
             break
@@ -168,6 +172,8 @@ def _insert(random, flat, sequence, length, other):
         block[count] = writer
         count += 1
         unit = writer
+    if tree and count == 1:
+        count = _grow(random, flat, block, min(_INSERTED, len(other) - length), rank)
     if count == 0 or (place > 0 and sequence[place - 1] == block[0]):
         return -1
     # A value may also be computed somewhat before its reader.
@@ -183,6 +189,23 @@ def _insert(random, flat, sequence, length, other):
         other[place + k] = block[count - 1 - k]
     other[place + count : length + count] = sequence[place:length]
     return length + count
+
+
+@njit(cache=True)
+def _grow(random, flat, block, most, rank):
+    """Add units that the first of a block needs, and what they need; the last in order first."""
+    count, part, k = 1, random.random(), 0
+    while k < count:
+        for t in range(flat.read_start[block[k]], flat.read_start[block[k] + 1]):
+            writer = flat.writer[flat.reads[t]]
+            if writer < 0 or not flat.repeatable[writer] or random.random() > part:
+                continue
+            if count < most and not (block[:count] == writer).any():
+                block[count] = writer
+                count += 1
+        k += 1
+    block[:count] = block[:count][np.argsort(-rank[block[:count]])]
+    return count
 
 
 @njit(cache=True)
@@ -243,7 +266,7 @@ def _remove(random, flat, sequence, length, other, count, first):
 
 
 @njit(cache=True)
-def _exchange(random, flat, sequence, length, other, count, first):
+def _exchange(random, flat, rank, sequence, length, other, count, first):
     """Run some unit once less, and compute another value again."""
     position = _pick_copy(random, sequence, length, count)
     if position < 0 or not _removable(flat, sequence, length, first, position):
@@ -251,7 +274,7 @@ def _exchange(random, flat, sequence, length, other, count, first):
     shorter = np.empty(length - 1, np.int64)
     shorter[:position] = sequence[:position]
     shorter[position:] = sequence[position + 1 : length]
-    return _insert(random, flat, shorter, length - 1, other)
+    return _insert(random, flat, rank, shorter, length - 1, other)
 
 
 @njit(cache=True)

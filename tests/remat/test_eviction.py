@@ -14,7 +14,7 @@ from cpplan.remat.eviction import DTR, FARTHEST_USE, RULES, evict
 from cpplan.remat.problem import remat_problem
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_random_graphs(rule):
     found = 0
     for seed in range(60):

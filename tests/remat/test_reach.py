@@ -1,0 +1,38 @@
+"""What it takes to reach a unit: by hand, never above what some sequence needs, real graphs."""
+
+from __future__ import annotations
+
+import pytest
+from remat_oracle import least_cost, random_remat_problem, remat_chain
+
+import cpplan
+from cpplan.deadline import Deadline
+from cpplan.remat.footprint import Footprint, least_footprint
+from cpplan.remat.problem import remat_problem
+from cpplan.remat.reach import reach_bound
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_fits_below(seed):
+    problem = random_remat_problem(seed, 6)
+    bound = reach_bound(problem, Deadline(60))
+    assert bound.bytes >= least_footprint(problem).bytes
+    assert least_cost(problem, bound.bytes - 1) is None
+
+
+def test_a_chain_is_reached_with_three_slots():
+    """Published optimum for n = 4 in 3 slots: 15, so that no bound above 3 is right."""
+    assert reach_bound(remat_problem(remat_chain(4)), Deadline(60)) == Footprint(3, 5)
+
+
+def test_half_of_rl100_is_too_little(shared_data):
+    """By themselves its units need 20,020 bytes; to reach unit 61 takes 25,050, of 46,319."""
+    problem = remat_problem(cpplan.load(shared_data / "graphs" / "rl100.json"))
+    assert least_footprint(problem) == Footprint(20020, 61)
+    goal = 46319 // 2 + 1
+    assert reach_bound(problem, Deadline(600), goal=goal).bytes >= goal
+
+
+def test_no_sets_no_gain():
+    problem = remat_problem(remat_chain(4))
+    assert reach_bound(problem, Deadline(60), states=0) == least_footprint(problem)
