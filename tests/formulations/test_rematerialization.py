@@ -190,6 +190,7 @@ def test_published_chains(shared_data):
         assert found == case["min_total_evals"], case
 
 
+@pytest.mark.slow
 def test_rl100_at_the_published_budget(shared_data):
     """Fixed order, C = 2: the least duration, proved."""
     cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())

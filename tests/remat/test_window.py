@@ -68,6 +68,7 @@ def test_a_value_that_lives_through_may_be_made_again():
     assert window.problem.pressure((2, 3, 0)).tolist() == [3, 3, 2]
 
 
+@pytest.mark.slow
 def test_windows_reach_the_optimum_of_a_chain():
     """n = 8 in 5 slots: from the 45 of 3 slots down to 22, by the published table."""
     problem = remat_problem(remat_chain(8))
