@@ -50,13 +50,9 @@ class Rule(NamedTuple):
 DTR = Rule(1, 1, 1, future=False)
 # Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), weighted.
 FARTHEST_USE = Rule(1, 1, 1, future=True)
-RULES = {
-    "farthest_use": FARTHEST_USE,
-    "dtr": DTR,
-    "cheapest": Rule(1, 0, 1, future=True),
-    "farthest": Rule(0, 1, 0, future=True),
-    "largest": Rule(1, 0, 0, future=True),
-}
+CHEAPEST, FARTHEST, LARGEST = Rule(1, 0, 1, True), Rule(0, 1, 0, True), Rule(1, 0, 0, True)
+RULES = (FARTHEST_USE, DTR, CHEAPEST, FARTHEST, LARGEST)
+NAMES = ("farthest_use", "dtr", "cheapest", "farthest", "largest")
 
 
 def evict(

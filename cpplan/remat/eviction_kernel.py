@@ -186,7 +186,7 @@ def _victim(state, flat, rule, factor, unit, now, length, order_length):
     live, pinned, sure, done, again, touched, uses, use_start, cursor, wanted = state
     best, best_class, best_score = -1, 3, -1.0
     for s in range(len(flat.size)):
-        if not live[s] or flat.size[s] == 0:
+        if not live[s] or flat.in_parts[s]:
             continue
         left = cursor[s] < use_start[s + 1]
         if not sure[s] and (left or flat.kept[s]):

@@ -25,6 +25,8 @@ class FlatProblem(NamedTuple):
         The one unit that begins a storage; -1 if it is there from the start or several units do.
     size, present, kept
         Of every storage.
+    in_parts
+        Whether several units begin a storage: there is one stay of it.
     extra, repeatable, cost
         Of every unit; ``cost`` as floating-point numbers.
     topological
@@ -45,6 +47,7 @@ class FlatProblem(NamedTuple):
     size: Ints
     present: np.ndarray
     kept: np.ndarray
+    in_parts: np.ndarray
     extra: Ints
     repeatable: np.ndarray
     cost: np.ndarray
@@ -84,6 +87,7 @@ def flatten(problem: RematProblem) -> FlatProblem:
         size=np.asarray(ordering.size, np.int64),
         present=np.asarray(ordering.present, bool),
         kept=np.asarray(ordering.kept, bool),
+        in_parts=np.array([len(w) > 1 for w in writers], bool),
         extra=np.asarray(ordering.extra, np.int64),
         repeatable=np.asarray(problem.repeatable, bool),
         cost=np.array(problem.cost, np.float64),

@@ -47,7 +47,7 @@ def least_footprint(problem: RematProblem) -> Footprint:
     ordering, flat = problem.ordering, flatten(problem)
     written = np.zeros(len(flat.size), bool)
     written[flat.writes] = True
-    again = written & (flat.writer < 0)
+    again = written & (flat.writer < 0) & ~flat.in_parts
     again[flat.writer >= 0] = problem.repeatable[flat.writer[flat.writer >= 0]]
     extra = ordering.extra.copy()
     for unit, storages in enumerate(ordering.touches):

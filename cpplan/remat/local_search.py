@@ -26,6 +26,8 @@ _CALL = 1e7
 _RATE = 1e8
 # Moves of the first round for each position of the start, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 300_000
+# A start so many times as long as the units are many is first left for its order.
+_MUCH = 1.2
 # Without a time limit, no more positions are looked at.
 _MOST_WORK = 1e10
 # Temperatures, in mean costs of a unit; the price of `limit` bytes too much at one position, too.
@@ -95,21 +97,28 @@ def search_sequences(
     left = moves
     if left is None:
         left = min(_MOST * len(sequence), int(_MOST_WORK / len(sequence)))
-    size = _FIRST * len(sequence)
+    size = _FIRST * len(problem)
+    anew = len(sequence) > _MUCH * len(problem)
     while left > 0 and not deadline.expired():
         if best.peak <= limit and best.cost <= goal:
             break
         tried = min(left, size)
-        found = walk.round(tried, deadline)
-        left, size = left - tried, int(size * _GROWTH)
-        if found is not None:
+        found = walk.round(tried, deadline, anew=anew)
+        left = left - tried
+        if found is None:
+            size, anew = int(size * _GROWTH), not anew
+        else:
             best = found
             report(best)
     return best
 
 
 class _Walk:
-    """One annealing round after another, each from the best sequence so far."""
+    """One annealing round after another, from the best sequence so far or from its order.
+
+    Its order is that of first runs, with nothing repeated: what does not fit finds a way of its
+    own from there.
+    """
 
     def __init__(self, problem: RematProblem, limit: int, best: RematOutcome, seed: int):
         self._random = np.random.default_rng(seed)
@@ -121,14 +130,16 @@ class _Walk:
         self._kept: Ints = np.empty(room, np.int64)
         self._kept[: len(best.sequence)] = best.sequence
 
-    def round(self, moves: int, deadline: Deadline) -> RematOutcome | None:
+    def round(self, moves: int, deadline: Deadline, *, anew: bool) -> RematOutcome | None:
         """A better sequence than the best so far, or ``None``."""
         from cpplan.remat.sequence_kernel import anneal
 
         best = self._best
-        length = len(best.sequence)
+        begin = tuple(dict.fromkeys(best.sequence)) if anew else best.sequence
+        length = len(begin)
         now = self._kept.copy()
-        result = np.array([length, best.peak, best.cost], np.float64)
+        now[:length] = begin
+        result = np.array([len(best.sequence), best.peak, best.cost], np.float64)
         calls = max(1, int(moves * length / _CALL))
         hot = _HOT * self._mean
         step = (_COLD / _HOT) ** (1 / calls)

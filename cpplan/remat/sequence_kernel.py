@@ -30,10 +30,12 @@ def measure(flat, sequence, length, scratch, limit):
             used[flat.reads[t]] = position
         for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
             s = flat.writes[t]
-            if began[s] >= 0:
+            if began[s] >= 0 and not flat.in_parts[s]:
                 change[began[s]] += flat.size[s]
                 change[used[s] + 1] -= flat.size[s]
-            began[s] = position
+                began[s] = -1
+            if began[s] < 0:
+                began[s] = position
             used[s] = position
     for s in range(len(flat.size)):
         if began[s] >= 0:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.problem import Ints
 from cpplan.remat.checkpoints import checkpoint
-from cpplan.remat.eviction import RULES, Evictions
+from cpplan.remat.eviction import DTR, FARTHEST_USE, NAMES, RULES, Evictions, Rule
 from cpplan.remat.problem import RematProblem
 
 # How often the way from a limit that a rule cannot keep to the order's peak is halved.
@@ -52,7 +52,7 @@ def first_sequence(
         for order in tried:
             if problem.peak(order) <= limit:
                 continue
-            for name, rule in RULES.items():
+            for name, rule in zip(NAMES, RULES, strict=True):
                 deadline.check()
                 sequence = evictions.run(order, limit, rule, deadline)
                 if sequence is not None:
@@ -62,8 +62,9 @@ def first_sequence(
                 found.append((sequence, "chen"))
         if all(problem.peak(sequence) > limit for sequence, _ in found):
             for order in tried:
-                for name in ("farthest_use", "dtr"):
-                    found += _close_by(problem, evictions, name, order, limit, deadline)
+                for name, rule in (("farthest_use", FARTHEST_USE), ("dtr", DTR)):
+                    near = _close_by(problem, evictions, rule, order, limit, deadline)
+                    found += [(sequence, name) for sequence in near]
     except TimeUpError:
         pass  # what was made until then stands
     return min(found, key=lambda made: _rank(problem, made[0], limit))
@@ -72,21 +73,21 @@ def first_sequence(
 def _close_by(
     problem: RematProblem,
     evictions: Evictions,
-    name: str,
+    rule: Rule,
     order: tuple[int, ...],
     limit: int,
     deadline: Deadline,
-) -> list[tuple[tuple[int, ...], str]]:
-    """Sequences of a rule within ever smaller limits, by bisection between this one and the peak."""
+) -> list[tuple[int, ...]]:
+    """Sequences of a rule within ever smaller limits: bisection between this one and the peak."""
     low, high = limit, problem.peak(order)
-    found: list[tuple[tuple[int, ...], str]] = []
+    found: list[tuple[int, ...]] = []
     for _ in range(_HALVINGS):
         if deadline.expired() or high - low < 2:
             break
         middle = (low + high) // 2
-        sequence = evictions.run(order, middle, RULES[name], deadline)
+        sequence = evictions.run(order, middle, rule, deadline)
         if sequence is not None and problem.peak(sequence) <= middle:
-            found.append((sequence, name))
+            found.append(sequence)
             high = middle
         else:
             low = middle

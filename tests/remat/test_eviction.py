@@ -10,11 +10,11 @@ from cpplan.anf import Program
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.liveness import to_problem
 from cpplan.remat.checkpoints import given_order
-from cpplan.remat.eviction import DTR, FARTHEST_USE, RULES, evict
+from cpplan.remat.eviction import DTR, FARTHEST_USE, NAMES, RULES, evict
 from cpplan.remat.problem import remat_problem
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("rule", RULES, ids=NAMES)
 def test_random_graphs(rule):
     found = 0
     for seed in range(20):
