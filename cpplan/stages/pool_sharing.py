@@ -88,11 +88,42 @@ def pack_in_pools(
         bounded = _bounded(packed, apart, levels, search.bound.value)
         return _Choice(skip, clusters.links, bounded)
 
+    def first_pool(slot: Deadline) -> _Choice | None:
+        """Everything in the first pool, if it fits there: links and offsets are then one search."""
+        everyone = np.arange(len(problem))
+        capacity = problem.pools[0].capacity
+        if any(problem.candidates_of(row)[0] for row in everyone.tolist()):
+            return None
+        alone = SharingSearch(
+            source,
+            _on_every_grid(problem).in_pool(0, everyone),
+            residency,
+            kinds=sharing,
+            ceiling=capacity,
+            seed=seed,
+        )
+        try:
+            alone.run(slot, workers=workers, seed=seed)
+        except KeyboardInterrupt:
+            deadline.cancel()
+        if capacity is not None and alone.best.peak > capacity:
+            return None
+        pool, offset = np.zeros(len(problem), np.int64), alone.best.offsets
+        peaks = pool_peaks(problem, pool, offset)
+        value = tuple(level.shown(level.value(peaks, pool)) for level in levels)
+        name = alone.best.incumbent.found_by
+        packed = PooledPacking("feasible", pool, offset, value, (), name, ())
+        bounded = _bounded(packed, apart, levels, search.bound.value)
+        return _Choice(alone.best.skip, alone.best.clusters.links, bounded)
+
     if algorithm is not None:
         best = choose(frozenset(), deadline)
     else:
         first, *others = _choices(problem, search.links)
         best = choose(first, deadline.share(FIRST_SHARE))
+        if not (best.done or deadline.expired()):
+            together = first_pool(deadline.share(FIRST_SHARE))
+            best = best if together is None else min(best, together, key=_Choice.value)
         for skip in others:
             if not (best.done or deadline.expired()):
                 best = min(best, choose(skip, deadline.share(FIRST_SHARE)), key=_Choice.value)

@@ -115,3 +115,20 @@ def test_two_inputs_at_one_place_of_an_output_contradict_each_other():
     places = (Placement("a", "y", 0), Placement("b", "y", 32))
     with pytest.raises(InputError, match=r"'o': placements of 'a' and 'b' overlap in 'y' at .*32"):
         Graph("g", tensors, (Op("o", "Concat", ("a", "b"), ("y",), placements=places),))
+
+
+def test_what_fits_into_the_first_pool_with_sharing_goes_there():
+    # Plain, x, a and b are live at once: 12 B. Each in place of the other, 4 B of SRAM hold all.
+    graph = Graph(
+        "chain",
+        (Tensor("x", 4, kind="input"), Tensor("a", 4), Tensor("b", 4, kind="output")),
+        (
+            Op("f", inputs=("x",), outputs=("a",), in_place=(("a", "x"),)),
+            Op("g", inputs=("a",), outputs=("b",), in_place=(("b", "a"),)),
+        ),
+    )
+    pools = Pool("sram", 4), Pool("dram")
+    for objective in ("preference", "total", "cost"):
+        plan = cpplan.solve(graph, in_place=True, pools=pools, objective=objective)
+        assert (plan.status, plan.pool_peaks) == ("optimal", {"sram": 4, "dram": 0})
+        cpplan.simulate(graph, plan)
