@@ -104,9 +104,9 @@ def search_sequences(
             break
         tried = min(left, size)
         found = walk.round(tried, deadline, anew=anew)
-        left = left - tried
+        left, size = left - tried, int(size * _GROWTH)
         if found is None:
-            size, anew = int(size * _GROWTH), not anew
+            anew = not anew
         else:
             best = found
             report(best)
