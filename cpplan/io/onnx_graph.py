@@ -12,10 +12,12 @@ from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.onnx_bodies import Body, fit_body, largest_result
 from cpplan.io.onnx_bytes import Array
 from cpplan.io.onnx_constants import SMALL, SmallConstant, computed_constant, stored_constant
+from cpplan.io.onnx_costs import control_flow_cost, count_operations
 from cpplan.io.onnx_in_place import in_place_pairs
 from cpplan.io.onnx_kernels import to_numpy
 from cpplan.io.onnx_names import unique_names
 from cpplan.io.onnx_placements import find_placements
+from cpplan.io.onnx_state import may_run_again
 from cpplan.io.onnx_types import bodies_of, dtype_name, static_shape, types_of
 from cpplan.io.onnx_views import draws_in_turn, is_random, is_view
 
@@ -133,7 +135,8 @@ class _Builder:
                 node.op_type,
                 inputs,
                 outputs,
-                recomputable=not random,
+                cost=0 if view else self._cost(node, fitted),
+                recomputable=may_run_again(node, self.false, self.opset),
                 in_place=related[0],
                 placements=related[1],
                 bodies=fitted,
@@ -141,6 +144,11 @@ class _Builder:
             )
         )
         self.sources[name] = Source(node, reads)
+
+    def _cost(self, node: onnx.NodeProto, bodies: Sequence[Graph]) -> int | float:
+        if bodies:
+            return control_flow_cost(node, bodies, self.tensors, self._value, self.opset)
+        return count_operations(node, self.tensors, self.opset)
 
     def _relations(
         self, node: onnx.NodeProto

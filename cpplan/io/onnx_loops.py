@@ -57,7 +57,7 @@ def settle_loop(
             settled.add((name, inside.name))
             inside.type.CopyFrom(types[name])
     inner = types_of(body)
-    rows = _trips(node, body, values)
+    rows = trip_count(node, body, values)
     for k, (name, result) in enumerate(zip(node.output, body.output[1:], strict=False)):
         shape = static_shape(inner.get(result.name))
         if not name or shape is None or static_shape(types.get(name)) is not None:
@@ -80,8 +80,13 @@ def settle_loop(
     return len(settled) > before
 
 
-def _trips(node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]) -> int | None:
-    """How often the body runs, if only the trip count can end the loop, and that is known."""
+def trip_count(
+    node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
+) -> int | None:
+    """How often the body of a Loop runs, if only the trip count can end it, and that is known.
+
+    ``values``: of the constants known.
+    """
     count, condition = node.input[:2]
     if count not in values or (condition and condition not in values):
         return None

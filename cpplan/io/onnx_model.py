@@ -8,6 +8,9 @@ Element-wise ops may write over inputs of their output's size; what Concat, Spli
 Pad, Expand and Tile copy in one piece is a placement. Random ops without a seed are one sequence:
 they keep their order. The branches of an If and the bodies of Loop and Scan are bodies of their op.
 Local functions are inlined. Weights in other files are not read.
+
+An op's cost is the number of its floating-point operations (see :mod:`cpplan.io.onnx_costs`), and
+views cost nothing. Random ops, and the rare ones that update state in place, are not recomputable.
 """
 
 from __future__ import annotations
