@@ -64,6 +64,8 @@ def to_problem(
         if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
             sweep.life(tensor.name, 0).upper = stop
     outside = {id(sweep.life(t.name, 0)) for t in graph.tensors if is_outside(t, residency)}
+    if residency.constants == "outside":
+        outside |= {id(life) for life in table.values() if life.tensor.kind == "constant"}
     placed = {name: life for name, life in table.items() if id(life) not in outside}
     for life in placed.values():
         if life.tensor.kind == "constant":
