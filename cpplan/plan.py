@@ -354,7 +354,10 @@ class Plan:
         model: str | PathLike[str] | onnx.ModelProto,
         dims: Mapping[str, int] | None = None,
     ) -> onnx.ModelProto:
-        """The ONNX model planned, with its nodes in the plan's order; see ``cpplan.io``.
+        """The ONNX model planned, with its nodes in the plan's order, and a copy for each further run.
+
+        :func:`~cpplan.io.onnx_reorder.reorder_onnx` says how copies are named, and its module which
+        optimisers merge them again.
 
         Parameters
         ----------
@@ -366,7 +369,7 @@ class Plan:
         Raises
         ------
         InputError
-            If the plan has no order, recomputes an op (it is named), or is for another model.
+            If the plan has no order, or is for another model.
         """
         from cpplan.io.onnx_reorder import reorder_onnx
 

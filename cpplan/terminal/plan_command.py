@@ -74,7 +74,10 @@ _SHORTEST = 0.001
 @click.option("--csv", "csv_path", metavar="FILE", help="The offsets as MiniMalloc CSV.")
 @click.option("--program", "text_path", metavar="FILE", help="The ops in order, as text.")
 @click.option(
-    "--onnx", "onnx_path", metavar="FILE", help="MODEL with its nodes in the plan's order."
+    "--onnx",
+    "onnx_path",
+    metavar="FILE",
+    help="MODEL with its nodes in the plan's order, repeated where they run again.",
 )
 @click.option(
     "--constants-image", "image_path", metavar="FILE", help="The constants' bytes, as planned."
