@@ -354,7 +354,7 @@ class Plan:
         model: str | PathLike[str] | onnx.ModelProto,
         dims: Mapping[str, int] | None = None,
     ) -> onnx.ModelProto:
-        """The ONNX model planned, with its nodes in the plan's order and a copy for each further run.
+        """The ONNX model planned: its nodes in the plan's order, and a copy for each further run.
 
         :func:`~cpplan.io.onnx_reorder.reorder_onnx` says how copies are named, and its module which
         optimisers merge them again.
