@@ -101,7 +101,7 @@ buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
         script, ops = from_problem(source), 0
     else:
         program = planned_program(source, plan)
-        script = from_touches(trace(program, plan.residency, pairs_in_place(plan)))
+        script = from_touches(trace(program, plan.residency, pairs_in_place(program.graph, plan)))
         ops = sum(_ops_run(op) for op in program.ops)
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from cpplan.anf import Program
-from cpplan.checks.demands import Place, Touch, trace
+from cpplan.checks.demands import Touch, trace
 from cpplan.checks.planned import planned_offsets, planned_program, pool_starts
+from cpplan.checks.runs import Place
 from cpplan.checks.sharing import pairs_in_place
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op
@@ -143,7 +144,7 @@ class _Arena:
     ):
         self.graph, self.bytes, self.offset = graph, arena, offset
         self.residency, self.unplanned = plan.residency, unplanned
-        self.over = pairs_in_place(plan)
+        self.over = pairs_in_place(graph, plan)
         self.writes: list[tuple[int, int, str]] = []
         self.checked = 0
 
@@ -179,7 +180,7 @@ class _Arena:
             lies_there = touch.source is not None and self._span(touch.source) == self._span(
                 touch.place
             )
-            if not lies_there and touch.place.tensor not in in_place:
+            if not lies_there and touch.place.copy not in in_place:
                 begin, end = self._span(touch.place)
                 self.bytes[begin:end] = _SCRATCH
                 self._log(touch.place, f"{touch.op!r} at step {touch.step}")

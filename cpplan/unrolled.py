@@ -113,9 +113,12 @@ class _Unrolling:
         for (root, number), run in self.begun.items():
             kind = source.tensor[root].kind
             if (root, number) not in self.written and kind != "constant":
-                role = "workspaces" if kind == "workspace" else "outputs"
-                whole = (*getattr(self.ops[run], role), _copy_name(root, number))
-                self.ops[run] = replace(self.ops[run], **{role: whole})
+                op, whole = self.ops[run], (_copy_name(root, number),)
+                self.ops[run] = (
+                    replace(op, workspaces=op.workspaces + whole)
+                    if kind == "workspace"
+                    else replace(op, outputs=op.outputs + whole)
+                )
         storage: dict[str, list[str]] = defaultdict(list)
         for tensor in source.tensors:
             storage[source.root[tensor.name][0]].append(tensor.name)
@@ -194,9 +197,7 @@ def _rename_body(body: Graph, op: Op, names: Mapping[str, str]) -> Graph:
     shared = {
         tensor.name: changed[tensor.name]
         for tensor in body.tensors
-        if tensor.kind in ("input", "output")
-        and tensor.view_of is None
-        and tensor.name in changed
+        if tensor.kind in ("input", "output") and tensor.view_of is None and tensor.name in changed
     }
     if not shared:
         return body
@@ -205,8 +206,6 @@ def _rename_body(body: Graph, op: Op, names: Mapping[str, str]) -> Graph:
         view_of = tensor.view_of
         if view_of is not None:
             view_of = shared.get(view_of[0], view_of[0]), view_of[1]
-        tensors.append(
-            replace(tensor, name=shared.get(tensor.name, tensor.name), view_of=view_of)
-        )
+        tensors.append(replace(tensor, name=shared.get(tensor.name, tensor.name), view_of=view_of))
     ops = tuple(_rename(inner, shared) for inner in body.ops)
     return Graph(body.name, tuple(tensors), ops)

@@ -9,7 +9,7 @@ import numpy as np
 from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
 from cpplan.checks.claims import check_claims, check_peak, check_pooled_claims
-from cpplan.checks.demands import trace
+from cpplan.checks.demands import replay
 from cpplan.checks.layout import check_addresses, check_all_apart, check_pools
 from cpplan.checks.planned import (
     check_boundary,
@@ -108,17 +108,17 @@ def _check_program_plan(
     choice.
     """
     program = planned_program(source, plan)
-    touches = trace(program, plan.residency, pairs_in_place(plan))
+    touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     needed = needed_buffers(touches, plan.pools)
     check_costs(program, plan)
     check_views(program.graph, plan)
     check_boundary(program.graph, plan)
-    check_relations(program.graph, plan)
-    unions = shared_unions(program, plan, touches) if plan.relations else {}
+    check_relations(runs, plan)
+    unions = shared_unions(plan, touches, runs)
     if not plan.sharing:
         return needed, unions, None, None
-    least = least_bytes(program, plan.sharing, touches)
-    return needed, unions, least, never_shared(needed, program, plan.sharing, touches)
+    least = least_bytes(plan.sharing, touches, runs)
+    return needed, unions, least, never_shared(needed, plan.sharing, touches, runs)
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:

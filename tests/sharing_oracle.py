@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
+from cpplan.anf import Program
 from cpplan.graph import Graph, Op, Placement, Tensor
 
 Value = tuple[str, int]
@@ -170,6 +172,57 @@ def least_peak(graph: Graph, order: tuple[int, ...]) -> int:
         return False
 
     return next(height for height in range(top + 1) if fits(height, []))
+
+
+def each_run_alone(program: Program) -> Graph:
+    """The program's runs as ops of a graph that runs each once, in the order of its listing.
+
+    For graphs whose ops write whole storages, or views of what they read. A storage written again
+    is ``name~1``, ``name~2``, …; what it was before is no output.
+    """
+    graph, latest = program.graph, {t.name: t.name for t in program.graph.tensors}
+    tensors = [t for t in graph.tensors if t.name not in graph.producer and t.kind != "workspace"]
+    times = dict.fromkeys((t.name for t in graph.tensors), 0)
+    ops = []
+    for number, op in enumerate(program.ops):
+        names = {name: latest[name] for name in op.inputs}
+        for name in op.outputs + op.workspaces:
+            latest[name] = names[name] = f"{name}~{times[name]}" if times[name] else name
+            times[name] += 1
+            tensor = graph.tensor[name]
+            base = tensor.view_of and (names[tensor.view_of[0]], tensor.view_of[1])
+            kind = "intermediate" if tensor.kind == "output" else tensor.kind
+            tensors.append(Tensor(names[name], tensor.size, kind=kind, view_of=base))
+        ops.append(
+            Op(
+                f"run {number}",
+                op.kind,
+                tuple(names[n] for n in op.inputs),
+                tuple(names[n] for n in op.outputs),
+                tuple(names[n] for n in op.workspaces),
+                in_place=tuple((names[o], names[i]) for o, i in op.in_place),
+                placements=tuple(
+                    Placement(names[p.part], names[p.whole], p.offset) for p in op.placements
+                ),
+            )
+        )
+    outputs = {latest[t.name] for t in graph.tensors if t.kind == "output"}
+    shown = (replace(t, kind="output") if t.name in outputs else t for t in tensors)
+    return Graph(graph.name, tuple(shown), tuple(ops))
+
+
+def random_repeats(graph: Graph, seed: int, most: int) -> Program:
+    """The graph's ops in some order, up to ``most`` of them run again wherever they may."""
+    rng = random.Random(seed)
+    waiting, order = set(range(len(graph.ops))), list[int]()
+    while waiting:
+        ready = sorted(k for k in waiting if not waiting & set(graph.predecessors[k]))
+        order.append(rng.choice(ready))
+        waiting.discard(order[-1])
+    for _ in range(rng.randint(1, most)):
+        at = rng.randint(1, len(order))
+        order.insert(at, rng.choice(order[:at]))
+    return Program(graph, tuple(order))
 
 
 def _steps_needed(graph: Graph, order: tuple[int, ...], root: str) -> set[int]:

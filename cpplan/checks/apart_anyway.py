@@ -17,14 +17,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from cpplan.anf import Program
 from cpplan.checks.demands import Touch
+from cpplan.checks.runs import Run
 from cpplan.checks.shared_bound import Sharing
 from cpplan.problem import Gap, Problem
 
 
 def never_shared(
-    problem: Problem, program: Program, kinds: Collection[str], touches: Sequence[Touch]
+    problem: Problem, kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]
 ) -> Problem:
     """The problem with gaps wherever a buffer may share all of its bytes.
 
@@ -34,13 +34,13 @@ def never_shared(
         The buffers of the program, without gaps.
     kinds
         Of the relations that a plan may choose.
-    touches
+    touches, runs
         Of the program.
 
     Examples
     --------
     >>> from cpplan.anf import to_anf
-    >>> from cpplan.checks.demands import trace
+    >>> from cpplan.checks.demands import replay
     >>> from cpplan.graph import Graph, Op, Tensor
     >>> from cpplan.liveness import to_problem
     >>> from cpplan.residency import Residency
@@ -51,15 +51,15 @@ def never_shared(
     ... )
     >>> program = to_anf(graph)
     >>> problem = to_problem(program)
-    >>> less = never_shared(problem, program, ("in place",), trace(program, Residency()))
+    >>> less = never_shared(problem, ("in place",), *replay(program, Residency()))
     >>> problem.live_bytes().tolist(), less.live_bytes().tolist()
     ([16], [8])
     """
-    sharing = Sharing(program, kinds, touches)
+    sharing = Sharing(kinds, touches, runs)
     row = {name: k for k, name in enumerate(problem.names)}
     pairs = [
         (row[output.name], row[source.name], step)
-        for step in sharing.op_at
+        for step in sharing.run_at
         for output, source, _ in sharing.in_place_at(step)
     ]
     placed = [[row[name] for name in group] for group in sharing.groups]

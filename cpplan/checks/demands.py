@@ -23,59 +23,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from cpplan.anf import Program, to_anf
+from cpplan.checks.runs import Place, Run, Stay, check_copy_names
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.residency import Residency
 from cpplan.tensor import Tensor
 
 
-@dataclass(slots=True, eq=False)
-class Stay:
-    """A storage's stay in memory.
-
-    Attributes
-    ----------
-    name, number
-        Of the buffer; which of the storage's stays it is.
-    size, alignment
-        Bytes.
-    placed
-        Whether in the arena.
-    tensors
-        All that lie in it.
-    reads, writes
-        How often ops read and write tensors in it.
-    """
-
-    name: str
-    number: int
-    size: int
-    alignment: int
-    placed: bool = True
-    tensors: tuple[Tensor, ...] = ()
-    reads: int = 0
-    writes: int = 0
-
-
-class Place(NamedTuple):
-    """A tensor's bytes ``[begin, end)`` within a stay."""
-
-    tensor: str
-    stay: Stay
-    begin: int
-    end: int
-
-
 class Touch(NamedTuple):
     """Bytes that must be right at a step: written there, or still as they were last written.
 
     ``op`` is ``None`` where the caller touches them, before or after the program. ``source`` is
-    where the bytes written are copied from, if that is all that is done. ``owner`` is the op of the
-    program itself, within whose step it happens.
+    where the bytes written are copied from, if that is all that is done. ``owner`` is the first
+    step of the run, of an op of the program itself, within which it happens.
     """
 
     step: int
@@ -83,7 +46,7 @@ class Touch(NamedTuple):
     place: Place
     writes: bool
     source: Place | None = None
-    owner: str | None = None
+    owner: int | None = None
 
 
 def trace(
@@ -98,7 +61,7 @@ def trace(
     residency
         What the arena holds of the boundary.
     over
-        ``(output, input)`` pairs that the plan puts in place of one another.
+        ``(output, input)`` pairs of copies that the plan puts in place of one another.
 
     Raises
     ------
@@ -123,6 +86,20 @@ def trace(
     0 a y check
     0 None y check
     """
+    return replay(program, residency, over)[0]
+
+
+def replay(
+    program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
+) -> tuple[list[Touch], list[Run]]:
+    """The touches, as :func:`trace` gives them, and the runs of the program's own ops.
+
+    Examples
+    --------
+    >>> touches, runs = replay(to_anf(Graph("g", (), (Op("a"),))), Residency())
+    >>> [run.op.name for run in runs]
+    ['a']
+    """
     graph, last = program.graph, max(1, program.starts[-1]) - 1
     record = _Record(residency, frozenset(over))
     scope = _Scope(graph, record)
@@ -134,6 +111,8 @@ def trace(
     entered = program.starts[1] - 1 if program.order else 0
     record.touches += [t._replace(step=entered, writes=False) for t in record.touches]
     scope.run(program, 0)
+    if over:
+        check_copy_names(record.runs)
     boundary = {
         "input": residency.inputs,
         "output": residency.outputs,
@@ -148,11 +127,12 @@ def trace(
     before = [Touch(0, None, place, True) for place in record.constants]
     after = [Touch(last, None, place, False) for place in record.constants]
     touches = [*before, *record.touches, *after]
-    return [
+    seen = [
         touch if touch.source is None or touch.source.stay.placed else touch._replace(source=None)
         for touch in touches
         if touch.place.stay.placed
     ]
+    return seen, record.runs
 
 
 def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
@@ -171,9 +151,10 @@ class _Record:
     def __init__(self, residency: Residency, over: frozenset[tuple[str, str]]):
         self.residency, self.over = residency, over
         self.touches: list[Touch] = []
+        self.runs: list[Run] = []
         self.constants: list[Place] = []
         self.names: set[str] = set()
-        self.owner: str | None = None
+        self.owner: int | None = None
 
     def touch(
         self, step: int, op: str | None, place: Place, *, writes: bool, source: Place | None = None
@@ -196,6 +177,7 @@ class _Scope:
         self.newest: dict[str, Stay] = dict(given or {})
         self.given = frozenset(self.newest)
         self.bound: Counter[str] = Counter()
+        self.written: set[tuple[str, Stay]] = set()
         self.tensors: dict[str, tuple[Tensor, ...]] = {}
         for tensor in graph.tensors:
             root = graph.root[tensor.name][0]
@@ -230,7 +212,7 @@ class _Scope:
     def run(self, program: Program, start: int) -> None:
         for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
             if not self.prefix:
-                self.record.owner = op.name
+                self.record.owner = start + lower
             self._run_op(op, start + lower, start + upper)
         if not self.prefix:
             self.record.owner = None
@@ -256,11 +238,23 @@ class _Scope:
         self.bound[op.name] += 1
         for number, body in enumerate(op.bodies):
             step = self._run_body(body, op, step, f"{name}~{copy}" if copy else name, number)
-        lost = self._overwritten(op, reads)
+        run = self._run_record(op, lower, reads, writes)
+        lost = self._overwritten(run, reads)
         for place in (*(read for read in reads if read not in lost), *writes):
             record.touch(upper - 1, name, place, writes=False)
 
-    def _overwritten(self, op: Op, reads: Sequence[Place]) -> list[Place]:
+    def _run_record(
+        self, op: Op, step: int, reads: Sequence[Place], writes: Sequence[Place]
+    ) -> Run:
+        known = {(place.tensor, place.stay) for place in writes} & self.written
+        self.written.update((place.tensor, place.stay) for place in writes)
+        places = {place.tensor: place for place in (*reads, *writes)}
+        run = Run(step, op, places, frozenset(tensor for tensor, _ in known))
+        if not self.prefix:
+            self.record.runs.append(run)
+        return run
+
+    def _overwritten(self, run: Run, reads: Sequence[Place]) -> list[Place]:
         """The inputs that end where an output takes their place: all that lie there, if they may.
 
         An input that lies there under another name may be read so late that it is destroyed, unless
@@ -268,17 +262,13 @@ class _Scope:
         """
         if self.prefix or not self.record.over:
             return []
-        by_name = {place.tensor: place for place in reads}
         lost = []
-        for output, source in op.in_place:
-            gone = by_name[source]
-            # A plan speaks of the first stays; a copy has an address of its own.
-            first = gone.stay.number == self.home[output].number == 0
-            if first and (output, source) in self.record.over:
+        for output, gone in run.in_place():
+            if (output.copy, gone.copy) in self.record.over:
                 lost += [
                     read
                     for read in reads
-                    if read._replace(tensor=source) == gone and (output, read.tensor) in op.in_place
+                    if read.is_at(gone) and (output.tensor, read.tensor) in run.op.in_place
                 ]
         return lost
 
@@ -350,7 +340,16 @@ class _Scope:
             raise VerificationError(f"two buffers would bear the name {name!r}")
         self.record.names.add(name)
         tensors = self.tensors[root]
-        stay = Stay(name, number, tensor.nbytes, self._alignment(root), placed, tensors)
+        stay = Stay(
+            name,
+            number,
+            tensor.nbytes,
+            self._alignment(root),
+            placed,
+            tensors,
+            tensor.kind,
+            bool(self.prefix),
+        )
         self.newest[root] = stay
         return stay
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.anf import Program, to_anf
-from cpplan.checks.demands import Stay, Touch, lifespans
+from cpplan.checks.demands import Touch, lifespans
+from cpplan.checks.runs import Stay
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan

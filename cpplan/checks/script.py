@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.checks.demands import Place, Stay, Touch
+from cpplan.checks.demands import Touch
 from cpplan.checks.rectangles import cut_gaps
+from cpplan.checks.runs import Place, Stay
 from cpplan.problem import Ints, Problem
 
 # Bytes [begin, end) are those that write number ``serial`` wrote, from its byte ``start`` on.
@@ -171,7 +172,7 @@ def copied_content(content: Content, source: Place, begin: int, unknown: int) ->
 
     Examples
     --------
-    >>> from cpplan.checks.demands import Stay
+    >>> from cpplan.checks.runs import Stay
     >>> copied_content([(0, 4, 7, 0)], Place("x", Stay("x", 0, 8, 1), 2, 6), 10, unknown=9)
     [(10, 12, 7, 2), (12, 14, 9, 2)]
     """

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from cpplan.anf import Program
-from cpplan.checks.demands import Stay, Touch, lifespans
+from cpplan.checks.demands import Touch, lifespans
+from cpplan.checks.runs import Place, Run, Stay
 from cpplan.checks.sharing import sharing_stays
-from cpplan.graph import Graph, Op
 
 Places = Mapping[str, int] | Mapping[str, None]
 
 
-def least_bytes(program: Program, kinds: Collection[str], touches: Sequence[Touch]) -> int:
+def least_bytes(kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]) -> int:
     """What some step of a program needs, bytes, whatever is shared at this order.
 
     All placements of the graph are taken at once: storages joined by them cover at least the union
     of their bytes at their distances from one another, or, where the distances contradict each
     other, the largest of them. An output that its op may write over an input that nobody reads
     again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
-    only storages that one op alone, or the caller, writes.
+    only stays that one run alone, or the caller, writes.
     """
-    demands = Sharing(program, kinds, touches)
+    demands = Sharing(kinds, touches, runs)
     return max((demands.at(step, live) for step, live in demands.live_sets()), default=0)
 
 
@@ -33,18 +32,17 @@ class Sharing:
 
     Attributes
     ----------
-    op_at
-        The op that starts at a step.
+    run_at
+        The run that starts at a step.
     groups
-        Storages joined by placements, with their distances; ``None`` where these contradict.
+        Stays joined by placements, with their distances; ``None`` where these contradict.
     """
 
-    def __init__(self, program: Program, kinds: Collection[str], touches: Sequence[Touch]):
-        self.program, self.kinds = program, kinds
-        self.op_at = dict(zip(program.starts, program.ops, strict=False))
+    def __init__(self, kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]):
+        self.kinds, self.run_at = kinds, {run.step: run for run in runs}
         self.spans = lifespans(touches)
         self.last = {touch.place.stay: touch for touch in touches}
-        self.stay = sharing_stays(program.graph, touches)
+        self.stay = sharing_stays(touches)
         self.groups = self._find_groups()
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
 
@@ -69,7 +67,7 @@ class Sharing:
         return alone + covered - self._savings(step)
 
     def _find_groups(self) -> list[Places]:
-        """Storages joined by placements, with their distances; ``None`` where these contradict."""
+        """Stays joined by placements, with their distances; ``None`` where these contradict."""
         edges: dict[str, list[tuple[str, int]]] = {}
         for inner, outer, distance in self._placements():
             edges.setdefault(outer, []).append((inner, distance))
@@ -93,30 +91,28 @@ class Sharing:
         return groups
 
     def _placements(self) -> Iterator[tuple[str, str, int]]:
-        """Storages, and how far the first lies above the second if placed."""
-        graph = self.program.graph
-        for op in graph.ops:
-            if "placement" not in self.kinds or op.bodies:
+        """Stays, and how far the first lies above the second if placed."""
+        for run in self.run_at.values():
+            if "placement" not in self.kinds or run.op.bodies:
                 continue
-            for part, whole, offset in op.placements:
-                (inner, within), (outer, start) = graph.root[part], graph.root[whole]
-                known = inner in self.stay and outer in self.stay
-                if known and inner != outer and graph.tensor[part].nbytes:
-                    yield inner, outer, start + offset - within
+            for part, whole, offset in run.placements():
+                inner, outer = part.stay.name, whole.stay.name
+                if inner in self.stay and outer in self.stay and inner != outer and part.size:
+                    yield inner, outer, whole.begin + offset - part.begin
 
     def in_place_at(self, step: int) -> Iterator[tuple[Stay, Stay, int]]:
         """Outputs that the op at a step may write over inputs that end with it; bytes of these."""
-        op, graph = self.op_at.get(step), self.program.graph
-        if op is None or op.bodies or "in place" not in self.kinds:
+        run = self.run_at.get(step)
+        if run is None or run.op.bodies or "in place" not in self.kinds:
             return
-        for output, source in op.in_place:
-            new, old = (self.stay.get(graph.root[name][0]) for name in (output, source))
+        for output, source in run.in_place():
+            new, old = (self.stay.get(place.stay.name) for place in (output, source))
             if new is None or old is None or new is old or self.spans[new][0] != step:
                 continue
-            if _needed_otherwise(graph, op, output, source):
+            if _needed_otherwise(run, output, source):
                 continue
-            if self.last[old].op == op.name and self.last[old].step == step:
-                yield new, old, graph.tensor[output].nbytes
+            if self.last[old].op == run.op.name and self.last[old].step == step:
+                yield new, old, output.size
 
     def _savings(self, step: int) -> int:
         """Bytes of all outputs at a step that may lie over inputs."""
@@ -126,16 +122,14 @@ class Sharing:
         return sum(saved.values())
 
 
-def _needed_otherwise(graph: Graph, op: Op, output: str, source: str) -> bool:
+def _needed_otherwise(run: Run, output: Place, source: Place) -> bool:
     """Whether an op has bytes of an input under a name that an output must not write over, too."""
-    root, begin = graph.root[source]
-    end = begin + graph.tensor[source].nbytes
-    for name in op.tensors:
-        other, low = graph.root[name]
-        high = low + graph.tensor[name].nbytes
-        if other != root or end <= low or high <= begin:
-            continue
-        if (low, high) != (begin, end) or (output, name) not in op.in_place:
+    for place in run.places.values():
+        meets = place.stay is source.stay and max(place.begin, source.begin) < min(
+            place.end, source.end
+        )
+        alike = place.is_at(source) and (output.tensor, place.tensor) in run.op.in_place
+        if meets and not alike:
             return True
     return False
 

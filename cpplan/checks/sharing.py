@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cpplan.anf import Program
-from cpplan.checks.demands import Stay, Touch, lifespans
+from cpplan.checks.demands import Touch, lifespans
+from cpplan.checks.runs import Run, Stay, allowed_relations, check_copy_names
 from cpplan.checks.script import Content, clip, copied_content
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph
@@ -32,27 +32,38 @@ class Union:
     end: int
 
 
-def pairs_in_place(plan: Plan) -> set[tuple[str, str]]:
-    """``(output, input)`` pairs that the plan says, and has, in place of one another."""
+def pairs_in_place(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
+    """``(output, input)`` copies that the plan says, and has, in place of one another.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> stray = (Relation("in place", "y", "x"),)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, relations=stray)
+    >>> pairs_in_place(Graph("g", (), ()), plan)
+    set()
+    """
     return {
         (r.tensor, r.other)
         for r in plan.relations
         if r.kind == "in place"
-        and (here := _address(plan, r.tensor)) is not None
-        and here == _address(plan, r.other)
+        and (here := _address(graph, plan, r.tensor)) is not None
+        and here == _address(graph, plan, r.other)
     }
 
 
-def _address(plan: Plan, tensor: str) -> tuple[int, int] | None:
+def _address(graph: Graph, plan: Plan, copy: str) -> tuple[int, int] | None:
     """Pool and offset; ``None`` of what the plan does not place."""
-    name, within = plan.views.get(tensor, (tensor, 0))
-    row = plan.row.get(name)
-    if row is None or plan.offset is None:
+    tensor, _, number = (copy, "", "") if copy in graph.tensor else copy.rpartition("~")
+    if tensor not in graph.tensor or plan.offset is None:
         return None
-    return int(plan.pool[row]), int(plan.offset[row]) + within
+    root, within = graph.root[tensor]
+    row = plan.row.get(f"{root}~{number}" if number else root)
+    return None if row is None else (int(plan.pool[row]), int(plan.offset[row]) + within)
 
 
-def check_relations(graph: Graph, plan: Plan) -> None:
+def check_relations(runs: Sequence[Run], plan: Plan) -> None:
     """Check that every relation is one that an op allows, and that its tensors lie as it says.
 
     Raises
@@ -68,30 +79,38 @@ def check_relations(graph: Graph, plan: Plan) -> None:
     >>> plan = Plan(
     ...     "g", "optimal", (), none, none, none, none, sharing=("in place",), relations=stray
     ... )
-    >>> check_relations(Graph("g", (), ()), plan)
+    >>> check_relations([], plan)
     Traceback (most recent call last):
     ...
     cpplan.errors.VerificationError: relation 'y' in place of 'x': no op of the model allows it
     """
-    allowed = {Relation("in place", *pair) for op in graph.ops for pair in op.in_place}
-    allowed |= {Relation("placement", *placed) for op in graph.ops for placed in op.placements}
+    if not plan.relations:
+        return
+    check_copy_names(runs)
+    allowed = allowed_relations(runs)
+    assert plan.offset is not None
     for relation in plan.relations:
         here = describe(relation)
         if relation.kind not in plan.sharing:
             raise VerificationError(f"{here}: the plan was not free to choose such relations")
         if relation not in allowed:
             raise VerificationError(f"{here}: no op of the model allows it")
-        tensor, other = relation.tensor, relation.other
-        for name in (tensor, other):
-            if graph.root[name][0] not in plan.row:
-                raise VerificationError(f"{here}: {name!r} is not in the arena")
-        if plan.pool_of(tensor) != plan.pool_of(other):
+        rows = []
+        for place in allowed[relation]:
+            if not place.stay.placed or place.stay.name not in plan.row:
+                raise VerificationError(f"{here}: {place.copy!r} is not in the arena")
+            rows.append(plan.row[place.stay.name])
+        pools = [plan.pools[int(plan.pool[row])].name for row in rows]
+        if pools[0] != pools[1]:
+            raise VerificationError(f"{here}: they lie in pools {pools[0]!r} and {pools[1]!r}")
+        there, base = (
+            int(plan.offset[row]) + place.begin
+            for row, place in zip(rows, allowed[relation], strict=True)
+        )
+        if there != base + relation.offset:
             raise VerificationError(
-                f"{here}: they lie in pools {plan.pool_of(tensor)!r} and {plan.pool_of(other)!r}"
+                f"{here}: {relation.tensor!r} lies at {there}, not at {base + relation.offset}"
             )
-        there, wanted = plan.offset_of(tensor), plan.offset_of(other) + relation.offset
-        if there != wanted:
-            raise VerificationError(f"{here}: {tensor!r} lies at {there}, not at {wanted}")
 
 
 def describe(relation: Relation) -> str:
@@ -107,23 +126,21 @@ def describe(relation: Relation) -> str:
     return f"relation {relation.tensor!r} within {relation.other!r} at byte {relation.offset}"
 
 
-def sharing_stays(graph: Graph, touches: Iterable[Touch]) -> dict[str, Stay]:
-    """Stays that may share bytes by choice: of tensors between ops, written by one op alone."""
-    writers: dict[Stay, set[str | None]] = defaultdict(set)
+def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
+    """Stays that may share bytes by choice: of tensors between ops, written by one run alone."""
+    writers: dict[Stay, set[int | None]] = defaultdict(set)
     for touch in touches:
         if touch.writes and touch.place.begin < touch.place.end:
             writers[touch.place.stay].add(touch.owner)
     return {
         stay.name: stay
         for stay, by in writers.items()
-        if len(by) == 1
-        and stay.name in graph.tensor
-        and graph.tensor[stay.name].kind not in ("constant", "workspace")
+        if len(by) == 1 and not stay.inner and stay.kind not in ("constant", "workspace")
     }
 
 
 def shared_unions(
-    program: Program, plan: Plan, touches: Sequence[Touch]
+    plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]
 ) -> dict[str, tuple[list[str], list[Union]]]:
     """What each group of related stays fills together: name -> members and rectangles.
 
@@ -134,17 +151,22 @@ def shared_unions(
     VerificationError
         If two of a group meet where they may not; names both, the step and the bytes.
     """
-    check = _Check(program, plan, touches)
-    free = sharing_stays(program.graph, touches)
+    if not plan.relations:
+        return {}
+    check = _Check(plan, touches, runs)
+    free, allowed = sharing_stays(touches), allowed_relations(runs)
+    joined = []
     for relation in plan.relations:
-        for tensor in (relation.tensor, relation.other):
-            if program.graph.root[tensor][0] not in free:
+        for place in allowed[relation]:
+            if place.stay.name not in free:
                 raise VerificationError(
-                    f"{describe(relation)}: {tensor!r} lies in a constant, a workspace, or what "
-                    "several ops write, which shares no bytes by choice"
+                    f"{describe(relation)}: {place.copy!r} lies in a constant, a workspace, or "
+                    "what several ops write, which shares no bytes by choice"
                 )
+        one, other = allowed[relation]
+        joined.append((one.stay.name, other.stay.name))
     unions = {}
-    for names in _groups(program.graph, plan.relations):
+    for names in _groups(joined):
         members = sorted((check.stays[name] for name in names), key=check.spans.__getitem__)
         check.members(members)
         unions[names[0]] = names, list(check.union(names[0], members))
@@ -152,15 +174,15 @@ def shared_unions(
 
 
 class _Check:
-    def __init__(self, program: Program, plan: Plan, touches: Sequence[Touch]):
-        self.graph, self.relations = program.graph, frozenset(plan.relations)
-        self.op_at = dict(zip(program.starts, program.ops, strict=False))
+    def __init__(self, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]):
+        self.relations = frozenset(plan.relations)
+        self.run_at = {run.step: run for run in runs}
         self.stays = {touch.place.stay.name: touch.place.stay for touch in touches}
         self.spans, self.values = lifespans(touches), _values(touches)
         self.touches: dict[Stay, list[tuple[int, Touch]]] = defaultdict(list)
         for number, touch in enumerate(touches):
             self.touches[touch.place.stay].append((number, touch))
-        self.copies = _copies(program.graph)
+        self.copies = _copies(runs)
         assert plan.offset is not None
         self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
 
@@ -219,13 +241,13 @@ class _Check:
 
     def _check_copies(self, one: Stay, other: Stay, begin: int, end: int) -> None:
         """No op copies between bytes of the two that overlap without being the same."""
-        for op, inner, outer, shift, size in self.copies.get(frozenset((one.name, other.name)), ()):
-            off = self.address[inner] - self.address[outer] - shift
+        for run, inner, outer, shift, size in self.copies.get(frozenset((one, other)), ()):
+            off = self.address[inner.name] - self.address[outer.name] - shift
             if 0 < abs(off) < size:
-                step = next(step for step, at in self.op_at.items() if at.name == op)
                 raise VerificationError(
                     f"buffers {one.name!r} and {other.name!r} share bytes {begin}..{end} at step "
-                    f"{step}, where op {op!r} copies {size} B between them by {abs(off)} B"
+                    f"{run.step}, where op {run.op.name!r} copies {size} B between them by "
+                    f"{abs(off)} B"
                 )
 
     def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:
@@ -255,16 +277,15 @@ class _Check:
 
     def _handed_over(self, old: Stay, new: Stay, step: int, begin: int, end: int) -> bool:
         """Whether the op at a step writes ``new`` in place over ``old``, for good."""
-        op = self.op_at.get(step)
-        if op is None or self._needed_later(old, new, begin, end):
+        run = self.run_at.get(step)
+        if run is None or self._needed_later(old, new, begin, end):
             return False
-        for output, source in op.in_place:
-            (new_root, at), (old_root, within) = self.graph.root[output], self.graph.root[source]
-            low = self.address[new.name] + at
-            covered = low <= begin and end <= low + self.graph.tensor[output].nbytes
-            same_place = low == self.address[old.name] + within
-            if (new_root, old_root) == (new.name, old.name) and covered and same_place:
-                return Relation("in place", output, source) in self.relations
+        for output, source in run.in_place():
+            low = self.address[new.name] + output.begin
+            covered = low <= begin and end <= low + output.size
+            same_place = low == self.address[old.name] + source.begin
+            if (output.stay, source.stay) == (new, old) and covered and same_place:
+                return Relation("in place", output.copy, source.copy) in self.relations
         return False
 
     def _needed_later(self, old: Stay, new: Stay, begin: int, end: int) -> bool:
@@ -277,22 +298,23 @@ class _Check:
         )
 
 
-def _copies(graph: Graph) -> dict[frozenset[str], list[tuple[str, str, str, int, int]]]:
-    """Two storages -> what ops copy between them: op, inner, outer, distance if placed, bytes."""
-    found: dict[frozenset[str], list[tuple[str, str, str, int, int]]] = defaultdict(list)
-    for op in graph.ops:
-        for part, whole, offset in op.placements:
-            (inner, within), (outer, start) = graph.root[part], graph.root[whole]
-            shift, size = start + offset - within, graph.tensor[part].nbytes
-            found[frozenset((inner, outer))].append((op.name, inner, outer, shift, size))
+def _copies(
+    runs: Iterable[Run],
+) -> dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]]:
+    """Two stays -> what is copied between them: run, inner, outer, distance if placed, bytes."""
+    found: dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]] = defaultdict(list)
+    for run in runs:
+        for part, whole, offset in run.placements():
+            shift = whole.begin + offset - part.begin
+            between = frozenset((part.stay, whole.stay))
+            found[between].append((run, part.stay, whole.stay, shift, part.size))
     return found
 
 
-def _groups(graph: Graph, relations: Iterable[Relation]) -> list[list[str]]:
-    """Storages that relations join."""
+def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Stays that relations join."""
     group: dict[str, list[str]] = {}
-    for relation in relations:
-        one, other = (graph.root[name][0] for name in (relation.tensor, relation.other))
+    for one, other in joined:
         ours, theirs = group.setdefault(one, [one]), group.setdefault(other, [other])
         if len(ours) < len(theirs):
             ours, theirs = theirs, ours
@@ -309,7 +331,7 @@ def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
     write again is the op's own affair: the last write counts.
     """
     content: dict[Stay, Content] = defaultdict(list)
-    writer: dict[Stay, str | None] = {}
+    writer: dict[Stay, int | None] = {}
     serial = 0
     for _, _, (_, stay, begin, end), writes, source, owner in touches:
         if not writes or begin == end:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
-from cpplan.checks.demands import trace
+from cpplan.checks.demands import replay
 from cpplan.checks.pool_bounds import bound_levels, excess_bound
 from cpplan.checks.pool_objective import Level, objective_levels, pool_peaks
 from cpplan.deadline import Deadline, TimeUpError
@@ -76,7 +76,7 @@ def pack_in_pools(
         alone = packing(problem, np.arange(len(problem)), deadline)
         return Packed(source, problem, pooled=PooledResult(alone, objective))
     search = SharingSearch(source, _on_every_grid(problem), residency, kinds=sharing)
-    apart = never_shared(problem, source, sharing, trace(source, residency))
+    apart = never_shared(problem, sharing, *replay(source, residency))
 
     def choose(skip: frozenset[Link], deadline: Deadline) -> _Choice:
         clusters = form_clusters(search.links, search.rules, skip)

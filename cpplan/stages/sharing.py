@@ -17,7 +17,7 @@ import numpy as np
 from cpplan.anf import Program
 from cpplan.bounds import Bound
 from cpplan.deadline import Deadline, TimeUpError
-from cpplan.errors import InputError, VerificationError
+from cpplan.errors import VerificationError
 from cpplan.plan import RelationKind
 from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
@@ -30,6 +30,7 @@ from cpplan.sharing.origins import Origins
 from cpplan.sharing.shifts import allowed_shifts
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.packing import pack, run_heuristics
+from cpplan.unrolled import unroll
 from cpplan.verifier import check_offsets
 
 # Other choices tried in the first turn, and the share of the time left that packing one then gets.
@@ -81,7 +82,7 @@ class SharingSearch:
     Parameters
     ----------
     program
-        Binds every op once.
+        May run ops again: copies then share bytes like other tensors.
     problem
         Its buffers.
     residency
@@ -105,7 +106,7 @@ class SharingSearch:
     Raises
     ------
     InputError
-        If the program recomputes an op.
+        If a copy of what is computed again would bear the name of another tensor.
     """
 
     def __init__(
@@ -120,13 +121,12 @@ class SharingSearch:
         seed: int = 0,
         report: Callable[[int, int, str], None] = lambda peak, bound, source: None,
     ):
-        if len(program.order) > len(program.graph.ops):
-            raise InputError("in_place=True needs a program that runs every op once")
         self.problem, self.kinds = problem, frozenset(kinds)
         self.goal, self.ceiling = goal, ceiling
-        self.links = find_links(program.graph, residency, kinds)
-        lives = ProgramLives(program, problem, residency)
-        origins = Origins(program.graph, self.links)
+        unrolled = unroll(program)
+        self.links = find_links(unrolled.graph, residency, kinds)
+        lives = ProgramLives(unrolled, problem, residency)
+        origins = Origins(unrolled.graph, self.links)
         self.rules = SharingRules(storages_of(problem), lives, origins, self.links)
         self._random, self._report = random.Random(seed), report
         self.bound: Bound = shared_bound(problem, self.links, lives)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cpplan import Graph, Op, Tensor
 from cpplan.anf import to_anf
 from cpplan.checks.apart_anyway import never_shared
-from cpplan.checks.demands import trace
+from cpplan.checks.demands import replay
 from cpplan.graph import Placement
 from cpplan.liveness import to_problem
 from cpplan.problem import Problem
@@ -14,7 +14,7 @@ from cpplan.residency import Residency
 
 def apart(graph: Graph, *kinds: str) -> Problem:
     program, residency = to_anf(graph), Residency()
-    return never_shared(to_problem(program), program, kinds, trace(program, residency))
+    return never_shared(to_problem(program), kinds, *replay(program, residency))
 
 
 def total() -> Graph:

@@ -20,7 +20,7 @@ from sharing_instances import (
 from sharing_oracle import least_peak, random_sharing_graph
 
 from cpplan.anf import Program, to_anf
-from cpplan.checks.demands import trace
+from cpplan.checks.demands import replay
 from cpplan.checks.shared_bound import least_bytes
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.liveness import to_problem
@@ -101,8 +101,8 @@ def test_the_checker_proves_the_same_bound_at_any_order_and_residency(block):
         program = _shuffled(rng, graph)
         for residency in RESIDENCIES:
             for kinds in ((), ("in place",), ("placement",), BOTH):
-                touches = trace(program, residency)
-                proved = least_bytes(program, kinds, touches)
+                traced = replay(program, residency)
+                proved = least_bytes(kinds, *traced)
                 assert bound_of(program, residency, kinds) == proved, (seed, residency, kinds)
 
 
@@ -134,7 +134,7 @@ def test_a_second_name_that_must_be_spared_saves_nothing():
     add = Op("add", "", ("x", "v"), ("y",), in_place=(("y", "x"),))
     program = to_anf(Graph("g", tensors, (add,)))
     assert bound_of(program, Residency()) == 8
-    assert least_bytes(program, ("in place",), trace(program, Residency())) == 8
+    assert least_bytes(("in place",), *replay(program, Residency())) == 8
 
 
 def test_more_links_never_raise_it():

@@ -19,7 +19,6 @@ from sharing_instances import (
 from sharing_oracle import least_peak, random_sharing_graph
 
 from cpplan import Graph, Op, Plan, Problem, Tensor, simulate, solve
-from cpplan.anf import Program
 from cpplan.errors import InputError
 from cpplan.graph import Placement
 
@@ -327,12 +326,6 @@ def test_an_in_place_result_must_not_hide_a_better_placement():
     ]
     graph = graph_of(ops, "z", x=4, b=4, t=4, u=4, y=8, z=12)
     assert optimum(graph) == least_peak(graph, (0, 1, 2, 3))
-
-
-def test_programs_that_recompute_are_refused():
-    graph = relu_chain(2, size=4)
-    with pytest.raises(InputError, match="every op once"):
-        solve(Program(graph, (0, 0, 1)), in_place=True)
 
 
 def test_a_bare_problem_has_nothing_to_share():
