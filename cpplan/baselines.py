@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
     from cpplan.anf import Program
+    from cpplan.remat_comparison import RematBaseline
 
 logger = logging.getLogger(__name__)
 
@@ -68,30 +69,40 @@ def compare(
     *,
     algorithms: Iterable[str] | None = None,
     time_limit: float = 10.0,
+    remat: bool = False,
     **options: Any,
 ) -> pandas.DataFrame:
     """Run every baseline and ``solve``; one row each, the smallest peak first.
+
+    With ``remat``, baselines of rematerialization within a ``memory_limit``, the cheapest first.
 
     Parameters
     ----------
     source
         What to plan.
     algorithms
-        Names of heuristics; all registered ones if left out.
+        Names of heuristics, or with ``remat`` of :mod:`cpplan.remat.baselines`; all registered ones
+        if left out.
     time_limit
         Seconds for each row.
+    remat
+        Whether ops may run again. See :func:`cpplan.remat_comparison.compare_remat_rows`.
     options
         For ``solve``. Baselines know pools and residency; they share nothing and keep the order.
+        With ``remat``, ``memory_limit`` is a byte count or a share of what the given order needs
+        (``"60%"``).
 
     Returns
     -------
     pandas.DataFrame
-        Columns ``algorithm``, ``bytes``, ``ratio`` (to the best bound), ``seconds``, ``status``.
+        Columns ``algorithm``, ``bytes``, ``ratio`` (to the best bound), ``seconds``, ``status``;
+        with ``remat``, ``algorithm``, ``bytes``, ``cost``, ``extra`` (over every op once),
+        ``seconds``, ``status``.
 
     Raises
     ------
     InputError
-        If an algorithm is not known; lists those that are.
+        If an algorithm is not known; lists those that are. If an option is not understood.
 
     Examples
     --------
@@ -102,14 +113,23 @@ def compare(
     """
     import pandas
 
-    rows = compare_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
+    from cpplan.remat_comparison import compare_remat_rows
+
+    rows: Sequence[Baseline | RematBaseline]
+    columns: tuple[str, ...] = _COLUMNS
+    if remat:
+        rows = compare_remat_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
+        columns = _REMAT_COLUMNS
+    else:
+        rows = compare_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
     frame: pandas.DataFrame = pandas.DataFrame(
-        [{name: getattr(row, name) for name in _COLUMNS} for row in rows]
+        [{name: getattr(row, name) for name in columns} for row in rows]
     )
     return frame
 
 
 _COLUMNS = ("algorithm", "bytes", "ratio", "seconds", "status")
+_REMAT_COLUMNS = ("algorithm", "bytes", "cost", "extra", "seconds", "status")
 
 
 def compare_rows(

@@ -54,8 +54,7 @@ def checkpoint(
     """
     units = given_order(problem) if order is None else tuple(order)
     parts = _Parts(problem, units)
-    root = math.isqrt(max(1, parts.turn))
-    counts = {root}
+    counts = {parts.root}
     count = 1.0
     while count <= len(units):
         counts.add(int(count))
@@ -69,6 +68,26 @@ def checkpoint(
         if total < cost and problem.peak(sequence) <= limit:
             best, cost = sequence, total
     return best
+
+
+def square_root_segments(problem: RematProblem) -> tuple[int, ...]:
+    """The given order with √units segments, whatever bytes that takes: Chen et al. (2016).
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = tuple(Tensor(f"a{k}", 1) for k in range(9))
+    >>> links = [()] + [(k - 1,) for k in range(1, 5)] + [(k - 1, 8 - k) for k in range(5, 9)]
+    >>> ops = (
+    ...     Op(f"f{k}", inputs=tuple(f"a{j}" for j in link), outputs=(f"a{k}",))
+    ...     for k, link in enumerate(links)
+    ... )
+    >>> square_root_segments(remat_problem(Graph("chain", tensors, tuple(ops))))
+    (0, 1, 2, 3, 4, 5, 6, 7, 0, 8)
+    """
+    parts = _Parts(problem, given_order(problem))
+    return parts.sequence(parts.root)
 
 
 def given_order(problem: RematProblem) -> tuple[int, ...]:
@@ -95,6 +114,7 @@ class _Parts:
     def __init__(self, problem: RematProblem, order: tuple[int, ...]):
         self._problem, self._order = problem, order
         self.turn = int(problem.pressure(order).argmax()) if order else 0
+        self.root = math.isqrt(max(1, self.turn))
         self._position = {unit: k for k, unit in enumerate(order)}
         self._readers: list[list[int]] = [[] for _ in problem.ordering.size]
         for unit in order:

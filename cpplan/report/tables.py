@@ -10,6 +10,7 @@ from cpplan.baselines import Baseline
 from cpplan.byte_sizes import format_bytes
 from cpplan.plan import Plan
 from cpplan.printable import printable
+from cpplan.remat_comparison import RematBaseline
 
 
 def format_comparison(rows: Iterable[Baseline]) -> str:
@@ -35,6 +36,32 @@ def format_comparison(rows: Iterable[Baseline]) -> str:
         for row in rows
     ]
     return _format(header, cells, left=(0, 2, 5))
+
+
+def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
+    """Baselines of rematerialization with their bytes, what they cost, seconds and status.
+
+    Examples
+    --------
+    >>> print(format_remat_comparison([RematBaseline("chen", 24, 6, 0.2, 0.001, "feasible")]))
+    algorithm  bytes        cost  extra cost  seconds  status
+    chen          24  24 B     6    +20.000%    0.001  feasible
+    <BLANKLINE>
+    """
+    header = ("algorithm", "bytes", "", "cost", "extra cost", "seconds", "status")
+    cells = [
+        (
+            printable(row.algorithm),
+            "" if row.bytes is None else str(row.bytes),
+            "" if row.bytes is None else format_bytes(row.bytes),
+            "" if row.cost is None else f"{row.cost:.15g}",
+            "" if row.extra is None else f"{row.extra:+.3%}",
+            f"{row.seconds:.3f}",
+            row.status,
+        )
+        for row in rows
+    ]
+    return _format(header, cells, left=(0, 2, 6))
 
 
 def format_buffers(plan: Plan, most: int | None = 20) -> str:

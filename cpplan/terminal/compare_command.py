@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cpplan.errors import InputError
 from cpplan.terminal.options import (
     KINDS,
     MODEL,
@@ -14,9 +15,25 @@ from cpplan.terminal.options import (
     check_outputs,
     parse_dims,
     parse_kinds,
+    parse_limit,
     with_options,
 )
 from cpplan.terminal.printing import naming, print_out
+
+
+def _parse_limit_or_share(
+    context: click.Context, option: click.Parameter, text: str | None
+) -> int | str | None:
+    """A byte count, or a share as it was written once it is known to be one."""
+    if text is None or not text.rstrip().endswith("%"):
+        return parse_limit(context, option, text)
+    from cpplan.remat_comparison import parse_share
+
+    try:
+        parse_share(text)
+    except InputError as error:
+        raise InputError(f"{option.opts[0]}: {error}") from error
+    return text
 
 
 @click.command()
@@ -26,6 +43,18 @@ from cpplan.terminal.printing import naming, print_out
 @with_options(PLANNING)
 @click.option(
     "--algorithm", "algorithms", multiple=True, metavar="NAME", help="Only this baseline."
+)
+@click.option(
+    "--remat",
+    is_flag=True,
+    help="Let ops run again: baselines of rematerialization within --memory-limit.",
+)
+@click.option(
+    "--memory-limit",
+    metavar="BYTES|P%",
+    callback=_parse_limit_or_share,
+    help="With --remat: what the arena may need, in bytes (256KiB) or as a share of the bytes live "
+    "at once in the given order (60%).",
 )
 @click.option(
     "--time-limit",
@@ -38,28 +67,46 @@ from cpplan.terminal.printing import naming, print_out
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], algorithms: tuple[str, ...],
-    json_path: str | None, **options: Any,
+    remat: bool, memory_limit: int | str | None, json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """Every baseline on MODEL beside cpplan's plan and the bound."""
+    check_outputs(model, json_path, {})
+    if remat != (memory_limit is not None):
+        raise InputError("--remat and --memory-limit belong together: give both or neither")
     import json
     from dataclasses import asdict
 
-    from cpplan import heuristics
     from cpplan.baselines import compare_rows
     from cpplan.io import load
     from cpplan.io.atomic import write_text
-    from cpplan.report.tables import format_comparison
+    from cpplan.remat_comparison import compare_remat_rows
+    from cpplan.report.tables import format_comparison, format_remat_comparison
 
-    check_outputs(model, json_path, {})
-    for name in algorithms:
-        heuristics.get(name)
+    _check_names(algorithms, remat=remat)
+    options["algorithms"] = algorithms or None
     source = load(model, dims=parse_dims(dims), in_place=parse_kinds(kinds))
     with naming(model):
-        rows = compare_rows(source, algorithms=algorithms or None, **options)
+        if remat:
+            found = compare_remat_rows(source, memory_limit=memory_limit, **options)
+            table, rows = format_remat_comparison(found), [asdict(row) for row in found]
+        else:
+            packed = compare_rows(source, **options)
+            table, rows = format_comparison(packed), [asdict(row) for row in packed]
     if json_path is not None:
-        text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
+        text = json.dumps(rows, indent=1) + "\n"
         if json_path == "-":
             print_out(text)
             return
         write_text(json_path, text)
-    print_out(format_comparison(rows))
+    print_out(table)
+
+
+def _check_names(algorithms: tuple[str, ...], *, remat: bool) -> None:
+    from cpplan import heuristics
+    from cpplan.remat import baselines
+
+    for name in algorithms:
+        if remat:
+            baselines.get(name)
+        else:
+            heuristics.get(name)
