@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from weighted_models import with_random_weights
 
 import cpplan
 from cpplan.errors import InputError
@@ -68,21 +69,6 @@ def nodes(proto: onnx.ModelProto) -> list[bytes]:
 
 
 # --- whole models --------------------------------------------------------------------------------
-
-
-def with_random_weights(path: Path) -> onnx.ModelProto:
-    """A light model whose weights, all of them one number, differ: its values mean something."""
-    loaded, rng = onnx.load(path), np.random.default_rng(0)
-    shapes = {t.name: numpy_helper.to_array(t) for t in loaded.graph.initializer}
-    for node in loaded.graph.node:
-        if node.op_type == "ConstantOfShape":
-            shape = tuple(shapes[node.input[0]])
-            weight = rng.uniform(0.5, 1.5, shape)
-            if len(shape) > 1:
-                weight = rng.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:]))
-            value = numpy_helper.from_array(weight.astype(np.float32))
-            node.CopyFrom(helper.make_node("Constant", [], node.output, node.name, value=value))
-    return loaded
 
 
 @pytest.mark.parametrize("name", ["light_squeezenet", "light_shufflenet"])
