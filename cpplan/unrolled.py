@@ -94,7 +94,7 @@ class _Unrolling:
             if (name, number) in self.written:
                 again.add(name)
                 names[name] += f" at run {len(self.ops)}"
-                self.passed_on.append(self._copy(name, number, names[name]))
+                self.passed_on.append(self._same_bytes(name, number, names[name]))
             self.written.add((name, number))
         allowed = replace(
             op,
@@ -122,10 +122,10 @@ class _Unrolling:
         storage: dict[str, list[str]] = defaultdict(list)
         for tensor in source.tensors:
             storage[source.root[tensor.name][0]].append(tensor.name)
-        tensors = [self._copy(tensor.name, 0, tensor.name) for tensor in source.tensors]
+        tensors = [self._copy(tensor.name, 0) for tensor in source.tensors]
         for root, names in storage.items():
             for number in range(1, self.newest.get(root, 0) + 1):
-                tensors += [self._copy(name, number, _copy_name(name, number)) for name in names]
+                tensors += [self._copy(name, number) for name in names]
         taken = set(source.tensor)
         for tensor in (*tensors[len(source.tensors) :], *self.passed_on):
             if tensor.name in taken:
@@ -152,20 +152,28 @@ class _Unrolling:
             self.begun[root, newest] = len(self.ops)
         return newest
 
-    def _copy(self, name: str, number: int, new: str) -> Tensor:
+    def _copy(self, name: str, number: int) -> Tensor:
         """A tensor in one of its storage's stays.
 
-        What the caller brings is the first, what the caller reads is where the value was last.
+        What the caller brings is the first; what the caller reads is where the value was last.
         """
         tensor = self.source.tensor[name]
-        kind = tensor.kind
-        last = kind in ("input", "output") and new == _copy_name(name, number)
-        if kind in ("input", "output") and not (last and number == self._stay_of(name)):
-            kind = "intermediate"
+        elsewhere = tensor.kind in ("input", "output") and number != self._stay_of(name)
         view_of = tensor.view_of
         if view_of is not None:
             view_of = _copy_name(view_of[0], number), view_of[1]
-        return replace(tensor, name=new, kind=kind, view_of=view_of)
+        return replace(
+            tensor,
+            name=_copy_name(name, number),
+            kind="intermediate" if elsewhere else tensor.kind,
+            view_of=view_of,
+        )
+
+    def _same_bytes(self, name: str, number: int, new: str) -> Tensor:
+        """Another name for what lies in a stay already."""
+        tensor, (root, offset) = self.source.tensor[name], self.source.root[name]
+        kind = "workspace" if tensor.kind == "workspace" else "intermediate"
+        return replace(tensor, name=new, kind=kind, view_of=(_copy_name(root, number), offset))
 
 
 def _copy_name(name: str, number: int) -> str:

@@ -153,3 +153,45 @@ def test_a_reshaped_input_read_twice():
         execute(model(text), plan, inputs={"x": np.ones(4, np.float32)}).outputs["y"].tolist()
         == [-2] * 4
     )
+
+
+# a is written over t, which the sum needs too: computed again, it need not be kept.
+AGAIN = """
+again (float[4] x) => (float[4] y) {
+    t = Exp(x)
+    a = Neg(t)
+    s = ReduceSum <keepdims = 1> (a)
+    y = Add(t, s)
+}"""
+
+
+def repeated(**options) -> Plan:
+    program = cpplan.to_anf(
+        read_onnx(model(AGAIN)), ["Exp_0", "Neg_1", "ReduceSum_2", "Exp_0", "Add_3"]
+    )
+    return cpplan.solve(program, in_place=True, workers=1, **options)
+
+
+def test_a_copy_is_computed_again_where_another_was_overwritten():
+    """x is kept, 16 B, beside t with a over it, 16 B, and s, 4 B; at the end y lies over t~1."""
+    plan = repeated()
+    assert (plan.status, plan.peak) == ("optimal", 36)
+    assert {(r.tensor, r.other) for r in plan.relations} >= {("a", "t"), ("y", "t~1")}
+    x = np.array([0, 1, 2, 3], np.float32)
+    done = execute(model(AGAIN), plan, inputs={"x": x})
+    assert done.steps == 5
+    np.testing.assert_allclose(done.outputs["y"], np.exp(x) - np.exp(x).sum(), rtol=1e-6)
+
+
+def test_without_its_second_run_the_overwritten_copy_is_read():
+    plan = repeated()
+    once = replace(plan, order=("Exp_0", "Neg_1", "ReduceSum_2", "Add_3"))
+    with pytest.raises(VerificationError, match=r"op 'Add_3' reads tensor 't' .*'Neg_1' at step 1"):
+        execute(model(AGAIN), once)
+
+
+def test_a_copy_beside_its_place_is_named():
+    """t~1 over s, which the sum reads."""
+    plan = repeated()
+    with pytest.raises(VerificationError, match=r"op 'Add_3' reads tensor 's' .*'Exp_0' at step 3"):
+        execute(model(AGAIN), moved(plan, {"s": 36, "t~1": 36}))

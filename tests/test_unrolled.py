@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import random_program
 from random_graphs import programs
 
 from cpplan import Graph, Op, Program, Tensor, to_anf
@@ -25,24 +23,149 @@ RESIDENCIES = [
 ]
 
 
-def rows(problem: Problem) -> dict[str, tuple[int, ...]]:
-    """Every column of every buffer, but for how often it is written."""
-    names = ("lower", "upper", "size", "alignment", "reads")
+def rows(problem: Problem, *more: str) -> dict[str, tuple[int, ...]]:
+    names = ("lower", "upper", "size", "alignment", "reads", *more)
     columns = (getattr(problem, name).tolist() for name in names)
-    return {name: row for name, *row in zip(problem.names, *columns, strict=True)}
+    return dict(zip(problem.names, zip(*columns, strict=True), strict=True))
 
 
-def binary(name: str, inputs: str, output: str) -> Op:
-    pairs = tuple((output, source) for source in inputs)
-    return Op(name, "binary", tuple(inputs), (output,), in_place=pairs)
+@pytest.fixture
+def diamond() -> Graph:
+    """x -> a -> r, and both are read by the last op."""
+    tensors = (
+        Tensor("x", 4, kind="input"),
+        Tensor("a", 8),
+        Tensor("v", 4, view_of=("a", 4)),
+        Tensor("r", 8),
+        Tensor("s", 2, kind="workspace"),
+        Tensor("y", 8, kind="output"),
+    )
+    ops = (
+        Op("f", "", ("x",), ("a",), ("s",)),
+        Op("g", "", ("a",), ("r",), in_place=(("r", "a"),), after=("f",)),
+        Op("h", "", ("v", "r"), ("y",), placements=(Placement("v", "y", 4),)),
+    )
+    return Graph("diamond", tensors, ops)
 
 
-@given(programs(), st.sampled_from(RESIDENCIES))
-@settings(max_examples=300, deadline=None)
-def test_the_buffers_are_those_of_the_program(program, residency):
+def test_nothing_repeats_nothing_changes(diamond):
+    program = to_anf(diamond)
+    assert unroll(program) is program
+
+
+def test_every_run_and_every_copy(diamond):
+    unrolled = unroll(Program(diamond, (0, 1, 0, 2, 2)))
+    assert [(op.name, op.inputs, op.outputs, op.workspaces) for op in unrolled.ops] == [
+        ("f", ("x",), ("a",), ("s",)),
+        ("g", ("a",), ("r",), ()),
+        ("f~1", ("x",), ("a~1",), ("s~1",)),
+        ("h", ("v~1", "r"), ("y",), ()),
+        ("h~1", ("v~1", "r"), ("y~1",), ()),
+    ]
+    graph = unrolled.graph
+    assert graph.tensor["v~1"].view_of == ("a~1", 4)
+    assert graph.op["g"].in_place == (("r", "a"),)
+    assert graph.op["g"].after == ("f",)
+    assert graph.op["h~1"].placements == (Placement("v~1", "y~1", 4),)
+    kinds = {name: graph.tensor[name].kind for name in ("x", "y", "y~1", "s~1")}
+    assert kinds == {"x": "input", "y": "intermediate", "y~1": "output", "s~1": "workspace"}
+
+
+def test_a_view_that_is_passed_on_again_lies_where_it_lay():
+    """cut runs twice on one x: its second result has no readers, and there is one buffer."""
+    tensors = (
+        Tensor("x", 4, kind="input"),
+        Tensor("v", 2, view_of=("x", 1)),
+        Tensor("y", 2, kind="output"),
+    )
+    cut, f = Op("cut", "", ("x",), ("v",)), Op("f", "", ("v",), ("y",), in_place=(("y", "v"),))
+    program = Program(Graph("view", tensors, (cut, f)), (0, 0, 1))
     unrolled = unroll(program)
-    wanted = to_problem(program, residency)
+    assert unrolled.ops[2].inputs == ("v",)
+    assert to_problem(unrolled).names == ("x", "y")
+
+
+def test_parts_that_are_written_anew_first():
+    """left and right write halves of w; left runs again: its half begins another copy of w."""
+    tensors = (
+        Tensor("w", 8),
+        *(Tensor(name, 4, view_of=("w", at)) for name, at in (("l", 0), ("r", 4))),
+        Tensor("y", 1, kind="output"),
+    )
+    ops = (
+        Op("fill", "", (), ("w",)),
+        Op("left", "", (), ("l",)),
+        Op("right", "", (), ("r",)),
+        Op("end", "", ("l", "r"), ("y",)),
+    )
+    program = Program(Graph("parts", tensors, ops), (0, 1, 2, 1, 3))
+    unrolled = unroll(program)
+    assert unrolled.ops[3].outputs == ("l~1", "w~1")
+    assert unrolled.ops[4].inputs == ("l~1", "r")
+    assert rows(to_problem(unrolled)) == rows(to_problem(program))
+
+
+def test_bodies_know_the_copies_that_their_op_touches():
+    """The body's x is the op's, its t its own; so it is in the body of an op of the body."""
+    pair = Tensor("x", 4), Tensor("y", 4, kind="output")
+    given = Tensor("x", 4, kind="input")
+    inner = Graph("inner", (given, pair[1]), (Op("k", "", ("x",), ("y",)),))
+    outer = Graph(
+        "outer",
+        (given, Tensor("t", 2), pair[1]),
+        (
+            Op("j", "", ("x",), ("t",)),
+            Op("call", "", ("x", "t"), ("y",), bodies=(inner,)),
+        ),
+    )
+    ops = (Op("f", "", (), ("x",)), Op("loop", "", ("x",), ("y",), bodies=(outer,)))
+    program = Program(Graph("g", pair, ops), (0, 1, 0, 1))
+    unrolled = unroll(program)
+    problem = to_problem(unrolled)
+    assert set(problem.names) == {"x", "y", "loop/0/t", "x~1", "y~1", "loop~1/0/t"}
+    assert rows(problem, "writes") == rows(to_problem(program), "writes")
+    body = unrolled.ops[3].bodies[0]
+    assert body.ops[1].bodies[0].ops[0].inputs == ("x~1",)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (Tensor("a~1", 1, kind="input"), r"tensor 'a~1' bears the name of another buffer"),
+        (Tensor("v~1", 1, kind="input"), r"tensor 'v~1' bears the name of another buffer"),
+        (Op("f~1"), r"op 'f~1' bears the name of another's second run"),
+    ],
+)
+def test_names_that_copies_would_bear(diamond, other, message):
+    tensors, ops = diamond.tensors, diamond.ops
+    graph = Graph(
+        "clash",
+        (*tensors, other) if isinstance(other, Tensor) else tensors,
+        (*ops, other) if isinstance(other, Op) else ops,
+    )
+    program = Program(graph, (0, 0, *range(1, len(graph.ops))))
+    with pytest.raises(InputError, match=f"^{message}: rename it$"):
+        unroll(program)
+
+
+def test_a_bodys_own_tensor_with_the_name_of_a_copy():
+    body = Graph("body", (Tensor("x~1", 4, kind="input"),), (Op("k", "", ("x~1",)),))
+    ops = (Op("f", "", (), ("x",)), Op("loop", "", ("x",), (), bodies=(body,)))
+    program = Program(Graph("g", (Tensor("x", 4),), ops), (0, 0, 1))
+    with pytest.raises(InputError, match=r"^op 'loop': 'x~1' in its body bears a copy's name"):
+        unroll(program)
+
+
+@given(programs() | oracles.programs(), st.sampled_from(RESIDENCIES))
+@settings(max_examples=200, deadline=None)
+def test_the_buffers_are_those_of_the_program(program, residency):
+    """All columns; but where a part begins a copy, the whole copy is written besides."""
+    unrolled = unroll(program)
+    graph, wanted = program.graph, to_problem(program, residency)
     found = to_problem(unrolled, residency)
     assert rows(found) == rows(wanted)
     assert unrolled.starts == program.starts
     assert len({op.name for op in unrolled.graph.ops}) == len(program.order)
+    written = [name for op in graph.ops for name in op.outputs + op.workspaces]
+    if all(graph.root[name][0] == name for name in written):
+        assert rows(found, "writes") == rows(wanted, "writes")

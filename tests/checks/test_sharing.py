@@ -17,7 +17,8 @@ from sharing_instances import (
     two_branches,
     unary,
 )
-from sharing_oracle import may_lie, random_sharing_graph, values_of
+from sharing_oracle import may_lie, random_sharing_graph
+from sharing_verdicts import is_sound, joined, mutated, runs_right, true_relations
 
 from cpplan import Graph, Op, Plan, Tensor, simulate, solve, verify
 from cpplan.anf import to_anf
@@ -54,17 +55,6 @@ def plan_at(graph: Graph, relations: list[Relation] | None = None, **offsets: in
     return replace(
         plan, relations=tuple(true_relations(graph, plan) if relations is None else relations)
     )
-
-
-def true_relations(graph: Graph, plan: Plan) -> list[Relation]:
-    """Those that the ops allow and the addresses have."""
-    allowed = [Relation("in place", *pair) for op in graph.ops for pair in op.in_place]
-    allowed += [Relation("placement", *placed) for op in graph.ops for placed in op.placements]
-    return [
-        relation
-        for relation in dict.fromkeys(allowed)
-        if plan.offset_of(relation.tensor) == plan.offset_of(relation.other) + relation.offset
-    ]
 
 
 def rejected(check, graph: Graph, plan: Plan, match: str) -> None:
@@ -348,77 +338,6 @@ def test_two_groups_that_meet():
     )
 
 
-def _live_together(problem, i: int, j: int) -> bool:
-    return max(problem.lower[i], problem.lower[j]) < min(problem.upper[i], problem.upper[j])
-
-
-def _joined(graph: Graph, plan: Plan) -> dict[str, set[str]]:
-    """Storages that the plan's relations join."""
-    group = {name: {name} for name in plan.buffers}
-    for relation in plan.relations:
-        together = group[graph.root[relation.tensor][0]] | group[graph.root[relation.other][0]]
-        group.update(dict.fromkeys(together, together))
-    return group
-
-
-def _is_sound(graph: Graph, plan: Plan) -> bool:
-    """Whether all storages survive, by the oracle, and relations join what shares bytes."""
-    problem, order = to_problem(to_anf(graph)), to_anf(graph).order
-    at, group = dict(zip(plan.buffers, plan.offset.tolist(), strict=True)), _joined(graph, plan)
-    for j, other in enumerate(problem.names):
-        for i, one in enumerate(problem.names[:j]):
-            shift = at[other] - at[one]
-            if shift >= problem.size[i] or -shift >= problem.size[j]:
-                continue
-            if not may_lie(graph, order, one, other, shift):
-                return False
-            if _live_together(problem, i, j) and one not in group[other]:
-                return False
-    return True
-
-
-def _runs(graph: Graph, plan: Plan) -> bool:
-    """Whether every op finds what it reads, in a memory that holds values, and leaves it right."""
-    order, memory = to_anf(graph).order, {}
-    held, at = values_of(graph, order), dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
-
-    def cells(name: str) -> list[tuple[int, tuple[str, int]]]:
-        root, start = graph.root[name]
-        span = range(start, start + graph.tensor[name].nbytes)
-        return [(at[root] + byte, held[root][byte]) for byte in span]
-
-    def intact(names) -> bool:
-        return all(memory[address] == value for name in names for address, value in cells(name))
-
-    given = [t.name for t in graph.tensors if t.kind == "input"]
-    for name in given:
-        memory.update(cells(name))
-    if not intact(given):
-        return False
-    for op in (graph.ops[k] for k in order):
-        if not intact(op.inputs):
-            return False
-        read = {graph.root[name][0] for name in op.inputs}
-        for name in op.outputs + op.workspaces:
-            if graph.root[name][0] not in read:
-                memory.update(cells(name))
-        lost = {old for new, old in op.in_place if plan.offset_of(new) == plan.offset_of(old)}
-        if not intact(name for name in op.tensors if name not in lost):
-            return False
-    return intact(t.name for t in graph.tensors if t.kind == "output")
-
-
-def _mutated(rng: random.Random, graph: Graph, plan: Plan) -> Plan:
-    """One or two buffers a little lower or higher, at another's address, or where a link would."""
-    offset = plan.offset.copy()
-    for _ in range(rng.randint(1, 2)):
-        row, other = rng.randrange(len(offset)), rng.randrange(len(offset))
-        near = offset[row] + rng.randint(-2, 2), offset[other] + rng.choice((0, 0, 1, 2))
-        offset[row] = max(0, rng.choice(near))
-    moved = replace(plan, offset=offset, peak=int((offset + plan.size).max()), relations=())
-    return replace(moved, relations=tuple(true_relations(graph, moved)))
-
-
 def test_verdicts_on_mutated_plans_are_those_of_bytes():
     """600 plans, some still sound; verify and simulate say of each what the oracles say.
 
@@ -432,8 +351,8 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
         plan = solve(graph, in_place=True, time_limit=0.3, workers=1)
         plan = replace(plan, status="feasible", lower_bound=None, bound_by=None)
         for _ in range(3):
-            mutant = _mutated(rng, graph, plan)
-            sound, runs = _is_sound(graph, mutant), _runs(graph, mutant)
+            mutant = mutated(rng, graph, plan)
+            sound, runs = is_sound(graph, mutant), runs_right(graph, mutant)
             assert _accepts(verify, graph, mutant) is sound, (seed, mutant.offset)
             assert _accepts(simulate, graph, mutant) is runs, (seed, mutant.offset)
             assert runs or not sound
@@ -467,7 +386,7 @@ def _check_named(graph: Graph, plan: Plan, message: str) -> None:
     assert shift < graph.tensor[one].nbytes
     assert -shift < graph.tensor[other].nbytes
     harmless = may_lie(graph, to_anf(graph).order, one, other, shift)
-    assert not harmless or one not in _joined(graph, plan)[other]
+    assert not harmless or one not in joined(graph, plan)[other]
 
 
 def test_rejects_every_false_claim_about_relations():
