@@ -47,7 +47,8 @@ class Relation(NamedTuple):
 
     ``in place``: the op that writes ``tensor`` writes it over ``other``, which it is the last to
     read. ``placement``: ``tensor`` lies at byte ``offset`` of ``other``, so that an op need not
-    copy the one to or from the other.
+    copy the one to or from the other. Where ops run again, ``tensor~1`` is the tensor as it lies in
+    buffer ``storage~1``, the second copy of its storage, and so on.
     """
 
     kind: RelationKind
@@ -103,9 +104,9 @@ class Plan:
         Op names in order of execution, repeated where recomputed; empty for a bare problem.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
-    cost_bound
-        No plan within the capacity costs less; only where ops may run again to fit. The plan is
-        then ``optimal`` if its cost meets that.
+    cost_bound, cost_bound_by
+        No plan within the capacity costs less, and what proves it; only where ops may run again to
+        fit. The plan is then ``optimal`` if its cost meets that.
     residency
         What of the model's boundary is in the arena.
     inputs, outputs
@@ -142,6 +143,7 @@ class Plan:
     cost: int | float | None = None
     base_cost: int | float | None = None
     cost_bound: int | float | None = None
+    cost_bound_by: str | None = None
     residency: Residency = field(default_factory=Residency)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
