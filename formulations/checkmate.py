@@ -50,6 +50,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from ortools.linear_solver import pywraplp
@@ -281,17 +282,20 @@ class CheckmateModel:
             limit.SetUb(room)
 
     def bound(self) -> int | float:
-        """What the last solve proves of the cost of the sequences looked at, a little rounded down.
+        """What the last solve proves of the cost of the sequences looked at.
 
-        Where all costs are integers, to the next integer from there.
+        A little rounded down, for the solvers' tolerance; but costs that are integers add up to
+        multiples of their greatest common divisor: then rounded up to the next of these.
         """
         proved = self.solver.Objective().Value()
         if not self.relaxed:
             proved = self.solver.Objective().BestBound()
         proved *= self._cost_scale * (1 - _TOLERANCE)
-        base = self.problem.total_cost(self.order)
-        least: int | float = max(proved, base)
-        return math.ceil(least) if all(c == int(c) for c in self.problem.cost) else least
+        least: int | float = max(proved, self.problem.total_cost(self.order))
+        if any(cost != int(cost) for cost in self.problem.cost):
+            return least
+        divisor = math.gcd(*map(int, self.problem.cost)) or 1
+        return math.ceil(Fraction(least) / divisor) * divisor
 
     def extract(self) -> tuple[int, ...]:
         """The sequence of the solution found; not for the relaxation."""

@@ -10,8 +10,10 @@ from cpplan.errors import InputError
 from cpplan.remat import baselines
 from cpplan.remat.problem import remat_problem
 
+LIMITED = ("chen", "dtr", "farthest_use", "checkmate_lp", "checkmate_milp")
 
-@pytest.mark.parametrize("name", ["chen", "dtr", "farthest_use"])
+
+@pytest.mark.parametrize("name", LIMITED)
 def test_within_the_limit(name):
     """n = 16 in 10 slots: the optimum costs 41."""
     problem = remat_problem(remat_chain(16))
@@ -20,6 +22,24 @@ def test_within_the_limit(name):
     assert problem.is_sequence(sequence)
     assert problem.peak(sequence) <= 10
     assert problem.total_cost(sequence) >= 41
+
+
+def test_the_built_in_ones():
+    assert set(baselines.names()) >= {"given_order", "chen_sqrt_n", *LIMITED}
+
+
+def test_two_look_at_no_limit():
+    """n = 16: 33 ops once need 18 B. Four segments need 8 B and 43 runs: the optimum."""
+    problem = remat_problem(remat_chain(16))
+    given = baselines.get("given_order")(problem, 1, Deadline(60))
+    assert given == tuple(range(33))
+    assert problem.peak(given) == 18
+    segments = baselines.get("chen_sqrt_n")(problem, 1, Deadline(60))
+    assert segments is not None
+    assert problem.is_sequence(segments)
+    assert problem.peak(segments) == 8
+    assert problem.total_cost(segments) == 43
+    assert segments == baselines.get("chen_sqrt_n")(problem, 100, Deadline(60))
 
 
 def test_unknown_name_lists_the_known():

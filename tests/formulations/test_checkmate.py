@@ -1,0 +1,175 @@
+"""Checkmate's model alone: by hand, against every staged sequence, published chains, its bound."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+from remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
+
+from cpplan import Graph, Op, Tensor
+from cpplan.remat.problem import RematProblem, remat_problem
+from formulations.checkmate import build, count_variables
+
+
+def cheapest(problem: RematProblem, limit: int, order: list[int]) -> float | None:
+    """The model's optimum, and that it is what its sequence costs; ``None`` if there is none."""
+    checkmate = build(problem, memory_limit=limit, order=order)
+    status = checkmate.solver.Solve()
+    if status == checkmate.solver.INFEASIBLE:
+        return None
+    assert status == checkmate.solver.OPTIMAL
+    sequence = checkmate.extract()
+    assert problem.is_sequence(sequence)
+    assert problem.peak(sequence) <= limit
+    cost = problem.total_cost(sequence)
+    assert (
+        cost
+        == checkmate.bound()
+        == pytest.approx(checkmate.solver.Objective().Value() * scale(problem))
+    )
+    return cost
+
+
+def scale(problem: RematProblem) -> float:
+    """The objective counts the mean cost as 1."""
+    return sum(problem.cost) / len(problem) or 1.0
+
+
+def relaxed_bound(problem: RematProblem, limit: int, order: list[int]) -> float | None:
+    checkmate = build(problem, memory_limit=limit, order=order, relaxed=True)
+    status = checkmate.solver.Solve()
+    if status == checkmate.solver.INFEASIBLE:
+        return None
+    assert status == checkmate.solver.OPTIMAL
+    return checkmate.bound()
+
+
+def staged_sequences(problem: RematProblem, order: list[int]) -> list[list[int]]:
+    """Stage by stage any of the earlier units, in order, and then the next one."""
+    stages = [
+        [
+            [unit for unit, run in zip(order, chosen, strict=False) if run] + [order[t]]
+            for chosen in product((False, True), repeat=t)
+        ]
+        for t in range(len(order))
+    ]
+    sequences = ([unit for stage in chosen for unit in stage] for chosen in product(*stages))
+    return [sequence for sequence in sequences if problem.is_sequence(sequence)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_staged_sequence(seed):
+    """Five units: 1,024 sequences at most; every limit that one of them meets exactly."""
+    problem = random_remat_problem(seed, 5)
+    order = first_order(problem)
+    by_limit = {}
+    for sequence in staged_sequences(problem, order):
+        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+        by_limit[peak] = min(cost, by_limit.get(peak, cost))
+    assert cheapest(problem, min(by_limit) - 1, order) is None
+    for limit in by_limit:
+        least = min(cost for peak, cost in by_limit.items() if peak <= limit)
+        assert cheapest(problem, limit, order) == least
+        bound = relaxed_bound(problem, limit, order)
+        assert bound is not None
+        assert problem.total_cost(order) <= bound <= least
+
+
+@pytest.mark.parametrize("seed", range(40, 60))
+def test_no_sequence_of_any_kind_is_cheaper(seed):
+    problem = random_remat_problem(seed, 5)
+    order = first_order(problem)
+    limit = problem.peak(order) - 1
+    found, least = cheapest(problem, limit, order), least_cost(problem, limit)
+    if found is not None:
+        assert least is not None
+        assert least <= found
+
+
+def test_chains_of_the_published_kind(shared_data: Path):
+    """On unit chains nothing is lost by stages: the optimum over all sequences is reached."""
+    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
+    proved = 0
+    for case in cases:
+        problem = remat_problem(remat_chain(case["n"]))
+        order, limit = list(range(len(problem))), case["budget"]
+        if case["n"] <= 13:
+            bound = relaxed_bound(problem, limit, order)
+            assert bound is not None
+            assert bound <= case["min_total_evals"]
+        if case["n"] <= 8:
+            assert cheapest(problem, limit, order) == case["min_total_evals"]
+            proved += 1
+    assert proved == 10
+
+
+def test_the_relaxation_is_close_on_chains():
+    """n = 16 within 8: 43 at least, 33 without a limit. Some bound between them is no accident."""
+    problem = remat_problem(remat_chain(16))
+    bound = relaxed_bound(problem, 8, list(range(33)))
+    assert bound is not None
+    assert 42 <= bound <= 43
+
+
+def test_nothing_runs_after_the_last_first_run():
+    """o (8 B, kept) is dropped for b (8 B) and made again at the end: 9 B, but no staged sequence.
+
+    In stages o stays while b is alive, 16 B, and y (1 B) with them; unless it is the last to run.
+    """
+    tensors = Tensor("o", 8, kind="output"), Tensor("b", 8), Tensor("y", 1, kind="output")
+    ops = Op("f", outputs=("o",)), Op("g", outputs=("b",)), Op("h", inputs=("b",), outputs=("y",))
+    problem = remat_problem(Graph("kept", tensors, ops))
+    assert problem.peak([0, 1, 2, 0]) == 9
+    assert cheapest(problem, 17, [0, 1, 2]) == 3
+    assert cheapest(problem, 16, [0, 1, 2]) is None
+    assert cheapest(problem, 9, [1, 2, 0]) == 3
+
+
+def test_what_may_run_but_once_stays():
+    """a (4 B) is read first and last; b is 8 B, c 2 B. Within 12 B, a must be computed twice."""
+    tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+
+    def problem(recomputable: bool) -> RematProblem:
+        ops = (
+            Op("f", outputs=("a",), recomputable=recomputable, cost=3),
+            Op("g", inputs=("a",), outputs=("b",)),
+            Op("h", inputs=("b",), outputs=("c",)),
+            Op("k", inputs=("a", "c"), outputs=("y",)),
+        )
+        return remat_problem(Graph("g", tensors, ops))
+
+    assert cheapest(problem(True), 12, [0, 1, 2, 3]) == 9  # f g h f k
+    assert cheapest(problem(False), 12, [0, 1, 2, 3]) is None
+    assert cheapest(problem(False), 14, [0, 1, 2, 3]) == 6
+
+
+def test_large_sizes_and_costs():
+    """Sizes of gigabytes and costs of 10**13 make no difference to what is found."""
+    graph = remat_chain(6, sizes=3 << 30, forward=[10**13] * 7, backward=[10**13] * 6)
+    problem = remat_problem(graph)
+    assert cheapest(problem, 5 * (3 << 30), list(range(13))) == 16 * 10**13  # published: 16
+    bound = relaxed_bound(problem, 5 * (3 << 30), list(range(13)))
+    assert bound is not None
+    assert 13 * 10**13 < bound <= 16 * 10**13
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_variables_are_counted(seed):
+    problem = random_remat_problem(seed, 6)
+    order = first_order(problem)
+    checkmate = build(problem, memory_limit=problem.peak(order), order=order)
+    assert checkmate.solver.NumVariables() == count_variables(problem, order)
+
+
+def test_a_limit_can_be_lowered():
+    problem = remat_problem(remat_chain(4))
+    relaxed = build(problem, memory_limit=5, relaxed=True)
+    relaxed.solver.Solve()
+    within_five = relaxed.bound()
+    relaxed.lower_limit(3)
+    relaxed.solver.Solve()
+    assert within_five <= 10  # the optimum
+    assert within_five < relaxed.bound() <= 15  # the optimum within 3

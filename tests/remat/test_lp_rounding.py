@@ -1,0 +1,146 @@
+"""Checkmate's rounding and optimum: by hand, each against the other, on chains, out of time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from remat_oracle import first_order, interesting_limits, random_remat_problem, remat_chain
+
+from cpplan import Graph, Op, Tensor
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.remat import lp_rounding, staged_optimum
+from cpplan.remat.lp_rounding import complete, round_relaxation
+from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.staged_optimum import cheapest_staged
+
+
+def diamond(recomputable: bool = True) -> RematProblem:
+    """f makes a, g makes b of a, h makes c of b, k reads a and c."""
+    tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    ops = (
+        Op("f", outputs=("a",), recomputable=recomputable),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c"), outputs=("y",)),
+    )
+    return remat_problem(Graph("diamond", tensors, ops))
+
+
+def test_what_is_missing_is_computed_again():
+    """Nothing stays: before each first run everything it needs runs, in order."""
+    nothing: list[set[int]] = [set(), set(), set(), set()]
+    again = complete(diamond(), range(4), nothing)
+    assert again == (0, 0, 1, 0, 1, 2, 0, 1, 2, 3)
+    # a stays throughout, b for h and c for k: nobody runs again.
+    assert complete(diamond(), range(4), [{1, 2, 3}, {2}, {3}, set()]) == (0, 1, 2, 3)
+    # a stays for g only: k makes it anew.
+    assert complete(diamond(), range(4), [{1}, {2}, {3}, set()]) == (0, 1, 2, 0, 3)
+
+
+def test_what_stays_for_nobody_is_not_computed_for_that():
+    # b is said to stay to the end, but not before h, and nobody reads it after h.
+    assert complete(diamond(), range(4), [{1, 2, 3}, {2, 3, 4}, {3}, set()]) == (0, 1, 2, 3)
+    # a is said to stay before k, but not before h: it is made in h's stage, though h reads b only.
+    assert complete(diamond(), range(4), [{1, 3}, {2}, {3}, set()]) == (0, 1, 0, 2, 3)
+
+
+def test_what_cannot_be_computed_again_has_stayed():
+    nothing: list[set[int]] = [set(), set(), set(), set()]
+    assert complete(diamond(recomputable=False), range(4), nothing) == (0, 1, 1, 2, 1, 2, 3)
+
+
+def test_what_is_kept_is_there_at_the_end():
+    tensors = Tensor("a", 4, kind="output"), Tensor("y", 1, kind="output")
+    ops = Op("f", outputs=("a",)), Op("g", outputs=("y",))
+    problem = remat_problem(Graph("kept", tensors, ops))
+    assert complete(problem, (0, 1), [set(), set()]) == (0, 0, 1)
+    assert complete(problem, (0, 1), [{1}, set()]) == (0, 1)
+
+
+def test_by_hand():
+    """14 B without repetition (a, b and c while h runs); 12 B if f runs again before k."""
+    problem = diamond()
+    for method in (round_relaxation, cheapest_staged):
+        assert method(problem, 14, range(4), Deadline(60)) == (0, 1, 2, 3)
+        assert method(problem, 12, range(4), Deadline(60)) == (0, 1, 2, 0, 3)
+        assert method(problem, 11, range(4), Deadline(60)) is None  # a and b at once
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rounding_is_never_below_the_optimum(seed):
+    """What rounding finds is within the limit, and is one of the optimum's sequences."""
+    problem = random_remat_problem(seed, 6)
+    order = first_order(problem)
+    for limit in interesting_limits(problem):
+        rounded = round_relaxation(problem, limit, order, Deadline(60))
+        best = cheapest_staged(problem, limit, order, Deadline(60))
+        if rounded is not None:
+            assert problem.is_sequence(rounded)
+            assert problem.peak(rounded) <= limit
+            assert tuple(dict.fromkeys(rounded)) == tuple(order)
+            assert best is not None
+            assert problem.total_cost(best) <= problem.total_cost(rounded)
+
+
+def test_chains(shared_data: Path):
+    """Rounding costs up to 1.32 times the optimum here, and up to 4 times at n = 64."""
+    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
+    ratios = []
+    for case in (case for case in cases if case["n"] <= 11):
+        problem = remat_problem(remat_chain(case["n"]))
+        order, limit, optimum = range(len(problem)), case["budget"], case["min_total_evals"]
+        rounded = round_relaxation(problem, limit, order, Deadline(60))
+        if rounded is not None:
+            assert problem.peak(rounded) <= limit
+            assert problem.total_cost(rounded) >= optimum
+            ratios.append(problem.total_cost(rounded) / optimum)
+        if case["n"] <= 8:
+            best = cheapest_staged(problem, limit, order, Deadline(60))
+            assert best is not None
+            assert problem.total_cost(best) == optimum
+    assert len(ratios) >= 15
+    assert max(ratios) <= 1.5
+    assert sum(ratio == 1 for ratio in ratios) >= 10
+
+
+def test_the_same_again():
+    problem = remat_problem(remat_chain(9))
+    first = round_relaxation(problem, 5, range(19), Deadline(60))
+    assert first is not None
+    assert first == round_relaxation(problem, 5, range(19), Deadline(60))
+    counted = Deadline(60, deterministic=True)
+    assert first == round_relaxation(problem, 5, range(19), counted)
+    assert counted.remaining() < 60
+    optimum = cheapest_staged(problem, 7, range(19), Deadline(60, deterministic=True))
+    assert optimum is not None
+    assert problem.total_cost(optimum) == 23  # published
+
+
+@pytest.mark.parametrize("method", [round_relaxation, cheapest_staged])
+def test_out_of_time(method):
+    problem = remat_problem(remat_chain(4))
+    with pytest.raises(TimeUpError):
+        method(problem, 5, range(9), Deadline(0))
+
+
+def test_a_model_that_is_too_large_is_not_begun(monkeypatch):
+    problem = remat_problem(remat_chain(4))  # 226 variables
+    monkeypatch.setattr(lp_rounding, "MOST_VARIABLES", 226)
+    monkeypatch.setattr(staged_optimum, "MOST_VARIABLES", 226)
+    assert round_relaxation(problem, 5, range(9), Deadline(60)) is not None
+    assert cheapest_staged(problem, 5, range(9), Deadline(60)) is not None
+    monkeypatch.setattr(lp_rounding, "MOST_VARIABLES", 225)
+    monkeypatch.setattr(staged_optimum, "MOST_VARIABLES", 225)
+    assert round_relaxation(problem, 5, range(9), Deadline(60)) is None
+    assert cheapest_staged(problem, 5, range(9), Deadline(60)) is None
+
+
+def test_without_ops():
+    problem = remat_problem(Graph("empty", (Tensor("x", 4, kind="input"),), ()))
+    least = problem.peak(())
+    for method in (round_relaxation, cheapest_staged):
+        assert method(problem, least, (), Deadline(60)) == ()
+        if least:
+            assert method(problem, least - 1, (), Deadline(60)) is None
