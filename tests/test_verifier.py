@@ -314,6 +314,13 @@ def test_a_view_that_is_rerun_stays_in_what_it_reads() -> None:
     rejected(Graph("view", tensors, ops), replace(plan, views={}), "tensor 'v' at None")
 
 
+def test_what_is_written_into_a_constant_again_is_outside_too() -> None:
+    tensors = (Tensor("c", 4, kind="constant"), Tensor("v", 4, view_of=("c", 0)))
+    program = Program(Graph("constant", tensors, (Op("a", outputs=("v",)),)), (0, 0))
+    assert to_problem(program).names == ()
+    verify(program, plan_for(program))
+
+
 @settings(max_examples=300)
 @given(programs(), st.sampled_from(RESIDENCIES))
 def test_two_derivations_of_liveness_agree(program: Program, residency: Residency) -> None:

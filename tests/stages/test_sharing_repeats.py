@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import oracles
 import pytest
+from hypothesis import assume, given, settings
+from random_graphs import programs
 from sharing_instances import concat, relu_chain, unary
 from sharing_oracle import each_run_alone, least_peak, random_repeats, random_sharing_graph
 
@@ -143,6 +146,16 @@ def test_larger_programs_are_verified_and_run(block):
         program = random_repeats(random_sharing_graph(seed, 4 + seed % 9), seed, most=8)
         shared = plan_of(program, time_limit=20)
         assert shared.peak <= plan_of(program, in_place=False, time_limit=1).peak
+
+
+@given(programs() | oracles.programs())
+@settings(max_examples=40, deadline=None)
+def test_programs_with_everything_there_is(program):
+    """Bodies, control edges, views of views, parts, alignments; but nobody writes constants."""
+    graph = program.graph
+    written = {graph.root[name][0] for op in graph.ops for name in op.outputs}
+    assume(not any(graph.tensor[name].kind == "constant" for name in written))
+    plan_of(program, time_limit=1)
 
 
 def test_names_that_copies_would_bear():
