@@ -1,0 +1,190 @@
+"""Integer programs as rows, and bounds on their optimum that rounding errors cannot falsify.
+
+    minimise  sum of c_x x   with  sum of a_rx x >= b_r  for every row r,  0 <= x <= u_x integer
+
+All coefficients are integers. The linear relaxation is solved in floating point; of its answer only
+the duals y_r are taken, made non-negative and rounded to multiples of a power of two. For *any*
+such y,
+
+    sum of b_r y_r  +  sum over x of u_x min(0, c_x - sum of a_rx y_r)
+
+is at most the optimum (weak duality; Neumaier and Shcherbina, "Safe bounds in linear and
+mixed-integer linear programming", 2004). It is computed in integers of any length. If it is
+positive where all costs are 0, nothing satisfies the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ortools.linear_solver import pywraplp
+from ortools.sat.python import cp_model
+
+# Columns that are no variables: always 0, always 1.
+ZERO, ONE = -1, -2
+# Binary places of a dual that are used; those of a row of bytes are small.
+_PLACES = 96
+# Seconds of a relaxation in an iteration, by coefficients; counted where time is deterministic.
+_SECONDS_PER_ITERATION = 5e-9
+
+
+class Relaxed(NamedTuple):
+    """What a linear relaxation proves.
+
+    Attributes
+    ----------
+    bound
+        No solution costs less; ``None`` if nothing was proved.
+    infeasible
+        There is no solution.
+    seconds
+        Of work, about, the same whenever it is done again.
+    """
+
+    bound: int | None
+    infeasible: bool
+    seconds: float
+
+
+@dataclass(eq=False)
+class IntegerRows:
+    """Variables and rows, one after another.
+
+    Attributes
+    ----------
+    upper, cost
+        Of every variable.
+    rows
+        Columns, their coefficients, and what the sum is at least.
+    impossible
+        Whether a row was added that nothing satisfies.
+    constant
+        Cost of what is always 1.
+
+    Examples
+    --------
+    Two of three items of 4 fit into 9; dropping one costs 1, 2 or 3:
+
+    >>> rows = IntegerRows()
+    >>> dropped = [rows.variable(cost) for cost in (1, 2, 3)]
+    >>> rows.add([(4, column) for column in dropped], 12 - 9)
+    >>> rows.relaxed(60.0)[:2]
+    (1, False)
+    >>> rows.add([(-1, column) for column in dropped], 0)
+    >>> rows.relaxed(60.0)[:2]
+    (None, True)
+    """
+
+    upper: list[int] = field(default_factory=list)
+    cost: list[int] = field(default_factory=list)
+    rows: list[tuple[list[int], list[int], int]] = field(default_factory=list)
+    impossible: bool = False
+    constant: int = 0
+
+    def variable(self, cost: int = 0, upper: int = 1) -> int:
+        """A new column."""
+        self.upper.append(upper)
+        self.cost.append(cost)
+        return len(self.cost) - 1
+
+    def one(self, cost: int) -> int:
+        """The column that is always 1, where that costs something."""
+        self.constant += cost
+        return ONE
+
+    def add(self, terms: Iterable[tuple[int, int]], at_least: int) -> None:
+        """A row of coefficients and columns; one that always holds is left out."""
+        sums: dict[int, int] = {}
+        for coefficient, column in terms:
+            if column == ONE:
+                at_least -= coefficient
+            elif column != ZERO:
+                sums[column] = sums.get(column, 0) + coefficient
+        least = sum(a * self.upper[x] for x, a in sums.items() if a < 0)
+        most = sum(a * self.upper[x] for x, a in sums.items() if a > 0)
+        if least >= at_least:
+            return
+        self.impossible |= most < at_least
+        kept = {x: a for x, a in sums.items() if a}
+        self.rows.append((list(kept), list(kept.values()), at_least))
+
+    def relaxed(self, seconds: float, *, deterministic: bool = False) -> Relaxed:
+        """The bound of the linear relaxation, within so many seconds."""
+        if self.impossible:
+            return Relaxed(None, True, 0.0)
+        duals, status, work = self._duals(self.cost, seconds, deterministic)
+        if duals is not None:
+            value = self._certified(duals, self.cost)
+            return Relaxed(self.constant + value, False, work)
+        if status not in (pywraplp.Solver.INFEASIBLE, pywraplp.Solver.ABNORMAL):
+            return Relaxed(None, False, work)
+        # How far the rows miss each other, at best; its duals are the proof that they do.
+        duals, _, more = self._duals(None, max(0.0, seconds - work), deterministic)
+        nothing = [0] * len(self.cost)
+        missed = duals is not None and self._certified(duals, nothing) > 0
+        return Relaxed(None, missed, work + more)
+
+    def _duals(
+        self, cost: list[int] | None, seconds: float, deterministic: bool
+    ) -> tuple[list[float] | None, int, float]:
+        """Of every row, of the relaxation; without costs, what the rows miss is minimised."""
+        solver = pywraplp.Solver.CreateSolver("GLOP")
+        if deterministic:
+            solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {seconds}")
+        else:
+            solver.SetTimeLimit(max(1, int(1000 * seconds)))
+        columns = [solver.NumVar(0.0, 1.0, "") for _ in self.cost]
+        objective = solver.Objective()
+        unit = float(max(cost or (), default=1) or 1)
+        missing = None
+        if cost is None:
+            missing = solver.NumVar(0.0, solver.infinity(), "")
+            objective.SetCoefficient(missing, 1.0)
+        for column, amount in zip(columns, cost or (), strict=False):
+            objective.SetCoefficient(column, amount / unit)
+        objective.SetMinimization()
+        scales, constraints, entries = [], [], 0
+        for row, coefficients, at_least in self.rows:
+            # Columns between 0 and 1 and coefficients up to 1: bytes and counts are alike.
+            scale = max(abs(a) * self.upper[x] for x, a in zip(row, coefficients, strict=True))
+            constraint = solver.Constraint(at_least / scale, solver.infinity())
+            for x, a in zip(row, coefficients, strict=True):
+                constraint.SetCoefficient(columns[x], a * self.upper[x] / scale)
+            if missing is not None:
+                constraint.SetCoefficient(missing, 1.0)
+            scales.append(scale)
+            constraints.append(constraint)
+            entries += len(row)
+        status = solver.Solve()
+        work = _SECONDS_PER_ITERATION * (solver.iterations() + 1) * entries
+        if status not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
+            return None, status, work
+        found = zip(constraints, scales, strict=True)
+        return [unit * c.dual_value() / scale for c, scale in found], status, work
+
+    def _certified(self, duals: list[float], cost: list[int]) -> int:
+        """A bound on the optimum that holds whatever the duals are, rounded up."""
+        factor = 1 << _PLACES
+        left = [amount * factor for amount in cost]
+        total = 0
+        for y, (row, coefficients, at_least) in zip(duals, self.rows, strict=True):
+            weight = int(y * factor) if 0.0 < y < math.inf else 0
+            if weight:
+                total += weight * at_least
+                for x, a in zip(row, coefficients, strict=True):
+                    left[x] -= weight * a
+        total += sum(u * d for u, d in zip(self.upper, left, strict=True) if d < 0)
+        return -(-total // factor)
+
+    def cp_model(self) -> cp_model.CpModel:
+        """The integer program for CP-SAT; the constant is not part of its objective."""
+        model = cp_model.CpModel()
+        columns = [model.new_int_var(0, upper, "") for upper in self.upper]
+        for row, coefficients, at_least in self.rows:
+            terms = cp_model.LinearExpr.weighted_sum([columns[x] for x in row], coefficients)
+            model.add(terms >= at_least)
+        model.minimize(cp_model.LinearExpr.weighted_sum(columns, self.cost))
+        return model

@@ -1,0 +1,381 @@
+"""What is retained at some moments, so that a memory limit holds: a bound for every sequence.
+
+The *cuts* u_1, ..., u_m are units each of which must run before the next. The moment of a cut is
+that of its first run; interval j lies after the moment of u_j, up to that of u_{j+1} (from the
+start, to the end). Whatever order a sequence has, and however often it repeats units, these are
+facts about it: none of the rows below asks for more.
+
+Sets
+    V        units; P_v, those that v waits for;  L_v, U_v, the first and the last interval in which
+             v may run first: after the cuts that precede it, before those that follow
+    S        storages; W_s, the units that write s; Q_v, those that v reads; T_v, those live for v
+             while it runs: what it touches and does not overwrite in place
+
+Parameters (sizes in units of u bytes, their greatest common divisor)
+    s_i      size of storage i
+    x_v      bytes live only while v runs
+    f_v      cost of running v, in units of g
+    H        the limit, less what is live throughout
+
+Variables (all 0 or 1, but G_j)
+    r_jv     v runs in interval j
+    d_jv     v has run by the end of interval j
+    t_jv     v runs in interval j or a later one
+    k_js     s is live at the moment of u_j;  k_{m+1,s}: at the end
+    g_js     s is live throughout interval j, as no unit writes it there
+    G_j      bytes live throughout interval j
+
+Constraints
+    done     d_{j-1,v} <= d_jv <= d_jp  for p in P_v;  d_jv = 0 for j < L_v,  1 for j >= U_v
+    first    d_jv - d_{j-1,v} <= r_jv <= d_jv;  the sum of r_jv is 1 if v runs but once
+    read     for s in Q_v:  r_jv <= k_js + sum over w in W_s of r_jw,  and if L_v <= j <= U_v
+             1 - d_{j-1,v} <= k_js + sum over w in W_s and i in j..U_v of r_iw
+    retained k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is there from the start,
+             k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j}, 0 if no w in W_s has run
+    later    r_jv <= t_jv <= sum over i >= j of r_iv;  t_{j+1,v} <= t_jv;  1 - d_{j-1,v} <= t_jv
+             t_jv <= k_js + sum over w in W_s of t_jw                           for s in Q_v
+             k_{m+1,s} <= k_js + sum over w in W_s of t_jw
+    at cuts  sum of s_i k_ji + x_{u_j} <= H
+    between  k_{j+1,s} <= g_js + sum over w in W_s of r_jw;  sum of s_i g_ji <= G_j
+             G_j - sum over i in T_v of s_i g_ji + r_jv (x_v + sum over i in T_v of s_i) <= H
+
+Objective
+    minimise the sum of f_v (sum over j of r_jv, less 1)
+
+Checkmate (Jain et al., 2020) with cuts for stages, where no order is given; with one cut, a
+knapsack of what to retain. `later` makes more cuts never worse than each of them alone. A storage
+that is there from the start and that units write besides counts only where it is in a cut's T.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.integer_rows import ONE, ZERO, IntegerRows
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from cpplan.remat.problem import RematProblem
+    from formulations.positions import Solved
+
+_LARGEST_OBJECTIVE = 2**45
+
+
+def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.ndarray:
+    """Whether a unit runs before another for the first time, shape ``(units, units)``.
+
+    In every sequence, or in those whose first runs have an order.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = Op("f", outputs=("a",)), Op("g", outputs=("b",)), Op("h", inputs=("a",))
+    >>> problem = remat_problem(Graph("fork", (Tensor("a", 1), Tensor("b", 1)), ops))
+    >>> precedence(problem).astype(int).tolist()
+    [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    >>> precedence(problem, (1, 0, 2)).astype(int).tolist()
+    [[0, 0, 1], [1, 0, 1], [0, 0, 0]]
+    """
+    from cpplan.search.order_bounds import topological_order
+
+    units = len(problem)
+    before = np.zeros((units, units), bool)
+    if order is not None:
+        place = np.empty(units, np.int64)
+        place[np.asarray(order, np.int64)] = np.arange(units)
+        result: np.ndarray = place[:, None] < place[None, :]
+        return result
+    for unit in topological_order(problem.ordering):
+        for other in problem.ordering.predecessors[unit]:
+            before[:, unit] |= before[:, other]
+            before[other, unit] = True
+    return before
+
+
+def build(
+    problem: RematProblem, *, memory_limit: int, cuts: Sequence[int], before: np.ndarray
+) -> CutModel:
+    """The model of a problem at some cuts.
+
+    Parameters
+    ----------
+    problem
+        Its precedences have no cycle.
+    memory_limit
+        On the peak, bytes.
+    cuts
+        Units, each of which runs before the next for the first time.
+    before
+        See :func:`precedence`.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> model = build(problem, memory_limit=24, cuts=(3,), before=precedence(problem))
+    >>> model.cost_of(model.rows.relaxed(60.0).bound)
+    6
+    """
+    model = CutModel(problem, memory_limit, tuple(cuts), before)
+    model.add_variables()
+    model.add_done()
+    model.add_first_runs()
+    model.add_reads()
+    model.add_retained()
+    model.add_later()
+    model.add_memory_at_cuts()
+    model.add_memory_between()
+    return model
+
+
+@dataclass(eq=False)
+class CutModel:
+    """The model under construction, and what its bounds stand for."""
+
+    problem: RematProblem
+    memory_limit: int
+    cuts: tuple[int, ...]
+    before: np.ndarray
+    rows: IntegerRows = field(default_factory=IntegerRows)
+    unit: int = field(init=False)
+    capacity: int = field(init=False)
+    cost_unit: Fraction = field(init=False)
+
+    def __post_init__(self) -> None:
+        problem, ordering = self.problem, self.problem.ordering
+        amounts = (*ordering.size.tolist(), *ordering.extra.tolist(), ordering.entry)
+        self.unit = math.gcd(*amounts) or 1
+        self.capacity = (self.memory_limit - ordering.base) // self.unit
+        self.rows.impossible = self.capacity < 0
+        self._size = (ordering.size // self.unit).tolist()
+        self._extra = (ordering.extra // self.unit).tolist()
+        self._writers: list[list[int]] = [[] for _ in self._size]
+        for unit, written in enumerate(problem.writes):
+            for storage in written:
+                self._writers[storage].append(unit)
+        there = ordering.present.tolist()
+        # Of these it is known when they are live: from the start, or once they were written.
+        self._known = [p != bool(w) for p, w in zip(there, self._writers, strict=True)]
+        self._reads = [
+            [s for s in read if self._known[s] and (there[s] or self._after_writer(v, s))]
+            for v, read in enumerate(problem.reads)
+        ]
+        self._during = [
+            [s for s in touched if s not in overwritten]
+            for touched, overwritten in zip(ordering.touches, problem.overwrites, strict=True)
+        ]
+        self._set_costs()
+        self._set_windows()
+
+    def _after_writer(self, unit: int, storage: int) -> bool:
+        return any(self.before[writer, unit] for writer in self._writers[storage])
+
+    def _set_costs(self) -> None:
+        cost = [Fraction(amount) for amount in self.problem.cost]
+        denominator = math.lcm(*(c.denominator for c in cost))
+        self.cost_unit = Fraction(math.gcd(*(int(c * denominator) for c in cost)) or 1, denominator)
+        most = sum(cost, Fraction(0)) * (len(self.cuts) + 1)
+        # Larger sums are rounded down: the bound still holds.
+        self.cost_unit = max(self.cost_unit, most / _LARGEST_OBJECTIVE)
+        self._cost = [int(c / self.cost_unit) for c in cost]
+        self.rows.constant -= sum(self._cost)
+
+    def _set_windows(self) -> None:
+        """L_v and U_v."""
+        units, cuts = len(self.problem), len(self.cuts)
+        self._earliest, self._latest = np.zeros(units, np.int64), np.full(units, cuts)
+        for j, unit in enumerate(self.cuts, 1):
+            self._earliest[self.before[unit]] = j
+        for j, unit in reversed(list(enumerate(self.cuts, 1))):
+            self._latest[self.before[:, unit]] = j - 1
+            self._latest[unit] = j - 1
+
+    def add_variables(self) -> None:
+        """r, d and k; those that can have but one value are none."""
+        problem, ordering, rows = self.problem, self.problem.ordering, self.rows
+        units, storages, last = range(len(problem)), range(len(self._size)), len(self.cuts)
+        self.runs = np.full((last + 1, len(problem)), ZERO)
+        # Row j + 1 is d_j: nothing is done before interval 0.
+        self.done = np.full((last + 2, len(problem)), ZERO)
+        for v in units:
+            first, end = int(self._earliest[v]), int(self._latest[v])
+            for j in range(first, last + 1):
+                if first == j == end:
+                    self.runs[j, v] = rows.one(self._cost[v])
+                elif j <= end or problem.repeatable[v]:
+                    self.runs[j, v] = rows.variable(self._cost[v])
+                self.done[j + 1, v] = ONE if j >= end else rows.variable()
+        self.live = np.full((last + 2, len(self._size)), ZERO)
+        known = np.array(self._known, bool)
+        self.live[0, known & ordering.present] = ONE
+        self.live[last + 1, known & ordering.kept] = ONE
+        for j, unit in enumerate(self.cuts, 1):
+            for s in storages:
+                writers = self._writers[s]
+                if self._known[s] and (
+                    ordering.present[s] or any(self._earliest[w] < j for w in writers)
+                ):
+                    self.live[j, s] = rows.variable()
+            for s in self._during[unit]:
+                if self._known[s] or ordering.present[s]:
+                    self.live[j, s] = ONE
+
+    def add_done(self) -> None:
+        """d_{j-1,v} <= d_jv <= d_jp for those that v waits for."""
+        for v, waits_for in enumerate(self.problem.ordering.predecessors):
+            for j in range(self._earliest[v], self._latest[v]):
+                self._implies(self.done[j, v], self.done[j + 1, v])
+                for p in waits_for:
+                    self._implies(self.done[j + 1, v], self.done[j + 1, p])
+
+    def add_first_runs(self) -> None:
+        """d_jv - d_{j-1,v} <= r_jv <= d_jv; the sum of r_jv is 1 if v runs but once."""
+        for v, again in enumerate(self.problem.repeatable.tolist()):
+            first, end = int(self._earliest[v]), int(self._latest[v])
+            if first == end:
+                continue
+            for j in range(first, end + 1):
+                self._implies(self.runs[j, v], self.done[j + 1, v])
+                run = [(1, self.runs[j, v]), (1, self.done[j, v])]
+                self.rows.add([*run, (-1, self.done[j + 1, v])], 0)
+            if not again:
+                self.rows.add(((-1, self.runs[j, v]) for j in range(first, end + 1)), -1)
+
+    def add_reads(self) -> None:
+        """What is read was live at the last cut, or a unit that writes it has run since."""
+        last = len(self.cuts)
+        for v, read in enumerate(self._reads):
+            first, end = int(self._earliest[v]), int(self._latest[v])
+            for s in read:
+                for j in range(first, last + 1):
+                    source = self._written(s, self.runs, j, j)
+                    self._implies(self.runs[j, v], self.live[j, s], source)
+                for j in range(first, end):
+                    by_then = [(1, self.live[j, s]), *self._written(s, self.runs, j, end)]
+                    self.rows.add([*by_then, (1, self.done[j, v])], 1)
+
+    def add_retained(self) -> None:
+        """k_{j+1,s} <= k_js + sum of r_jw."""
+        for s in range(len(self._size)):
+            for j in range(len(self.cuts) + 1):
+                if self._known[s]:
+                    source = self._written(s, self.runs, j, j)
+                    self._implies(self.live[j + 1, s], self.live[j, s], source)
+
+    def add_later(self) -> None:
+        """t_jv, and what it takes to run v in interval j or later; without it, cuts blur."""
+        last, rows = len(self.cuts), self.rows
+        # With one interval after the cut, t is r.
+        self.later = np.full((last + 1, len(self.problem)), ZERO)
+        self.later[last] = self.runs[last]
+        for v in range(len(self.problem)):
+            for j in range(last - 1, 0, -1):
+                ahead = self.runs[j:, v].tolist()
+                if self._earliest[v] >= j:
+                    self.later[j, v] = ONE
+                elif any(run != ZERO for run in ahead):
+                    later = self.later[j, v] = rows.variable()
+                    self._implies(self.runs[j, v], later)
+                    self._implies(self.later[j + 1, v], later)
+                    rows.add([(1, later), (1, self.done[j, v])], 1)
+                    rows.add([*((1, run) for run in ahead), (-1, later)], 0)
+        for j in range(1, last):
+            for v, read in enumerate(self._reads):
+                for s in read:
+                    source = self._written(s, self.later, j, j)
+                    self._implies(self.later[j, v], self.live[j, s], source)
+            for s in np.flatnonzero(self.live[last + 1] == ONE).tolist():
+                source = self._written(s, self.later, j, j)
+                rows.add([(1, self.live[j, s]), *source], 1)
+
+    def add_memory_at_cuts(self) -> None:
+        """sum of s_i k_ji + x_{u_j} <= H; and all that is kept fits at the end."""
+        ordering = self.problem.ordering
+        sources = [unit for unit, before in enumerate(ordering.predecessors) if not before]
+        own = [*(self._extra[unit] for unit in self.cuts), 0]
+        for j, extra in enumerate(own, 1):
+            if j <= len(self.cuts) and sources == [self.cuts[j - 1]]:
+                extra += ordering.entry // self.unit
+            live = zip(self._size, self.live[j].tolist(), strict=True)
+            self.rows.add(((-size, k) for size, k in live), extra - self.capacity)
+
+    def add_memory_between(self) -> None:
+        """g_js, G_j, and that a unit that runs between two cuts fits beside G_j."""
+        rows, size = self.rows, self._size
+        for j in range(len(self.cuts) + 1):
+            through = [ZERO] * len(size)
+            for s in np.flatnonzero(self.live[j + 1] != ZERO).tolist():
+                if self._known[s]:
+                    through[s] = self._throughout(j, s)
+            most = sum(size[s] for s, column in enumerate(through) if column != ZERO)
+            total = rows.variable(upper=min(most, self.capacity)) if most else ZERO
+            held = [(-size[s], column) for s, column in enumerate(through)]
+            rows.add([(1, total), *held], 0)
+            for v in np.flatnonzero(self.runs[j] != ZERO).tolist():
+                during = [s for s in self._during[v] if self._known[s]]
+                own = self._extra[v] + sum(size[s] for s in during)
+                beside = [(size[s], through[s]) for s in during]
+                rows.add([(-1, total), *beside, (-own, self.runs[j, v])], -self.capacity)
+
+    def _throughout(self, j: int, storage: int) -> int:
+        """g_js."""
+        written = self._written(storage, self.runs, j, j)
+        if any(run == ONE for _, run in written):
+            return ZERO
+        if not written:
+            return int(self.live[j + 1, storage])
+        through = self.rows.variable()
+        self._implies(self.live[j + 1, storage], through, written)
+        return through
+
+    def _written(
+        self, storage: int, runs: np.ndarray, first: int, last: int
+    ) -> list[tuple[int, int]]:
+        """The runs of those that write a storage, in intervals ``first`` to ``last``."""
+        found = (int(runs[j, w]) for w in self._writers[storage] for j in range(first, last + 1))
+        return [(1, run) for run in found if run != ZERO]
+
+    def _implies(self, what: int, then: int, other: Sequence[tuple[int, int]] = ()) -> None:
+        """what <= then + other."""
+        if what != ZERO and then != ONE:
+            self.rows.add([(1, int(then)), *other, (-1, int(what))], 0)
+
+    def cost_of(self, bound: int) -> int | float:
+        """The cost of a sequence that a bound of the rows stands for."""
+        base = sum((Fraction(amount) for amount in self.problem.cost), Fraction(0))
+        cost = base + max(0, bound) * self.cost_unit
+        return int(cost) if cost.denominator == 1 else _rounded_down(cost)
+
+    def in_bytes(self, objective: float) -> int:
+        """The bound of the rows, in units of g, that one on CP-SAT's objective stands for."""
+        return self.rows.constant + round(objective)
+
+    def extract(self, solver: Solved) -> None:
+        """Nothing: a solution here is no sequence."""
+
+    @property
+    def model(self) -> cp_model.CpModel:
+        """The integer program for CP-SAT."""
+        return self.rows.cp_model()
+
+
+def _rounded_down(amount: Fraction) -> float:
+    """The largest float that is not more."""
+    nearest = float(amount)
+    return nearest if nearest <= amount else math.nextafter(nearest, -math.inf)

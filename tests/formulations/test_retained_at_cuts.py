@@ -1,0 +1,220 @@
+"""The rows at cuts: every sequence satisfies them, and their optimum is what it should be."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ortools.sat.python import cp_model
+from remat_oracle import every_sequence, first_order, least_cost, random_remat_problem, remat_chain
+
+from cpplan import Graph, Op, Tensor
+from cpplan.remat.problem import RematProblem, remat_problem
+from formulations.integer_rows import ONE, ZERO, IntegerRows
+from formulations.retained_at_cuts import CutModel, build, precedence
+
+
+def some_cuts(problem: RematProblem, before: np.ndarray, rng: random.Random) -> tuple[int, ...]:
+    """Units of a path, chosen at random."""
+    cuts: list[int] = []
+    for unit in rng.sample(range(len(problem)), len(problem)):
+        if all(before[unit, other] or before[other, unit] for other in cuts):
+            cuts.append(unit)
+    cuts = [unit for unit in cuts if rng.random() < 0.8] or cuts[:1]
+    return tuple(sorted(cuts, key=lambda unit: int(before[:, unit].sum())))
+
+
+def longer(problem: RematProblem, rng: random.Random) -> list[int]:
+    """A sequence at random that repeats what it may."""
+    sequence: list[int] = []
+    while not problem.is_sequence(sequence):
+        done = set(sequence)
+        sequence.append(
+            rng.choice(
+                [
+                    unit
+                    for unit, waits_for in enumerate(problem.ordering.predecessors)
+                    if done.issuperset(waits_for)
+                    and (unit not in done or (problem.repeatable[unit] and rng.random() < 0.4))
+                ]
+                or [unit for unit in first_order(problem) if unit not in done][:1]
+            )
+        )
+    return sequence
+
+
+def facts(model: CutModel, sequence: list[int]) -> dict[int, int]:
+    """What r, d, t and k are in a sequence, by column; straight from their definitions."""
+    problem, last = model.problem, len(model.cuts)
+    moments = [sequence.index(unit) for unit in model.cuts]
+    interval = [sum(p > moment for moment in moments) for p in range(len(sequence))]
+    ran = [
+        {i for i, v in zip(interval, sequence, strict=True) if v == u} for u in range(len(problem))
+    ]
+    values: dict[int, int] = {ZERO: 0, ONE: 1}
+
+    def put(column: int, value: bool) -> None:
+        assert values.setdefault(int(column), int(value)) == value
+
+    for v, when in enumerate(ran):
+        for j in range(last + 1):
+            put(model.runs[j, v], j in when)
+            put(model.done[j + 1, v], min(when) <= j)
+            if j:
+                put(model.later[j, v], max(when) >= j)
+    stays = problem.stays(sequence)
+    for j, moment in enumerate(moments, 1):
+        live = {s for s, first, until in stays if first <= moment < until}
+        for s in range(len(problem.ordering.size)):
+            if model.live[j, s] == ZERO and s in live:
+                # Of some nothing is said; of the others, ZERO says that they are not there yet.
+                assert problem.ordering.present[s]
+            else:
+                put(model.live[j, s], s in live)
+    return values
+
+
+def stranger(problem: RematProblem, rng: random.Random) -> RematProblem:
+    """The problem with a base, entry bytes, results written in place, parts, and what is present.
+
+    A second unit begins some storage too; another is there before its writer runs.
+    """
+    ordering, units = problem.ordering, range(len(problem))
+    before = precedence(problem)
+    writes, touched = list(problem.writes), list(ordering.touched_by)
+    repeatable, present = problem.repeatable.copy(), ordering.present.copy()
+    for storage in range(len(ordering.size)):
+        by = [v for v in units if storage in writes[v]]
+        others = [
+            v for v in units if by and before[by[0], v] and storage not in ordering.touches[v]
+        ]
+        if others and rng.random() < 0.2:
+            other = rng.choice(others)
+            writes[other] = tuple(sorted((*writes[other], storage)))
+            touched[storage] = tuple(sorted((*touched[storage], other)))
+            repeatable[[by[0], other]] = False
+        elif rng.random() < 0.1:
+            present[storage] = True
+    return replace(
+        problem,
+        writes=tuple(writes),
+        repeatable=repeatable,
+        ordering=replace(
+            ordering,
+            touched_by=tuple(touched),
+            present=present,
+            entry=rng.choice((0, 0, 5)),
+            base=rng.choice((0, 3)),
+        ),
+        overwrites=tuple(
+            tuple(storage for storage in read if rng.random() < 0.3) for read in problem.reads
+        ),
+    )
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_every_sequence_satisfies_the_rows(seed):
+    """With its own peak as the limit; what is not fixed by it (g, G) has some value that fits."""
+    rng = random.Random(seed)
+    problem = random_remat_problem(seed, rng.choice((4, 5, 6)))
+    if seed % 2:
+        problem = stranger(problem, rng)
+    for _ in range(3):
+        sequence = longer(problem, rng)
+        order = tuple(dict.fromkeys(sequence)) if rng.random() < 0.3 else None
+        before = precedence(problem, order)
+        cuts = some_cuts(problem, before, rng)
+        model = build(problem, memory_limit=problem.peak(sequence), cuts=cuts, before=before)
+        assert not model.rows.impossible
+        program = model.model
+        for column, value in facts(model, sequence).items():
+            if column >= 0:
+                program.add(program.get_int_var_from_proto_index(column) == value)
+        program.clear_objective()
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        assert solver.solve(program) == cp_model.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_short_sequence_costs_less_than_the_bound(seed):
+    """All sequences of up to two repetitions, each with the bound at its own peak."""
+    problem = random_remat_problem(seed, 4)
+    before = precedence(problem)
+    cuts = some_cuts(problem, before, random.Random(seed))
+    cheapest: dict[int, float] = {}
+    for sequence in every_sequence(problem, len(problem) + 2):
+        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+        cheapest[peak] = min(cost, cheapest.get(peak, cost))
+    for peak, cost in cheapest.items():
+        model = build(problem, memory_limit=peak, cuts=cuts, before=before)
+        relaxed = model.rows.relaxed(60.0)
+        assert not relaxed.infeasible
+        assert relaxed.bound is not None
+        assert model.cost_of(relaxed.bound) <= cost
+
+
+def test_one_cut_is_a_knapsack():
+    """Values of 1, 2, 3 and 4 bytes meet in y: 12 bytes; while z is made, 6 of them must do.
+
+    To make those of 1, 2 and 3 bytes again costs 10, 1 and 12; that of 4 may not be made again.
+    Four bytes go: 1 and 3 for 22, or 2 and 3 for 13; in fractions, 2 and two thirds of 3 for 9.
+    """
+    tensors = tuple(Tensor(f"v{k}", k + 1) for k in range(4))
+    tensors += Tensor("s", 5, kind="workspace"), Tensor("z", 1), Tensor("y", 1, kind="output")
+    values = tuple(f"v{k}" for k in range(4))
+    ops = tuple(
+        Op(f"f{k}", outputs=(f"v{k}",), cost=cost, recomputable=k < 3)
+        for k, cost in enumerate((10, 1, 12, 5))
+    )
+    ops += (
+        Op("g", outputs=("z",), workspaces=("s",), after=tuple(op.name for op in ops)),
+        Op("h", inputs=(*values, "z"), outputs=("y",)),
+    )
+    problem = remat_problem(Graph("knapsack", tensors, ops))
+    model = build(problem, memory_limit=12, cuts=(4,), before=precedence(problem))
+    solver = cp_model.CpSolver()
+    assert solver.solve(model.model) == cp_model.OPTIMAL
+    assert model.cost_of(model.in_bytes(solver.objective_value)) == 30 + 13
+    assert model.cost_of(model.rows.relaxed(60.0).bound) == 30 + 9
+    assert least_cost(problem, 12) == 30 + 13
+
+
+def test_a_chain_in_its_order_with_all_cuts():
+    """n = 2 in 3 slots costs 6: every unit a cut, f0 runs twice."""
+    problem = remat_problem(remat_chain(2))
+    order = tuple(range(5))
+    model = build(problem, memory_limit=3, cuts=order, before=precedence(problem, order))
+    assert model.cost_of(model.rows.relaxed(60.0).bound) == 6
+
+
+def test_a_given_order_says_more():
+    """Two branches of 8 and 1 bytes that end in 1 each: one after the other 9 bytes are enough.
+
+    In the order a0 b0 a1 b1, with 9 bytes, a0's 8 and b0's 8 do not fit: a0 runs again.
+    """
+    tensors = tuple(Tensor(name, size) for name, size in (("a", 8), ("b", 8)))
+    tensors += tuple(Tensor(name, 1, kind="output") for name in ("x", "y"))
+    ops = Op("a0", outputs=("a",)), Op("b0", outputs=("b",))
+    ops += Op("a1", inputs=("a",), outputs=("x",)), Op("b1", inputs=("b",), outputs=("y",))
+    problem = remat_problem(Graph("branches", tensors, ops))
+    bounds = []
+    for order in (None, (0, 1, 2, 3)):
+        before = precedence(problem, order)
+        model = build(problem, memory_limit=10, cuts=(1,), before=before)
+        bounds.append(model.cost_of(model.rows.relaxed(60.0).bound))
+    assert bounds == [4, 5]
+
+
+def test_duals_that_are_wrong_prove_no_falsehood():
+    """Whatever the duals, the certified value is at most the optimum, here 3."""
+    rows = IntegerRows()
+    columns = [rows.variable(cost) for cost in (3, 5, 4)]
+    rows.add([(2, columns[0]), (3, columns[1]), (1, columns[2])], 2)
+    rng = random.Random(7)
+    values = [rows._certified([rng.uniform(-1, 10)], rows.cost) for _ in range(200)]
+    assert max(values) == 3
+    assert rows._certified([float("nan")], rows.cost) == 0
+    assert rows._certified([float("inf")], rows.cost) == 0

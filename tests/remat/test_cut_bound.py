@@ -1,0 +1,197 @@
+"""Bounds on the cost of every sequence: never above what the best one costs."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from remat_oracle import (
+    first_order,
+    interesting_limits,
+    least_cost,
+    random_remat_problem,
+    remat_chain,
+)
+
+from cpplan import Graph, Op, Tensor
+from cpplan.deadline import Deadline
+from cpplan.remat.cut_bound import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound
+from cpplan.remat.problem import remat_problem
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_never_above_the_optimum(seed):
+    """Over the limits that matter, three or more a graph: some 400 in all."""
+    problem = random_remat_problem(seed, random.Random(seed).choice((4, 5, 6)))
+    for limit in interesting_limits(problem):
+        best = least_cost(problem, limit)
+        bound = cut_bound(problem, limit, Deadline(60), goal=best)
+        if best is None:
+            assert bound.cost >= sum(problem.cost)
+        else:
+            assert not bound.infeasible
+            assert sum(problem.cost) <= bound.cost <= best
+
+
+def test_bounds_are_worth_it():
+    """Where something must run again, the bound mostly says so, and mostly is the optimum."""
+    dear, said, tight = 0, 0, 0
+    for seed in range(60):
+        problem = random_remat_problem(seed, 5)
+        for limit in interesting_limits(problem):
+            best = least_cost(problem, limit)
+            if best is None or best == sum(problem.cost):
+                continue
+            bound = cut_bound(problem, limit, Deadline(60), goal=best).cost
+            dear, said, tight = (
+                dear + 1,
+                said + (bound > sum(problem.cost)),
+                tight + (bound == best),
+            )
+    assert said >= 0.8 * dear
+    assert tight >= 0.6 * dear
+    assert dear >= 20
+
+
+def test_parts_of_a_storage_are_written_once():
+    """a and b write s, which is one stay; while m needs 6 bytes, s and v are there: 8 + 4 + 6.
+
+    Within 17 bytes, v goes, and f makes it again, for 3. c needs 8 + 1 + 4 + 1, m and s the same.
+    """
+    tensors = (
+        Tensor("s", 8),
+        Tensor("q", 4, view_of=("s", 4)),
+        Tensor("v", 4),
+        Tensor("w", 5, kind="workspace"),
+        Tensor("t", 1),
+        Tensor("y", 1, kind="output"),
+    )
+    ops = (
+        Op("f", outputs=("v",), cost=3),
+        Op("a", outputs=("s",), after=("f",)),
+        Op("b", outputs=("q",), after=("a",)),
+        Op("m", outputs=("t",), workspaces=("w",), after=("b",)),
+        Op("c", inputs=("s", "t", "v"), outputs=("y",)),
+    )
+    problem = remat_problem(Graph("parts", tensors, ops))
+    assert problem.written_in_parts
+    for limit, best in ((18, 7), (17, 10), (14, 10), (13, None)):
+        assert least_cost(problem, limit) == best
+        bound = cut_bound(problem, limit, Deadline(60))
+        assert bound.infeasible if best is None else bound.cost == best
+
+
+def test_chains_of_known_cost(shared_data):
+    """Published chains with n up to 9: never above, and 3 slots, 5 and more are told apart."""
+    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
+    for case in (case for case in cases if case["n"] <= 9):
+        best = case["min_total_evals"]
+        problem = remat_problem(remat_chain(case["n"]))
+        bound = cut_bound(problem, case["budget"], Deadline(2), goal=best)
+        assert not bound.infeasible
+        assert case["T"] <= bound.cost <= best
+        if case["budget"] >= case["n"]:
+            assert bound.cost == best
+
+
+def test_below_the_footprint_is_infeasible_at_the_unit():
+    """n4 reads t3 and t0 and writes t4: three slots. It is no matter which cut fails first."""
+    problem = remat_problem(remat_chain(2))
+    bound = cut_bound(problem, 2, Deadline(60))
+    assert bound.infeasible
+    assert bound.cuts in ((3,), (4,))
+
+
+def test_what_is_kept_does_not_fit():
+    """Three outputs of 5 bytes: each unit fits into 14, the end does not."""
+    tensors = tuple(Tensor(f"y{k}", 5, kind="output") for k in range(3))
+    ops = tuple(Op(f"f{k}", outputs=(f"y{k}",)) for k in range(3))
+    problem = remat_problem(Graph("fan", tensors, ops))
+    assert cut_bound(problem, 14, Deadline(60)).infeasible
+    assert not cut_bound(problem, 15, Deadline(60)).infeasible
+
+
+def test_a_linear_proof_that_nothing_fits():
+    """a may not run again, and stays for h while g takes 8 of 10 bytes: every unit alone fits."""
+    tensors = Tensor("a", 3), Tensor("b", 1), Tensor("w", 6, kind="workspace"), Tensor("c", 1)
+    tensors += (Tensor("y", 1, kind="output"),)
+    ops = (
+        Op("f", outputs=("a",), recomputable=False),
+        Op("e", inputs=("a",), outputs=("b",)),
+        Op("g", inputs=("b",), outputs=("c",), workspaces=("w",)),
+        Op("h", inputs=("a", "c"), outputs=("y",)),
+    )
+    problem = remat_problem(Graph("held", tensors, ops))
+    assert cut_bound(problem, 10, Deadline(60)) == CutBound(4, RELAXED, (2,), infeasible=True)
+    assert least_cost(problem, 10) is None
+    assert not cut_bound(problem, 11, Deadline(60)).infeasible
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_of_an_order_holds_for_it(seed):
+    """Against sequences at random whose first runs keep the order."""
+    rng = random.Random(seed)
+    problem = random_remat_problem(seed, 5)
+    order = first_order(problem)
+    for _ in range(4):
+        sequence: list[int] = []
+        for unit in order:
+            again = [v for v in sequence if problem.repeatable[v] and rng.random() < 0.3]
+            sequence += [*again, unit]
+        peak = problem.peak(sequence)
+        bound = cut_bound(problem, peak, Deadline(60), order=order)
+        assert not bound.infeasible
+        assert bound.cost <= problem.total_cost(sequence)
+        free = cut_bound(problem, peak, Deadline(60))
+        assert not free.infeasible
+        assert free.cost <= problem.total_cost(sequence)
+
+
+def test_costs_that_are_not_whole():
+    """The chain of n = 2 in 3 slots runs f0 again, for 0.1; the sum is rounded down, not up."""
+    problem = remat_problem(remat_chain(2, forward=[0.1, 0.7, 0.3], backward=[1.1, 0.9]))
+    bound = cut_bound(problem, 3, Deadline(60))
+    best = least_cost(problem, 3)
+    assert bound.cost <= best
+    assert bound.cost == pytest.approx(best, rel=1e-12)
+    assert bound.cost > sum(problem.cost) + 0.09
+
+
+def test_sizes_and_costs_of_any_magnitude():
+    """Bytes of 10 digits and costs of 13 change nothing but the units."""
+    small = remat_problem(remat_chain(6))
+    large = remat_problem(remat_chain(6, 1_234_567_891, [10**13] * 7, [10**13] * 6))
+    bounds = [
+        cut_bound(problem, limit, Deadline(5, deterministic=True)).cost
+        for problem, limit in ((small, 5), (large, 5 * 1_234_567_891))
+    ]
+    assert bounds == [bounds[0], bounds[0] * 10**13]
+    assert 13 < bounds[0] <= 16
+
+
+def test_the_same_again():
+    problem = remat_problem(remat_chain(8))
+    bounds = {cut_bound(problem, 5, Deadline(3, deterministic=True), seed=3) for _ in range(2)}
+    assert len(bounds) == 1
+
+
+def test_no_units_and_no_time():
+    idle = remat_problem(Graph("idle", (Tensor("x", 3, kind="input"),), ()))
+    assert cut_bound(idle, 3, Deadline(60)) == CutBound(0, RUNS_ONCE, ())
+    chain = remat_problem(remat_chain(4))
+    assert cut_bound(chain, 3, Deadline(0)) == CutBound(9, RUNS_ONCE, ())
+
+
+def test_integers_say_more_than_fractions():
+    """Of three values of 2 bytes, all for h, 3 bytes may stay while g runs: two go, not 1.5."""
+    tensors = tuple(Tensor(f"v{k}", 2) for k in range(3))
+    tensors += Tensor("w", 5, kind="workspace"), Tensor("z", 1), Tensor("y", 1, kind="output")
+    ops = tuple(Op(f"f{k}", outputs=(f"v{k}",), cost=10) for k in range(3))
+    names = tuple(op.name for op in ops)
+    ops += (Op("g", outputs=("z",), workspaces=("w",), after=names, cost=1),)
+    ops += (Op("h", inputs=("v0", "v1", "v2", "z"), outputs=("y",), cost=1),)
+    problem = remat_problem(Graph("three", tensors, ops))
+    bound = cut_bound(problem, 9, Deadline(60))
+    assert bound.cost == least_cost(problem, 9) == 52
+    assert bound.name == INTEGRAL
