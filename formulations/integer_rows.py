@@ -16,6 +16,7 @@ positive where all costs are 0, nothing satisfies the rows.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -115,6 +116,7 @@ class IntegerRows:
         """The bound of the linear relaxation, within so many seconds."""
         if self.impossible:
             return Relaxed(None, True, 0.0)
+        began = time.monotonic()
         duals, status, work = self._duals(self.cost, seconds, deterministic)
         if duals is not None:
             value = self._certified(duals, self.cost)
@@ -122,7 +124,8 @@ class IntegerRows:
         if status not in (pywraplp.Solver.INFEASIBLE, pywraplp.Solver.ABNORMAL):
             return Relaxed(None, False, work)
         # How far the rows miss each other, at best; its duals are the proof that they do.
-        duals, _, more = self._duals(None, max(0.0, seconds - work), deterministic)
+        spent = work if deterministic else time.monotonic() - began
+        duals, _, more = self._duals(None, max(0.0, seconds - spent), deterministic)
         nothing = [0] * len(self.cost)
         missed = duals is not None and self._certified(duals, nothing) > 0
         return Relaxed(None, missed, work + more)

@@ -46,8 +46,8 @@ class CutBound:
     cuts
         The units at whose first runs memory was looked at, in order.
     infeasible
-        There is no sequence within the limit at all: it fails at the cuts. Then ``cost`` is what
-        had been proved before.
+        There is no sequence within the limit at all: it fails at the cuts, or at the end. Then
+        ``cost`` is what had been proved before. If false, there may still be none.
     """
 
     cost: int | float
