@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
 
@@ -173,3 +175,42 @@ def test_a_limit_can_be_lowered():
     relaxed.solver.Solve()
     assert within_five <= 10  # the optimum
     assert within_five < relaxed.bound() <= 15  # the optimum within 3
+
+
+def test_bytes_of_a_unit_alone_and_of_the_first_position():
+    """a (4 B), then b (8 B) from it: 12 B at the second unit, besides what is added."""
+    tensors = Tensor("a", 4), Tensor("b", 8, kind="output")
+    ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("b",))
+    plain = remat_problem(Graph("pair", tensors, ops))
+    more = replace(plain.ordering, extra=np.array([0, 3]), base=5)  # 5 + 4, then 5 + 12 + 3
+    assert_peak(replace(plain, ordering=more), 20)
+    more = replace(plain.ordering, extra=np.array([2, 0]), entry=10)  # 4 + 2 + 10, then 12
+    assert_peak(replace(plain, ordering=more), 16)
+
+
+def test_what_is_there_from_the_start_is_there_at_the_first_position():
+    """x (9 B) is read by the second unit only: 9 + 4 B at the first, 9 + 2 at the second."""
+    tensors = Tensor("x", 9, kind="input"), Tensor("a", 4), Tensor("b", 2), Tensor("y", 1)
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", inputs=("x",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("y",)),
+    )
+    assert_peak(remat_problem(Graph("waiting", tensors, ops)), 13)
+
+
+def assert_peak(problem: RematProblem, peak: int) -> None:
+    """In the order as numbered, no unit twice: as RematProblem counts, and as the model does."""
+    order = list(range(len(problem)))
+    assert problem.peak(order) == peak
+    assert cheapest(problem, peak, order) == problem.total_cost(order)
+    assert cheapest(problem, peak - 1, order) is None
+
+
+def test_the_relaxation_frees_nothing_twice():
+    """Seed 20: no sequence at all fits into 23 B, which the relaxation shows by itself."""
+    problem = random_remat_problem(20, 5)
+    order = first_order(problem)
+    assert least_cost(problem, 23) is None
+    assert relaxed_bound(problem, 23, order) is None
+    assert relaxed_bound(problem, problem.peak(order), order) == problem.total_cost(order)

@@ -144,3 +144,15 @@ def test_without_ops():
         assert method(problem, least, (), Deadline(60)) == ()
         if least:
             assert method(problem, least - 1, (), Deadline(60)) is None
+
+
+def test_what_is_written_anyway_need_not_stay():
+    """f makes a and b, k reads both. a is missing, and f brings both: b need not stay."""
+    tensors = Tensor("a", 4), Tensor("b", 4), Tensor("c", 1), Tensor("y", 1, kind="output")
+    ops = (
+        Op("f", outputs=("a", "b")),
+        Op("g", outputs=("c",)),
+        Op("k", inputs=("a", "b", "c"), outputs=("y",)),
+    )
+    problem = remat_problem(Graph("two results", tensors, ops))
+    assert complete(problem, range(3), [set(), {2}, {2}, set()]) == (0, 1, 0, 2)
