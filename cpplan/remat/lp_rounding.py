@@ -101,7 +101,7 @@ def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
     deadline.check()
     solver = relaxation.solver
     if not deadline.endless:
-        solver.SetTimeLimit(max(1, int(1000 * deadline.remaining())))
+        solver.SetTimeLimit(max(1, int(1000 * min(deadline.remaining(), 1e9))))
     status = solver.Solve()
     deadline.spend(solver.iterations() * solver.NumConstraints() / _RATE)
     if status == solver.INFEASIBLE:

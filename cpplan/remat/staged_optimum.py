@@ -64,7 +64,7 @@ def cheapest_staged(
             nodes = max(1, int(_RATE * min(deadline.remaining(), 1e6)))
             solver.SetSolverSpecificParametersAsString(f"limits/totalnodes = {nodes}")
         elif not deadline.endless:
-            solver.SetTimeLimit(max(1, int(1000 * deadline.remaining())))
+            solver.SetTimeLimit(max(1, int(1000 * min(deadline.remaining(), 1e9))))
         status = solver.Solve()
         deadline.spend(solver.nodes() / _RATE)
         if status == solver.INFEASIBLE:

@@ -125,6 +125,12 @@ def test_out_of_time(method):
         method(problem, 5, range(9), Deadline(0))
 
 
+@pytest.mark.parametrize("method", [round_relaxation, cheapest_staged])
+@pytest.mark.parametrize("seconds", [1e300, float("inf")])
+def test_all_the_time_in_the_world(method, seconds):
+    assert method(diamond(), 12, range(4), Deadline(seconds)) == (0, 1, 2, 0, 3)
+
+
 def test_a_model_that_is_too_large_is_not_begun(monkeypatch):
     problem = remat_problem(remat_chain(4))  # 226 variables
     monkeypatch.setattr(lp_rounding, "MOST_VARIABLES", 226)
