@@ -134,10 +134,7 @@ def solve(
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
     if remat or cost_limit is not None:
-        _check_remat(
-            remat, cost_limit, (memory_limit, capacity), bool(first or last), in_place, placement,
-            pools,
-        )  # fmt: skip
+        _check_remat(remat, cost_limit, (memory_limit, capacity), bool(first or last), pools)
     check_search_options(time_limit, workers, seed, deterministic=deterministic)
     if (first or last) and order != "search":
         raise InputError("first and last constrain a searched order: they need order='search'")
@@ -176,9 +173,7 @@ def solve(
         hold()  # what was found is checked and handed out, however impatient the user
         runtime, history = deadline.elapsed(), run.history
         if remat:
-            plan = make_remat_plan(
-                rematerialized, run.residency, limit=ceiling, runtime=runtime, history=history
-            )
+            plan = make_remat_plan(rematerialized, run.residency, runtime=runtime, history=history)
         else:
             plan = make_plan(
                 packed,
@@ -198,29 +193,25 @@ def _check_remat(
     cost_limit: float | None,
     limits: tuple[object, object],
     ends: bool,
-    in_place: bool,
-    placement: bool | None,
-    pools: object,
+    pools: Sequence[Pool] | None,
 ) -> None:
     """What recomputation can be combined with, and what it needs."""
     if not remat:
         raise InputError("cost_limit limits what runs again: it needs remat=True")
     memory_limit, capacity = limits
-    if (memory_limit is None) == (cost_limit is None) or capacity is not None:
+    full = bool(pools) and all(pool.capacity is not None for pool in pools or ())
+    if capacity is not None or (memory_limit is not None and cost_limit is not None):
         raise InputError("remat=True needs either a memory_limit or a cost_limit, and no capacity")
+    if memory_limit is None and cost_limit is None and not full:
+        raise InputError(
+            "remat=True needs either a memory_limit or a cost_limit, or a capacity of every pool"
+        )
     if cost_limit is not None and not (
         isinstance(cost_limit, (int, float)) and 1 <= cost_limit < math.inf
     ):
         raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
-    others = {
-        "in_place": in_place,
-        "placement": placement,
-        "pools": pools is not None,
-        "first and last": ends,
-    }
-    for name, given in others.items():
-        if given:
-            raise InputError(f"remat=True cannot be combined with {name}")
+    if ends:
+        raise InputError("remat=True cannot be combined with first and last")
 
 
 def _check_pools(

@@ -27,9 +27,20 @@ SEARCHES = (
     "downset search",
     "Liu's algorithm",
     "least footprint",
+    "least reach",
+    "optimum of the chain",
+    "live bytes at cuts",
 )
 # Those of them that look at every order; the others prove something about one.
 OF_EVERY_ORDER = ("CP-SAT order", *SEARCHES[1:])
+# What may prove that no plan within the limit costs less; the first is proved again here.
+COST_BOUNDS = (
+    "every op once",
+    "chain program",
+    "linear bound at cuts",
+    "CP-SAT at cuts",
+    "CP-SAT rematerialization",
+)
 
 
 def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
@@ -161,14 +172,24 @@ def check_pooled_claims(
                 f"live bytes prove a lower bound of {total} B, but the plan claims "
                 f"{plan.lower_bound} B"
             )
-    _check_status(plan, value, bound or None)
+    if plan.cost_bound is not None:
+        _check_cost(plan)
+    else:
+        _check_status(plan, value, bound or None)
 
 
 def _check_cost(plan: Plan) -> None:
     """Of a plan that runs ops again to fit: it is optimal if it costs no more than it must."""
     cost, bound = plan.cost, plan.cost_bound
-    if cost is None or bound is None or plan.capacity is None:
+    limited = plan.capacity is not None or all(pool.capacity is not None for pool in plan.pools)
+    if cost is None or bound is None or not limited:
         raise VerificationError("a bound on the cost needs a cost and a capacity")
+    if plan.cost_bound_by not in COST_BOUNDS:
+        raise VerificationError(f"{plan.cost_bound_by!r} is not known to bound the cost")
+    if plan.cost_bound_by == COST_BOUNDS[0] and bound != plan.base_cost:
+        raise VerificationError(
+            f"every op once costs {plan.base_cost}, but the plan's bound on the cost is {bound}"
+        )
     if bound > cost:
         raise VerificationError(f"the bound on the cost, {bound}, is above the cost of {cost}")
     if plan.status != ("optimal" if cost == bound else "feasible"):

@@ -38,6 +38,7 @@ _PLAN: dict[str, _Types] = {
     "cost": _NUMBER_OR_NULL,
     "base_cost": _NUMBER_OR_NULL,
     "cost_bound": _NUMBER_OR_NULL,
+    "cost_bound_by": _TEXT_OR_NULL,
     "buffers": (list,),
     "gaps": (dict,),
     "views": (dict,),

@@ -21,6 +21,8 @@ class FlatProblem(NamedTuple):
         Predecessors and successors of every unit.
     read_start, reads, write_start, writes
         Storages that every unit reads and begins.
+    spared
+        For everything read, 1 if the unit overwrites it where it is the last to read it.
     writer
         The one unit that begins a storage; -1 if it is there from the start or several units do.
     size, present, kept
@@ -43,6 +45,7 @@ class FlatProblem(NamedTuple):
     reads: Ints
     write_start: Ints
     writes: Ints
+    spared: Ints
     writer: Ints
     size: Ints
     present: np.ndarray
@@ -83,6 +86,14 @@ def flatten(problem: RematProblem) -> FlatProblem:
         *_ranges(ordering.successors),
         *_ranges(problem.reads),
         *_ranges(problem.writes),
+        spared=np.array(
+            [
+                storage in over
+                for read, over in zip(problem.reads, problem.overwrites, strict=True)
+                for storage in read
+            ],
+            np.int64,
+        ),
         writer=np.array(once, np.int64),
         size=np.asarray(ordering.size, np.int64),
         present=np.asarray(ordering.present, bool),

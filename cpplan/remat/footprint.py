@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from cpplan.remat.flat_problem import flatten
 from cpplan.remat.problem import RematProblem
 from cpplan.search.order_bounds import order_bounds
+from cpplan.sharing.links import Link
 
 
 class Footprint(NamedTuple):
@@ -71,3 +73,45 @@ def least_footprint(problem: RematProblem) -> Footprint:
     if end > forced[unit]:
         return Footprint(end, None)
     return Footprint(int(forced[unit]), unit)
+
+
+def shared_footprint(problem: RematProblem, links: Iterable[Link]) -> Footprint:
+    """The least bytes that some unit needs, whatever shares bytes by these links.
+
+    What a unit writes in place counts nothing there. Of storages that are copied to or from one
+    another anywhere, only the largest counts: all others may lie within it. O(touches + links).
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> from cpplan.residency import Residency
+    >>> from cpplan.sharing.links import find_links
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    >>> graph = Graph("g", tensors, (relu,))
+    >>> problem = remat_problem(graph)
+    >>> least_footprint(problem).bytes
+    16
+    >>> shared_footprint(problem, find_links(graph, Residency())).bytes
+    8
+    """
+    ordering = problem.ordering
+    row = {name: k for k, name in enumerate(ordering.storages)}
+    unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
+    copied: set[int] = set()
+    written: dict[int, set[int]] = {}
+    for link in links:
+        if link.in_place:
+            written.setdefault(unit_of[link.op], set()).add(row[link.inner])
+        else:
+            copied |= {row[link.inner], row[link.outer]}
+    best = Footprint(ordering.base, None)
+    for unit, storages in enumerate(ordering.touches):
+        own = {*storages} - written.get(unit, set())
+        largest = max((int(ordering.size[s]) for s in own & copied), default=0)
+        need = largest + sum(int(ordering.size[s]) for s in own - copied)
+        need += int(ordering.base + ordering.extra[unit])
+        if need > best.bytes:
+            best = Footprint(need, unit)
+    return best

@@ -19,7 +19,7 @@ from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.problem import RematProblem
 
 NAME = "local search"
-ONCE = "every unit once"
+ONCE = "every op once"
 # Positions that one call of the compiled loop looks at, about; several make a round.
 _CALL = 1e7
 # Positions looked at in a second, about; counted where time is deterministic.

@@ -22,6 +22,7 @@ from cpplan.ordering import OrderProblem, order_problem
 from cpplan.problem import Ints
 from cpplan.residency import Residency
 from cpplan.search.order_bounds import topological_order
+from cpplan.sharing.links import find_links
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,9 @@ class RematProblem:
         Of running each unit once.
     repeatable
         Whether it may run again, shape ``(units,)``.
+    overwrites
+        For every unit, the storages it reads whose bytes one of its results may take over, each
+        another one's; empty where nothing is done in place.
 
     Examples
     --------
@@ -68,6 +72,7 @@ class RematProblem:
     writes: tuple[tuple[int, ...], ...]
     cost: tuple[int | float, ...]
     repeatable: np.ndarray
+    overwrites: tuple[tuple[int, ...], ...]
 
     def __len__(self) -> int:
         return len(self.units)
@@ -87,32 +92,35 @@ class RematProblem:
         return frozenset(storage for storage, count in times.items() if count > 1)
 
     def stays(self, sequence: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Every stay as ``(storage, first position, last position)``, both included. O(touches)."""
-        ordering, last = self.ordering, len(sequence) - 1
+        """Every stay as ``(storage, position, position)``, from the first to before the second.
+
+        A stay that the last unit to read it overwrites ends before that. O(touches).
+        """
+        ordering, stop = self.ordering, len(sequence)
         began: dict[int, int] = {}
-        used: dict[int, int] = {}
+        ended: dict[int, int] = {}
         found: list[tuple[int, int, int]] = []
         for storage in np.flatnonzero(ordering.present).tolist():
-            began[storage] = used[storage] = 0
+            began[storage], ended[storage] = 0, 1
         for position, unit in enumerate(sequence):
             for storage in self.reads[unit]:
-                used[storage] = position
+                ended[storage] = position + (storage not in self.overwrites[unit])
             for storage in self.writes[unit]:
                 if storage in began and storage not in self.written_in_parts:
-                    found.append((storage, began.pop(storage), used[storage]))
+                    found.append((storage, began.pop(storage), ended[storage]))
                 began.setdefault(storage, position)
-                used[storage] = position
+                ended[storage] = position + 1
         for storage, first in began.items():
-            found.append((storage, first, last if ordering.kept[storage] else used[storage]))
+            found.append((storage, first, stop if ordering.kept[storage] else ended[storage]))
         return found
 
     def pressure(self, sequence: Sequence[int]) -> Ints:
         """Bytes live at every position of a sequence, shape ``(len(sequence),)``. O(touches)."""
         ordering = self.ordering
         change = np.zeros(len(sequence) + 1, np.int64)
-        for storage, first, last in self.stays(sequence):
-            change[first] += ordering.size[storage]
-            change[last + 1] -= ordering.size[storage]
+        for storage, begin, end in self.stays(sequence):
+            change[begin] += ordering.size[storage]
+            change[end] -= ordering.size[storage]
         live: Ints = ordering.base + np.cumsum(change)[:-1]
         live += ordering.extra[np.asarray(sequence, np.int64)]
         live[:1] += ordering.entry
@@ -134,11 +142,13 @@ class RematProblem:
         return len(done) == len(self)
 
 
-def remat_problem(source: Graph | Program, residency: Residency | None = None) -> RematProblem:
+def remat_problem(
+    source: Graph | Program, residency: Residency | None = None, *, in_place: bool = False
+) -> RematProblem:
     """The rematerialization problem of a graph. O(ops + tensors).
 
     A unit may run again if its op may (``Op.recomputable``, no ``sequence``) and nobody else writes
-    what it writes.
+    what it writes. With ``in_place``, it writes over what it is the last to read, where it may.
 
     Raises
     ------
@@ -210,6 +220,29 @@ def remat_problem(source: Graph | Program, residency: Residency | None = None) -
         writes=tuple(writes),
         cost=tuple(sum(graph.ops[op].cost for op in ops) for ops in units.values()),
         repeatable=np.array(repeatable, bool),
+        overwrites=_overwrites(graph, residency, units.values(), row, in_place),
+    )
+
+
+def _overwrites(
+    graph: Graph,
+    residency: Residency,
+    units: Iterable[list[int]],
+    row: dict[str, int],
+    in_place: bool,
+) -> tuple[tuple[int, ...], ...]:
+    """For every unit, storages whose bytes its results may take over: one for each result."""
+    taken: dict[int, dict[str, str]] = {}
+    for link in find_links(graph, residency) if in_place else ():
+        if not link.in_place:
+            continue
+        sizes = {graph.tensor[name].nbytes for name in (link.inner, link.outer)}
+        pairs = taken.setdefault(link.op, {})
+        if len(sizes) == 1 and not link.shift and link.outer not in pairs.values():
+            pairs.setdefault(link.inner, link.outer)
+    return tuple(
+        tuple(sorted(row[outer] for op in ops for outer in taken.get(op, {}).values()))
+        for ops in units
     )
 
 

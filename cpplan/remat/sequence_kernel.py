@@ -18,30 +18,30 @@ _ANYWHERE, _EARLIER, _ENOUGH, _TREE = 0.05, 0.2, 0.6, 0.3
 @njit(cache=True)
 def measure(flat, sequence, length, scratch, limit):
     """``(peak, bytes beyond the limit added up over all positions)`` of a sequence."""
-    began, used, change = scratch
+    began, ended, change = scratch
     for s in range(len(flat.size)):
         began[s] = 0 if flat.present[s] else -1
-        used[s] = 0
+        ended[s] = 1
     for position in range(length + 1):
         change[position] = 0
     for position in range(length):
         unit = sequence[position]
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
-            used[flat.reads[t]] = position
+            ended[flat.reads[t]] = position + 1 - flat.spared[t]
         for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
             s = flat.writes[t]
             if began[s] >= 0 and not flat.in_parts[s]:
                 change[began[s]] += flat.size[s]
-                change[used[s] + 1] -= flat.size[s]
+                change[ended[s]] -= flat.size[s]
                 began[s] = -1
             if began[s] < 0:
                 began[s] = position
-            used[s] = position
+            ended[s] = position + 1
     for s in range(len(flat.size)):
         if began[s] >= 0:
             change[began[s]] += flat.size[s]
             if not flat.kept[s]:
-                change[used[s] + 1] -= flat.size[s]
+                change[ended[s]] -= flat.size[s]
     live, peak, beyond = flat.base, flat.base, 0.0
     for position in range(length):
         live += change[position]

@@ -103,6 +103,7 @@ def remat_window(
             writes=tuple(tuple(rows[s] for s in problem.writes[unit]) for unit in units),
             cost=tuple(problem.cost[unit] for unit in units),
             repeatable=problem.repeatable[units],
+            overwrites=((),) * len(units),
         ),
         tuple(units),
         frozenset(number[unit] for unit in units if unit in before),
@@ -115,10 +116,10 @@ def _ends(
 ) -> tuple[set[int], set[int]]:
     """The storages that live into the window, and those that live out of it."""
     there, wanted = set[int](), set[int]()
-    for storage, first, last in problem.stays(sequence):
-        if last >= begin and (first < begin or (begin == 0 and problem.ordering.present[storage])):
+    for storage, first, stop in problem.stays(sequence):
+        if stop > begin and (first < begin or (begin == 0 and problem.ordering.present[storage])):
             there.add(storage)
-        if first < end <= last:
+        if first < end < stop:
             wanted.add(storage)
     if end == len(sequence):
         wanted.update(np.flatnonzero(problem.ordering.kept).tolist())

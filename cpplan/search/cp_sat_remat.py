@@ -11,7 +11,7 @@ from cpplan.remat.problem import RematProblem
 from cpplan.search.cp_sat_run import run_model
 
 NAME = "CP-SAT rematerialization"
-BASE = "every op runs once"
+BASE = "every op once"
 
 
 class SequenceProof(NamedTuple):

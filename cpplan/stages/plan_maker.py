@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from cpplan.printable import printable
 from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
+from cpplan.stages.bound_names import CHAIN, CUTS, REACH
 from cpplan.stages.packed import Packed
 from cpplan.stages.shortfall import explain_shortfall
 
@@ -84,11 +86,10 @@ def make_remat_plan(
     found: Rematerialized,
     residency: Residency,
     *,
-    limit: int | None,
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
-    """A plan whose ops may run again: the cheapest within ``limit``, or the smallest without one.
+    """A plan whose ops may run again: the cheapest within a limit, or the smallest without one.
 
     Parameters
     ----------
@@ -96,48 +97,66 @@ def make_remat_plan(
         The sequence, packed.
     residency
         What the arena holds of the boundary.
-    limit
-        Bytes; ``None`` if the cost was limited instead.
     runtime
         Seconds so far.
     history
         Every improvement.
     """
-    packed, outcome, least = found.packed, found.outcome, found.footprint.bytes
-    fits = limit is None or packed.peak <= limit
-    best = outcome.cost == outcome.bound if limit is not None else packed.peak == least
-    status: Status = "optimal" if best else "feasible"
-    message = None
+    packed, outcome, limit = found.packed, found.outcome, found.limit
+    if packed.pooled is not None:
+        plan = _make_pooled_plan(packed, residency, None, runtime, history)
+        fits = plan.offset is not None
+    else:
+        fits = limit is None or packed.peak <= limit
+        plan = Plan(
+            **_columns(packed),
+            status="optimal" if packed.peak == found.least else "feasible",
+            offset=packed.offsets if fits else None,
+            peak=packed.peak if fits else None,
+            lower_bound=found.least,
+            scope="every order",
+            capacity=limit,
+            found_by=packed.found_by if fits else None,
+            bound_by=found.least_by,
+            residency=residency,
+            sharing=tuple(sorted(packed.sharing.kinds)) if packed.sharing is not None else (),
+            relations=packed.relations if fits else (),
+            runtime=runtime,
+            history=tuple(history),
+        )
     if not fits:
-        status = "infeasible" if least > (limit or 0) else "unknown"
-        message = _remat_shortfall(found, limit or 0)
-    return Plan(
-        **_columns(packed),
-        status=status,
-        offset=packed.offsets if fits else None,
-        peak=packed.peak if fits else None,
-        lower_bound=least,
-        scope="every order",
-        capacity=limit,
-        found_by=f"{outcome.found_by}, {packed.found_by}" if fits else None,
-        bound_by="least footprint",
-        cost_bound=outcome.bound if fits and limit is not None else None,
-        residency=residency,
-        runtime=runtime,
-        history=tuple(history),
-        message=message,
+        assert limit is not None
+        status: Status = "infeasible" if found.least > limit else "unknown"
+        return replace(plan, status=status, message=_remat_shortfall(found, limit))
+    plan = replace(plan, found_by=f"{outcome.found_by}, {plan.found_by}")
+    if limit is None:
+        return plan
+    return replace(
+        plan,
+        status="optimal" if outcome.cost == outcome.bound else "feasible",
+        cost_bound=outcome.bound,
+        cost_bound_by=outcome.bound_by,
     )
 
 
 def _remat_shortfall(found: Rematerialized, limit: int) -> str:
-    least, op = found.footprint.bytes, found.footprint_op
+    least, op, packed = found.least, found.least_op, found.packed
     by = f"op {printable(op)} alone needs {least} B" if op else f"{least} B stay live to the end"
+    if found.least_by == REACH:
+        by = f"op {printable(str(op))} cannot be reached with less than {least} B"
+    elif found.least_by in (CHAIN, CUTS):
+        by = f"every sequence has at least {least} B live"
     if least > limit:
         return f"does not fit into {limit} B in any order, whatever runs again: {by}"
-    return (
-        f"no plan within {limit} B was found in time: the best needs {found.packed.peak} B, "
-        f"{found.packed.peak - limit} B more; at least {least} B are needed ({by})"
-    )
+    text = f"no plan within {limit} B was found in time: "
+    live = found.outcome.peak
+    if packed.pooled is not None:
+        return f"{text}{packed.pooled.packing.message}"
+    if live > limit and not packed.sharing:
+        text += f"the best sequence has {live} B live, {live - limit} B more"
+    else:
+        text += f"the best needs {packed.peak} B, {packed.peak - limit} B more"
+    return f"{text}; at least {least} B are needed ({by})"
 
 
 def _make_pooled_plan(

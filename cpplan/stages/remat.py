@@ -1,8 +1,7 @@
-"""Which ops run again: a sequence within a memory limit, packed into that limit.
+"""Which ops run again: sequences within a limit, packed into it.
 
-First what needs no repetition: the given order, then searched ones. Then sequences by eviction,
-local search and CP-SAT, the cheapest first. What they limit is live bytes; where packing needs more
-than the limit, they are asked for that much less.
+A sequence is searched for by its live bytes. Where packing needs more than the limit, the search is
+asked for so many less; where sharing needs less, for so many more.
 """
 
 from __future__ import annotations
@@ -11,32 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from cpplan.anf import Program
-from cpplan.deadline import Deadline, TimeUpError
+from cpplan.deadline import Deadline
 from cpplan.errors import InputError
-from cpplan.remat.chain import as_chain, solve_chain
-from cpplan.remat.eviction import RULES, Evictions
-from cpplan.remat.footprint import Footprint, least_footprint
-from cpplan.remat.local_search import search_sequences
 from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.residency import Residency
-from cpplan.stages.ordering import search_order
+from cpplan.sharing.links import Link
 from cpplan.stages.packed import Packed
+from cpplan.stages.sequences import SequenceSearch
+from cpplan.stages.trials import Trial, Trials
 
-GIVEN, ONCE = "given order", "every op once"
-# Of what is left: for orders without repetition, for a sequence, for packing it.
-ORDER_SHARE, SEQUENCE_SHARE, PACKING_SHARE = 0.3, 0.4, 0.4
-# A sequence that needs so much more than the limit may be brought below it.
-NEAR = 1.15
+# Of what is left: for a sequence, for packing it.
+SEQUENCE_SHARE, PACKING_SHARE = 0.4, 0.3
 # Peaks tried on the way to the least one under a cost limit.
 BISECTIONS = 8
 # After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
 GRACE = 1.0
-# CP-SAT on larger problems only costs time.
-MOST_UNITS = 80
 
 
 class Packer(Protocol):
@@ -54,27 +44,23 @@ class Rematerialized:
     packed
         The program and its packing, which may exceed the limit if nothing better was found.
     outcome
-        What was found and proved of its cost.
-    footprint
-        Bytes below which there is no sequence, and the unit that needs them.
-    problem
-        What the units are.
+        What was found, and proved of its cost.
+    limit
+        Of all pools, bytes; ``None`` if the cost was limited instead.
+    least, least_by, least_op
+        Bytes below which there is no sequence, how that is known, and the op that needs them.
     """
 
     packed: Packed
     outcome: RematOutcome
-    footprint: Footprint
-    problem: RematProblem
-
-    @property
-    def footprint_op(self) -> str | None:
-        """The op that needs most by itself."""
-        unit = self.footprint.unit
-        return None if unit is None else self.problem.ordering.names[unit]
+    limit: int | None
+    least: int
+    least_by: str
+    least_op: str | None
 
 
 class RematSearch:
-    """A search for sequences of one program.
+    """A search for sequences of one program, and packings of them.
 
     Parameters
     ----------
@@ -86,10 +72,12 @@ class RematSearch:
         Whether the order may change; else first runs keep the program's order.
     pack
         Packs a program.
+    links
+        By which storages may share bytes, if any.
     workers, seed
         For the searches.
     report
-        Called with a line about every better sequence.
+        Called with a line about everything found.
     """
 
     def __init__(
@@ -99,196 +87,102 @@ class RematSearch:
         *,
         joint: bool,
         pack: Packer,
+        links: Sequence[Link] = (),
         workers: int,
         seed: int,
         report: Callable[[str], None] = lambda text: None,
     ):
         if len(program.order) > len(program.graph.ops):
             raise InputError("remat=True needs a program that runs every op once")
-        self.program, self.joint, self.pack = program, joint, pack
-        self.workers, self.seed, self._report = workers, seed, report
-        self.problem = remat_problem(program, residency)
-        self.footprint = least_footprint(self.problem)
-        self.given = self._units(program)
-        self.base = self.problem.total_cost(range(len(self.problem)))
-        self._evictions: Evictions | None = None
-        self._orders = [(GIVEN, self.given)]
-        self._known = [self._start]
-        self._chain = as_chain(self.problem)
-        self._hopeless = False
+        self.program, self._pack, self._links = program, pack, links
+        in_place = any(link.in_place for link in links)
+        self.problem = remat_problem(program, residency, in_place=in_place)
+        self.sequences = SequenceSearch(
+            self.problem,
+            _units(self.problem, program),
+            joint=joint,
+            links=links,
+            workers=workers,
+            seed=seed,
+            report=lambda outcome: report(self._line(outcome)),
+        )
+
+    @property
+    def base(self) -> int | float:
+        """What running every op once costs."""
+        return self.sequences.base
 
     def within(self, limit: int, deadline: Deadline) -> Rematerialized:
-        """The cheapest sequence found whose packing has at most ``limit`` bytes."""
-        if self.footprint.bytes > limit:
-            return self._packed(self._start, deadline)
-        best: Rematerialized | None = None
-        target = limit
+        """The cheapest sequence found whose packing has at most ``limit`` bytes, in all pools."""
+        search = self.sequences
+        if search.least.bytes > limit:
+            return self._judged(self._try(search.best(limit), deadline), limit)
+        trials = Trials(limit, search.least.bytes, sharing=bool(self._links))
         try:
-            while True:
-                outcome = self._sequence(target, deadline.share(SEQUENCE_SHARE))
-                found = self._packed(outcome, deadline.share(PACKING_SHARE))
-                if best is None or _rank(found, limit) < _rank(best, limit):
-                    best = found
-                over = found.packed.peak - limit
-                if over <= 0 or self._hopeless or deadline.expired():
+            if self._links:
+                # What sharing saves where every op runs once, it may save elsewhere.
+                trials.add(self._try(search.once, deadline.share(PACKING_SHARE)))
+            while trials.cost != search.cost_bound(limit)[0] and not deadline.expired():
+                target, slot = trials.target, deadline.share(SEQUENCE_SHARE)
+                outcome = search.within(target, slot)
+                if outcome.peak > target:
+                    if search.none_within(target) or not slot.expired():
+                        break
+                elif trials.knows(outcome):
                     break
-                if outcome.peak <= target:
-                    # Packing has lost some bytes: ask for so many less.
-                    target = max(self.footprint.bytes, target - over)
+                else:
+                    trials.add(self._try(outcome, deadline.share(PACKING_SHARE)))
         except KeyboardInterrupt:
             deadline.cancel()
-        return best or self._packed(min(self._known, key=_better(limit)), Deadline(GRACE))
+        if trials.best is None:
+            rest = Deadline(GRACE) if deadline.cancelled else deadline
+            trials.add(self._try(search.best(limit), rest))
+        assert trials.best is not None
+        return self._judged(trials.best, limit)
 
     def cheap(self, most: float, deadline: Deadline) -> Rematerialized:
         """The smallest packing found of a sequence that costs at most ``most``."""
-        best = self._packed(self._start, deadline.share(1 / BISECTIONS))
-        low, high = self.footprint.bytes, self._start.peak
+        search = self.sequences
+        best = self._try(search.once, deadline.share(1 / BISECTIONS))
+        low, high = search.least.bytes, search.once.peak
         try:
             for left in range(BISECTIONS, 0, -1):
                 if low >= high or deadline.expired():
                     break
                 limit = (low + high) // 2
                 slot = deadline.share(1 / left)
-                outcome = self._sequence(limit, slot.share(SEQUENCE_SHARE), goal=most)
+                outcome = search.within(limit, slot.share(SEQUENCE_SHARE), goal=most)
                 if outcome.peak > limit or outcome.cost > most:
                     low = limit + 1
                     continue
                 high = outcome.peak
-                found = self._packed(outcome, slot)
-                if found.packed.peak < best.packed.peak:
+                found = self._try(outcome, slot)
+                if found.packed.value < best.packed.value:
                     best = found
         except KeyboardInterrupt:
             deadline.cancel()
-        return best
+        return self._judged(best, None)
 
-    @property
-    def _start(self) -> RematOutcome:
-        """The given order, every unit once."""
-        peak = self.problem.peak(self.given)
-        return RematOutcome(tuple(self.given), peak, self.base, self.base, GIVEN, ONCE)
-
-    def _sequence(self, limit: int, deadline: Deadline, goal: float = 0) -> RematOutcome:
-        """The cheapest sequence within a limit on live bytes; of least peak if none fits."""
-        problem = self.problem
-        best = self._once(limit, deadline)
-        if best.peak <= limit:
-            return best
-        try:
-            if self._chain is not None:
-                chain = solve_chain(problem, self._chain, limit, deadline)
-                self._hopeless = chain is None
-                return best if chain is None else chain
-            for name, order in self._orders:
-                best = min([best, *self._evict(name, order, limit, deadline)], key=_better(limit))
-            if self.joint:
-                best = self._search(limit, best, goal, deadline)
-            if len(problem) <= MOST_UNITS:
-                best = self._prove(limit, best, deadline)
-        except TimeUpError:
-            pass
-        return best
-
-    def _search(
-        self, limit: int, start: RematOutcome, goal: float, deadline: Deadline
-    ) -> RematOutcome:
-        """Local search from the start, and first from what was found for another limit."""
-        found = [start]
-        near = [o for o in self._known if o.cost < start.cost and o.peak <= NEAR * limit]
-        slots = [(o, deadline.share(0.5)) for o in sorted(near, key=_better(limit))[:1]]
-        for begin, slot in [*slots, (start, deadline)]:
-            if any(o.peak <= limit for o in found[1:]):
-                begin = min(found[1:], key=_better(limit))
-            outcome = search_sequences(
-                self.problem,
-                limit,
-                begin.sequence,
-                slot,
-                goal_cost=goal,
-                seed=self.seed,
-                report=self._tell,
-            )
-            self._tell(outcome)
-            found.append(outcome)
-        return min(found, key=_better(limit))
-
-    def _once(self, limit: int, deadline: Deadline) -> RematOutcome:
-        """The best order without repetition."""
-        problem = self.problem
-
-        def outcome(name: str, order: Sequence[int]) -> RematOutcome:
-            peak = problem.peak(order)
-            return RematOutcome(tuple(order), peak, self.base, self.base, name, ONCE)
-
-        if self.joint and len(self._orders) == 1 and problem.peak(self.given) > limit:
-            found = search_order(
-                problem.ordering,
-                np.array(self.given, np.int64),
-                deadline.share(ORDER_SHARE),
-                goal=limit,
-                seed=self.seed,
-            )
-            self._orders.append((found.found_by, found.order.tolist()))
-        return min((outcome(*order) for order in self._orders), key=lambda o: o.peak)
-
-    def _evict(
-        self, name: str, order: Sequence[int], limit: int, deadline: Deadline
-    ) -> list[RematOutcome]:
-        if self._evictions is None:
-            self._evictions = Evictions(self.problem)
-        found = []
-        for rule in RULES:
-            sequence = self._evictions.run(order, limit, rule, deadline)
-            if sequence is not None:
-                peak, cost = self.problem.peak(sequence), self.problem.total_cost(sequence)
-                source = f"{name}, eviction"
-                found.append(RematOutcome(sequence, peak, cost, self.base, source, ONCE))
-                self._tell(found[-1])
-        return found
-
-    def _prove(self, limit: int, best: RematOutcome, deadline: Deadline) -> RematOutcome:
-        """CP-SAT with at most two runs of each unit, and then three."""
-        from cpplan.search.cp_sat_remat import improve_sequence
-
-        for copies in (2, 3):
-            if best.cost <= best.bound and best.peak <= limit:
-                break
-            found = improve_sequence(
-                self.problem,
-                limit,
-                best.sequence,
-                deadline.share(0.5),
-                copies=copies,
-                free_order=self.joint,
-                workers=self.workers,
-                seed=self.seed,
-                report=self._tell,
-            )
-            if found is not None:
-                bound = max((found.bound, found.bound_by), (best.bound, best.bound_by))
-                best = min(best, found, key=_better(limit))
-                best = best._replace(bound=bound[0], bound_by=bound[1])
-        return best
-
-    def _packed(self, outcome: RematOutcome, deadline: Deadline) -> Rematerialized:
+    def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
         program = Program(self.program.graph, self.problem.expand(outcome.sequence))
-        packed = self.pack(program, deadline)
-        return Rematerialized(packed, outcome, self.footprint, self.problem)
+        return Trial(outcome, self._pack(program, deadline))
 
-    def _tell(self, outcome: RematOutcome) -> None:
-        self._known.append(outcome)
+    def _judged(self, best: Trial, limit: int | None) -> Rematerialized:
+        """The best, with what the search has proved by now."""
+        search, outcome = self.sequences, best.outcome
+        if limit is not None:
+            bound, name = search.cost_bound(limit)
+            outcome = outcome._replace(bound=bound, bound_by=name)
+        unit = search.least.unit
+        op = None if unit is None else self.problem.ordering.names[unit]
+        return Rematerialized(best.packed, outcome, limit, search.least.bytes, search.least_by, op)
+
+    def _line(self, outcome: RematOutcome) -> str:
         extra = outcome.cost / self.base - 1 if self.base else 0.0
-        self._report(f"{outcome.found_by}: {outcome.peak} B live, cost +{extra:.2%}")
-
-    def _units(self, program: Program) -> list[int]:
-        """The program's order as units."""
-        unit_of = {op: unit for unit, ops in enumerate(self.problem.units) for op in ops}
-        return list(dict.fromkeys(unit_of[op] for op in program.order))
+        return f"{outcome.found_by}: {outcome.peak} B live, cost +{extra:.2%}"
 
 
-def _better(limit: int) -> Callable[[RematOutcome], tuple[int, float]]:
-    """What fits is better than what does not; the cheaper, then."""
-    return lambda outcome: (max(0, outcome.peak - limit), outcome.cost)
-
-
-def _rank(found: Rematerialized, limit: int) -> tuple[int, float]:
-    return max(0, found.packed.peak - limit), found.outcome.cost
+def _units(problem: RematProblem, program: Program) -> list[int]:
+    """The program's order as units."""
+    unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
+    return list(dict.fromkeys(unit_of[op] for op in program.order))

@@ -158,6 +158,7 @@ class Run:
         self, source: Program | Problem, cost_limit: float | None, *, joint: bool
     ) -> Rematerialized:
         """The cheapest program within the ceiling, or the smallest within a limit on the cost."""
+        from cpplan.sharing.links import find_links
         from cpplan.stages.remat import RematSearch
 
         if not isinstance(source, Program):
@@ -167,14 +168,17 @@ class Run:
             self.residency,
             joint=joint,
             pack=self.pack,
+            links=find_links(source.graph, self.residency, self.sharing),
             workers=self.workers,
             seed=self.seed,
             report=lambda text: self.record(None, None, text),
         )
         if cost_limit is not None:
             return search.cheap(cost_limit * search.base, self.deadline)
-        assert self.ceiling is not None
-        return search.within(self.ceiling, self.deadline)
+        limit = self.ceiling
+        if limit is None:
+            limit = sum(pool.capacity or 0 for pool in self.pools or ())
+        return search.within(limit, self.deadline)
 
     def search(
         self, source: Program | Problem, first: Sequence[str], last: Sequence[str]

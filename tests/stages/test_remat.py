@@ -134,8 +134,9 @@ def test_interrupted_at_any_event_it_hands_out_a_plan():
         ({"memory_limit": 3, "cost_limit": 1.5}, "either a memory_limit or a cost_limit"),
         ({"capacity": 3}, "no capacity"),
         ({"cost_limit": 0.5}, "cost_limit must be at least 1, not 0.5"),
-        ({"memory_limit": 3, "in_place": True}, "cannot be combined with in_place"),
-        ({"memory_limit": 3, "pools": [Pool()]}, "cannot be combined with pools"),
+        ({"pools": [Pool()]}, "or a capacity of every pool"),
+        ({"pools": [Pool("a", capacity=1), Pool("b")]}, "or a capacity of every pool"),
+        ({"pools": [Pool("a", capacity=1), Pool("b", capacity=1)], "memory_limit": 3}, "pools"),
         ({"memory_limit": 3, "first": ["n0"]}, "cannot be combined with first and last"),
     ],
 )
@@ -191,3 +192,49 @@ def test_two_units_that_write_one_storage_share_its_stay():
     assert problem.pressure([0, 1, 2, 3]).tolist() == [8, 11, 11, 12]
     assert problem.pressure([0, 1, 2, 3]).tolist() == cpplan.to_anf(graph).live_bytes().tolist()
     assert not problem.repeatable[[0, 2]].any()
+
+
+def overwriting_chain() -> cpplan.Graph:
+    """a, b over a, c over b, then d from b and c, and e from a and d; 8 B each."""
+    ops = (
+        Op("f0", outputs=("a",)),
+        Op("f1", inputs=("a",), outputs=("b",), in_place=(("b", "a"),)),
+        Op("f2", inputs=("b",), outputs=("c",), in_place=(("c", "b"),)),
+        Op("g1", inputs=("b", "c"), outputs=("d",), in_place=(("d", "c"),)),
+        Op("g0", inputs=("a", "d"), outputs=("e",), in_place=(("e", "a"),)),
+    )
+    return cpplan.Graph("chain", tuple(cpplan.Tensor(name, 8) for name in "abcde"), ops)
+
+
+def test_writing_in_place_needs_less_and_so_less_runs_again():
+    # Once each: a, b and c are live at f2, 24 B. Within 16 B, a goes (b may take its place) and is
+    # computed again for g0; b is kept for g1, where d takes the place of c.
+    graph = overwriting_chain()
+    plan = checked(graph, cpplan.solve(graph, remat=True, memory_limit=24, in_place=True))
+    assert (plan.status, plan.cost, plan.peak) == ("optimal", 5, 24)
+    plan = checked(graph, cpplan.solve(graph, remat=True, memory_limit=16, in_place=True))
+    assert (plan.peak, plan.cost) == (16, 6)
+    assert plan.relations
+    plan = cpplan.solve(graph, remat=True, memory_limit=16)
+    assert (plan.status, plan.lower_bound) == ("infeasible", 24)
+
+
+def test_what_was_overwritten_is_not_read_again():
+    """The footprint of g0 with a result in place is 16 B: nothing fits into less."""
+    plan = cpplan.solve(overwriting_chain(), remat=True, memory_limit=15, in_place=True)
+    assert (plan.status, plan.lower_bound) == ("infeasible", 16)
+
+
+def test_pools_with_capacities_hold_what_runs_again():
+    # The chain of n = 4 needs 6 B at cost 9 and 5 B at cost 10.
+    graph = remat_chain(4)
+    pools = (Pool("fast", capacity=3), Pool("slow", capacity=2))
+    plan = checked(graph, cpplan.solve(graph, remat=True, pools=pools, time_limit=10))
+    assert (plan.status, plan.cost, plan.base_cost) == ("optimal", 10, 9)
+    assert all(
+        peak <= pool.capacity for peak, pool in zip(plan.pool_peaks.values(), pools, strict=True)
+    )
+    none = cpplan.solve(graph, remat=True, pools=(Pool("a", capacity=1), Pool("b", capacity=1)))
+    assert (none.status, none.offset) == ("infeasible", None)
+    cheap = checked(graph, cpplan.solve(graph, remat=True, cost_limit=10 / 9, pools=pools))
+    assert cheap.cost is not None and cheap.cost <= 10

@@ -1,0 +1,302 @@
+"""The cheapest sequence of runs within a limit on live bytes: one search, asked for many limits.
+
+First what needs no repetition: the given order, then a searched one. Then sequences by eviction and
+checkpoints, local search, windows, and where there are few units CP-SAT on all of them; what is
+known for one limit is a start for others. Meanwhile bounds: on the bytes that every sequence needs,
+and on what every one within the limit costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.remat.chain import as_chain, solve_chain
+from cpplan.remat.cut_bound import RUNS_ONCE, cut_bound
+from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
+from cpplan.remat.local_search import NAME as LOCAL
+from cpplan.remat.local_search import search_sequences
+from cpplan.remat.outcome import RematOutcome
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.reach import reach_bound
+from cpplan.remat.starts import first_sequence
+from cpplan.sharing.links import Link
+from cpplan.stages.bound_names import CHAIN, CUTS, FOOTPRINT, REACH
+from cpplan.stages.ordering import search_order
+
+GIVEN = "given order"
+# Of what is left: for orders without repetition, starts, a proof that there is no sequence, CP-SAT
+# on few units, a bound on the cost, local search, windows.
+ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.3, 0.2, 0.05, 0.3
+BOUND_SHARE, LOCAL_SHARE, WINDOWS_SHARE = 0.2, 0.6, 0.5
+# A sequence that needs so much more than the limit may be brought below it.
+NEAR = 1.15
+# A dearest op that costs so many times the median one.
+SKEWED = 30
+# CP-SAT on larger problems only costs time.
+MOST_UNITS = 80
+
+
+class SequenceSearch:
+    """A search for sequences of one problem.
+
+    Parameters
+    ----------
+    problem
+        Which ops run, and may run again.
+    given
+        An order of all units.
+    joint
+        Whether the order may change; else first runs keep the given one.
+    links
+        By which storages may share bytes, if any may. What is proved of live bytes then does not
+        hold, and no bounds but the plainest are looked for.
+    workers, seed
+        For the searches.
+    report
+        Called with everything found.
+
+    Attributes
+    ----------
+    least, least_by
+        What every sequence needs, and how that is known.
+    known
+        Everything found, the given order first.
+    """
+
+    def __init__(
+        self,
+        problem: RematProblem,
+        given: Sequence[int],
+        *,
+        joint: bool = True,
+        links: Sequence[Link] = (),
+        workers: int = 1,
+        seed: int = 0,
+        report: Callable[[RematOutcome], None] = lambda outcome: None,
+    ):
+        self.problem, self.given, self.joint = problem, tuple(given), joint
+        self.workers, self.seed, self._report = workers, seed, report
+        self.base = problem.total_cost(range(len(problem)))
+        self._exact = not links
+        self._chain = as_chain(problem) if self._exact else None
+        self.least = shared_footprint(problem, links) if links else least_footprint(problem)
+        self.least_by = FOOTPRINT
+        self._orders = [self.given]
+        self._searched = not joint
+        # For every limit, what no sequence within it costs less than.
+        self._bounds: dict[int, tuple[int | float, str]] = {}
+        self._starts: dict[int, tuple[int, ...]] = {}
+        self._turns = 0
+        costs = np.array(problem.cost, np.float64)
+        self._skewed = costs.max(initial=0) > SKEWED * np.median(costs) if len(costs) else False
+        self.known = [self._outcome(self.given, GIVEN)]
+
+    @property
+    def once(self) -> RematOutcome:
+        """Of the orders in which every unit runs once, the one of least peak."""
+        return min((o for o in self.known if o.cost <= self.base), key=lambda o: o.peak)
+
+    def none_within(self, limit: int) -> bool:
+        """Whether it is proved that every sequence has more than ``limit`` live bytes."""
+        return self.least.bytes > limit and self._exact
+
+    def within(self, limit: int, deadline: Deadline, goal: int | float = 0) -> RematOutcome:
+        """The cheapest sequence with at most ``limit`` live bytes; of least peak if none is found.
+
+        Asked again, it goes on. A cost of ``goal`` is good enough.
+        """
+        try:
+            for _ in self._stages(limit, goal, deadline):
+                best = self.best(limit)
+                proved = best.peak <= limit and best.cost <= max(goal, best.bound)
+                if proved or self.none_within(limit) or deadline.expired():
+                    break
+        except TimeUpError:
+            pass  # what was found until then stands
+        return self.best(limit)
+
+    def best(self, limit: int) -> RematOutcome:
+        """The best known for a limit."""
+        found = min(self.known, key=better(limit))
+        bound, name = self.cost_bound(limit)
+        return found._replace(bound=bound, bound_by=name)
+
+    def cost_bound(self, limit: int) -> tuple[int | float, str]:
+        """What no sequence within the limit costs less than, and how that is known.
+
+        What was proved for a larger limit holds for a smaller one.
+        """
+        proofs = [proof for proved, proof in self._bounds.items() if proved >= limit]
+        return max(proofs, key=lambda proof: proof[0], default=(self.base, RUNS_ONCE))
+
+    def bound_cost(self, limit: int, deadline: Deadline) -> None:
+        """Look for a bound on the cost within a limit, or a proof that nothing is."""
+        if not self._exact:
+            return
+        best = self.best(limit)
+        proof = cut_bound(
+            self.problem,
+            limit,
+            deadline,
+            order=None if self.joint else self.given,
+            goal=best.cost if best.peak <= limit else None,
+            workers=self.workers,
+            seed=self.seed,
+        )
+        if proof.infeasible:
+            unit = self.least.unit if self.least.bytes > limit else None
+            self._needs(Footprint(limit + 1, unit), CUTS)
+        else:
+            self._prove(limit, proof.cost, proof.name)
+
+    def _stages(self, limit: int, goal: int | float, deadline: Deadline) -> Iterator[None]:
+        """Every stage in turn; ends with the last, or when local search finds nothing more."""
+        yield
+        self._search_order(limit, deadline.share(ORDER_SHARE))
+        yield
+        if self._chain is not None:
+            self._solve_chain(limit, deadline)
+            yield
+            return
+        if limit not in self._starts:
+            orders = [o for o in self._orders if self.joint or o == self.given]
+            start, name = first_sequence(self.problem, limit, orders, deadline.share(START_SHARE))
+            self._starts[limit] = start
+            self._add(self._outcome(start, name))
+            yield
+            if self._exact:
+                self._needs(
+                    reach_bound(self.problem, deadline.share(REACH_SHARE), goal=limit + 1), REACH
+                )
+                yield
+        if self._exact and len(self.problem) <= MOST_UNITS:
+            self._solve_whole(limit, deadline.share(PROOF_SHARE))
+            yield
+        if limit not in self._bounds and self.best(limit).peak <= limit:
+            self.bound_cost(limit, deadline.share(BOUND_SHARE))
+            yield
+        before = None
+        while self.joint and (before is None or before != self.best(limit) or before.peak > limit):
+            before = self.best(limit)
+            self._search(limit, goal, deadline.share(LOCAL_SHARE))
+            yield
+            if self._exact and self.best(limit).peak <= limit:
+                self._improve_windows(limit, deadline.share(WINDOWS_SHARE))
+                yield
+        if self._exact and len(self.problem) <= MOST_UNITS:
+            self._solve_whole(limit, deadline)
+        if self._exact and self.best(limit).peak <= limit:
+            self.bound_cost(limit, deadline)
+        yield
+
+    def _search_order(self, limit: int, deadline: Deadline) -> None:
+        if self._searched or self.problem.peak(self.given) <= limit:
+            return
+        self._searched = True
+        found = search_order(
+            self.problem.ordering,
+            np.array(self.given, np.int64),
+            deadline,
+            goal=limit,
+            seed=self.seed,
+        )
+        self._orders.append(tuple(found.order.tolist()))
+        self._add(self._outcome(self._orders[-1], found.found_by))
+
+    def _solve_chain(self, limit: int, deadline: Deadline) -> None:
+        assert self._chain is not None
+        found = solve_chain(self.problem, self._chain, limit, deadline)
+        if found is None:
+            self._needs(Footprint(limit + 1, None), CHAIN)
+        else:
+            self._add(found)
+            self._prove(limit, found.bound, found.bound_by)
+
+    def _search(self, limit: int, goal: int | float, deadline: Deadline) -> None:
+        """Local search from the best, and first from what was found for another limit.
+
+        Where costs differ much, the walk first counts runs: steps that are cheap beside the mean
+        would all look alike.
+        """
+        best = self.best(limit)
+        near = [o for o in self.known if o.cost < best.cost and o.peak <= NEAR * limit]
+        begins = [*sorted(near, key=better(limit))[:1], best]
+        turns = [(begin, False) for begin in begins]
+        if self._skewed:
+            turns.insert(-1, (best, True))
+        for left, (begin, count) in zip(range(len(turns), 0, -1), turns, strict=True):
+            best, problem = self.best(limit), self.problem
+            if count:
+                problem = replace(problem, cost=(1,) * len(problem))
+            found = search_sequences(
+                problem,
+                limit,
+                (best if best.peak <= limit else begin).sequence,
+                deadline.share(1 / left),
+                goal_cost=0 if count else max(goal, best.bound),
+                seed=self.seed + self._turns,
+                report=lambda outcome: self._add(self._outcome(outcome.sequence, LOCAL)),
+            )
+            self._turns += 1
+            self._add(self._outcome(found.sequence, LOCAL))
+
+    def _improve_windows(self, limit: int, deadline: Deadline) -> None:
+        from cpplan.search.remat_windows import improve_windows
+
+        best = self.best(limit)
+        bound = best.bound, best.bound_by
+        improve_windows(
+            self.problem, limit, best.sequence, deadline,
+            bound=bound, seed=self.seed + self._turns, report=self._add,
+        )  # fmt: skip
+
+    def _solve_whole(self, limit: int, deadline: Deadline) -> None:
+        """CP-SAT with at most two runs of each unit, and then three."""
+        from cpplan.search.cp_sat_remat import improve_sequence
+
+        for copies in (2, 3):
+            best = self.best(limit)
+            if best.peak <= limit and best.cost <= best.bound:
+                break
+            found = improve_sequence(
+                self.problem,
+                limit,
+                best.sequence,
+                deadline.share(0.5),
+                copies=copies,
+                free_order=self.joint,
+                workers=self.workers,
+                seed=self.seed,
+                report=self._add,
+            )
+            if found is not None:
+                self._add(found)
+                self._prove(limit, found.bound, found.bound_by)
+
+    def _outcome(self, sequence: Sequence[int], name: str) -> RematOutcome:
+        sequence = tuple(sequence)
+        problem = self.problem
+        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+        return RematOutcome(sequence, peak, cost, self.base, name, RUNS_ONCE)
+
+    def _add(self, outcome: RematOutcome) -> None:
+        if all(outcome.sequence != other.sequence for other in self.known):
+            self.known.append(outcome)
+            self._report(outcome)
+
+    def _needs(self, least: Footprint, name: str) -> None:
+        if least.bytes > self.least.bytes:
+            self.least, self.least_by = least, name
+
+    def _prove(self, limit: int, bound: int | float, name: str) -> None:
+        if bound > self.cost_bound(limit)[0] or limit not in self._bounds:
+            self._bounds[limit] = (bound, name)
+
+
+def better(limit: int) -> Callable[[RematOutcome], tuple[int, int | float]]:
+    """What fits is better than what does not; the cheaper, then."""
+    return lambda outcome: (max(0, outcome.peak - limit), outcome.cost)
