@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT at cuts"
 # Of what is left: for each unit alone; for the best of them in integers; for the relaxations of
 # more cuts. The rest is for these in integers.
-SINGLE_SHARE, FIRST_SHARE, RELAXED_SHARE = 0.15, 0.2, 0.4
+SINGLE_SHARE, FIRST_SHARE, RELAXED_SHARE = 0.3, 0.15, 0.5
 # What precedes what is a matrix; of more units it takes too much memory.
 MOST_UNITS = 10_000
 # CP-SAT does not notice the time in the relaxation of a model with more rows.
