@@ -1,0 +1,232 @@
+"""Simulated annealing over sequences and their offsets together.
+
+A sequence whose live bytes fit may still not fit packed: where the profile is flat, packing loses
+a tenth. Here every stay has an offset below the limit throughout, and stays may overlap while the
+search is under way: the bytes shared are priced, as local search for strip packing does (Imamichi
+et al., 2009), against the cost of what runs. A stay is moved away, or the value is computed again
+later, whichever is cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.problem import Ints
+from cpplan.remat.flat_problem import flatten
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.stay_buffers import StayBuffers
+from cpplan.residency import Residency
+from cpplan.verifier import check_offsets
+
+NAME = "packed search"
+
+# Moves times runs looked at in a second, about; counted where time is deterministic.
+_RATE = 1.5e7
+# Moves times runs in one call of the compiled loop.
+_CALL = 5e6
+# Moves of the first round for each run, how that grows, and of all rounds.
+_FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
+# Temperatures in mean costs of a unit; what sharing ``limit`` bytes costs, in mean costs.
+_HOT, _COLD, _PRICE = 1.0, 0.01, 1000.0
+# The price falls after a round that fits, and rises after one that does not.
+_FALL, _RISE = 1.3, 2.0
+# Room for runs, as a multiple of the units and of the start.
+_ROOM = 3
+
+
+class PackedSequence(NamedTuple):
+    """A sequence that fits packed.
+
+    Attributes
+    ----------
+    sequence
+        Units in order of execution, some of them repeated.
+    offsets
+        Of the buffers of ``to_problem(Program(graph, problem.expand(sequence)), residency)``,
+        bytes, shape ``(buffers,)``.
+    peak
+        The largest end of a buffer, within the limit.
+    cost
+        What running the sequence costs.
+    """
+
+    sequence: tuple[int, ...]
+    offsets: Ints
+    peak: int
+    cost: int | float
+
+
+def search_packed(
+    problem: RematProblem,
+    limit: int,
+    start: Iterable[int],
+    deadline: Deadline,
+    *,
+    residency: Residency | None = None,
+    joint: bool = True,
+    seed: int = 0,
+    moves: int | None = None,
+    report: Callable[[PackedSequence], None] = lambda found: None,
+) -> PackedSequence | None:
+    """The cheapest sequence found with an arena of ``limit`` bytes; ``None`` if none was.
+
+    Parameters
+    ----------
+    problem
+        What may run again.
+    limit
+        Bytes of the arena.
+    start
+        A valid sequence. The less its live bytes exceed the limit, or the more they stay below it,
+        the sooner something fits.
+    deadline
+        When it passes, the best so far is returned.
+    residency
+        What ``problem`` was made with.
+    joint
+        Whether the order may change; else first runs keep the start's order.
+    seed
+        Of the moves.
+    moves
+        So many at most; without a number, until the deadline, or as many as take an hour or so.
+    report
+        Called at every better sequence that fits.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> found = search_packed(problem, 12, [0, 1, 2, 3], Deadline(60), moves=2000)
+    >>> found.sequence, found.peak, found.cost
+    ((0, 1, 2, 0, 3), 12, 5)
+    """
+    sequence = np.fromiter(start, np.int64)
+    buffers = StayBuffers(problem, residency or Residency(), limit)
+    if buffers.room < 0 or not len(problem):
+        return None
+    walk = _Walk(problem, buffers, sequence, seed, joint=joint)
+    base = problem.total_cost(range(len(problem)))
+    left = _MOST * len(sequence) if moves is None else moves
+    best: PackedSequence | None = None
+    size = _FIRST * len(sequence)
+    while True:
+        if walk.fits and (best is None or walk.cost < best.cost):
+            made = walk.packed()
+            if best is None or made.cost < best.cost:
+                best = made
+                report(best)
+        if left <= 0 or deadline.expired() or (best is not None and best.cost <= base):
+            return best
+        tried = min(left, size)
+        walk.round(tried, deadline)
+        left, size = left - tried, int(size * _GROWTH)
+
+
+class _Walk:
+    """One annealing round after another, from the best sequence so far."""
+
+    def __init__(
+        self, problem: RematProblem, buffers: StayBuffers, start: Ints, seed: int, *, joint: bool
+    ):
+        from cpplan.remat.packed_kernel import place_all
+
+        self._problem, self._buffers, self._joint = problem, buffers, joint
+        self._random = np.random.default_rng(seed)
+        flat = flatten(problem)._replace(extra=buffers.extra, entry=buffers.entry)
+        self._flat = flat
+        self._mean = float(flat.cost.mean()) or 1.0
+        self._price, self._tries = _PRICE, 0
+        written = int(np.diff(flat.write_start).max(initial=0))
+        self._slots = written + bool(buffers.extra.any())
+        room, storages = _ROOM * (len(problem) + len(start)) + 16, len(flat.size)
+        total = storages + room * self._slots + 1
+        self._size, self._align, self._off = (np.zeros(total, np.int64) for _ in range(3))
+        self._align[:] = 1
+        self._size[:storages], self._size[-1] = flat.size, buffers.entry
+        self._align[:storages], self._align[-1] = buffers.alignment, buffers.inner_alignment
+        self._sequence, self._runs = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        length = len(start)
+        self._sequence[:length], self._runs[:length] = start, np.arange(length)
+        self._measure(self._sequence, self._runs, length)
+        shared = place_all(
+            self._random, flat, self._slots, self._sequence, self._runs, length, buffers.room,
+            self._align, self._off, self._size,
+        )  # fmt: skip
+        self._best = self._sequence.copy(), self._runs.copy(), self._off.copy()
+        self._result = np.array([length, shared, flat.cost[start].sum()], np.float64)
+
+    @property
+    def fits(self) -> bool:
+        return bool(self._result[1] == 0)
+
+    @property
+    def cost(self) -> float:
+        return float(self._result[2])
+
+    def packed(self) -> PackedSequence:
+        """The best so far, which fits."""
+        from cpplan.remat.packed_kernel import find_stays
+
+        sequence, runs, off = self._best
+        length, storages = int(self._result[0]), len(self._flat.size)
+        begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
+        count = find_stays(
+            self._flat, self._slots, sequence, runs, length, begin, end, stop, active
+        )
+        first = storages + runs[:length] * self._slots
+        blocks = first + self._slots - 1
+        stays = active[:count]
+        inner = np.isin(stays, blocks) if self._flat.extra.any() else np.zeros(count, bool)
+        stays = stays[~inner & (stays < len(off) - 1)]
+        units = tuple(sequence[:length].tolist())
+        buffers, offsets = self._buffers.offsets(units, off[stays], off[blocks], int(off[-1]))
+        check_offsets(buffers, offsets, NAME)
+        peak = int((offsets + buffers.size).max(initial=0))
+        return PackedSequence(units, offsets, peak, self._problem.total_cost(units))
+
+    def round(self, moves: int, deadline: Deadline) -> None:
+        """Anneal once; the first round only places, where the start does not fit."""
+        from cpplan.remat.packed_kernel import anneal_packed
+
+        fitted, before = self.fits, self.cost
+        reach = float(len(self._problem)) if self._tries or fitted else -1.0
+        self._tries += 1
+        length = int(self._result[0])
+        best_sequence, best_runs, best_off = self._best
+        sequence, runs, off = best_sequence.copy(), best_runs.copy(), best_off.copy()
+        # Numbers of runs that the best has and the walk had left may have been others' since.
+        self._measure(sequence, runs, length)
+        calls = max(1, int(moves * length / _CALL))
+        hot = _HOT * self._mean
+        step = (_COLD / _HOT) ** (1 / calls)
+        weight = self._price * self._mean / max(1, self._buffers.room)
+        for call in range(calls):
+            if deadline.expired() or (reach < 0 and self.fits):
+                break
+            length = anneal_packed(
+                self._flat, self._slots, self._buffers.room, self._align, sequence, runs, length,
+                off, self._size, self._best, self._result, moves // calls, weight,
+                hot * step**call, hot * step ** (call + 1), reach, self._joint, self._random,
+            )  # fmt: skip
+            deadline.spend(moves // calls * length / _RATE)
+        if reach > 0:
+            self._price = self._price / _FALL if self.fits else self._price * _RISE
+
+    def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:
+        """Sizes and alignments of what the runs write."""
+        from cpplan.remat.packed_kernel import measure_run
+
+        for k in range(length):
+            measure_run(self._flat, self._slots, sequence[k], runs[k], self._align, self._size)
