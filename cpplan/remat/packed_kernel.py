@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cpplan.remat.sequence_kernel import _exchange, _insert, _move, _remove
+from cpplan.remat.sequence_kernel import _insert, _move, _remove
 
 # Shares of the moves.
 _INSERT, _REMOVE, _EXCHANGE, _MOVE = 0.20, 0.25, 0.10, 0.15
@@ -244,7 +244,37 @@ def anneal_packed(
     flat, slots, limit, align, sequence, ids, length, off, size, best, result, moves, weight,
     hot, cold, reach, joint, random,
 ):  # fmt: skip
-    """x"""
+    """Random moves of runs and of stays, judged by cost plus ``weight`` for every byte shared.
+
+    What is worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
+
+    Parameters
+    ----------
+    flat
+        A :class:`~cpplan.remat.flat_problem.FlatProblem`; ``extra`` and ``entry`` are block sizes.
+    slots
+        Of every run: its written storages, and one more if any unit has a block.
+    limit
+        Bytes; no stay ends above.
+    sequence, ids, length
+        Units, and the number of each run, unique; overwritten with where the walk ends, whose
+        length is returned.
+    off, align, size
+        Of every slot: first the storages (what is there from the start, or written in parts), then
+        ``slots`` for each run, last what is handed in for nobody.
+    best
+        ``(sequence, ids, off)``, filled with the best: what shares least, the cheapest of those.
+    result
+        ``[length, bytes shared, cost]`` of ``best``, on entry too.
+    moves, weight, hot, cold
+        How many; see above; temperatures at the first and at the last move.
+    reach
+        Positions that a unit moves at most; if negative, only offsets change.
+    joint
+        Whether first runs may change their order.
+    random
+        A ``numpy.random.Generator``.
+    """
     units, storages, room = len(flat.extra), len(flat.size), len(sequence)
     given, given_ids = sequence, ids
     best_sequence, best_ids, best_off = best

@@ -30,8 +30,11 @@ _RATE = 1.5e7
 _CALL = 5e6
 # Moves of the first round for each run, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
-# Temperatures in mean costs of a unit; what sharing ``limit`` bytes costs, in mean costs.
-_HOT, _COLD, _PRICE = 1.0, 0.01, 1000.0
+# Temperatures: of placing and of repairing, as parts of the limit shared; of what fits, in mean
+# costs of a unit.
+_PLACE, _REPAIR, _CHEAPEN = (4e-4, 2e-5), (1e-4, 4e-6), (0.3, 0.01)
+# What sharing ``limit`` bytes costs at first, in mean costs of a unit.
+_PRICE = 20000.0
 # The price falls after a round that fits, and rises after one that does not.
 _FALL, _RISE = 1.3, 2.0
 # Room for runs, as a multiple of the units and of the start.
@@ -200,8 +203,8 @@ class _Walk:
         """Anneal once; the first round only places, where the start does not fit."""
         from cpplan.remat.packed_kernel import anneal_packed
 
-        fitted, before = self.fits, self.cost
-        reach = float(len(self._problem)) if self._tries or fitted else -1.0
+        placing = not self.fits and self._tries % 2 == 0
+        reach = -1.0 if placing else float(len(self._problem))
         self._tries += 1
         length = int(self._result[0])
         best_sequence, best_runs, best_off = self._best
@@ -209,11 +212,15 @@ class _Walk:
         # Numbers of runs that the best has and the walk had left may have been others' since.
         self._measure(sequence, runs, length)
         calls = max(1, int(moves * length / _CALL))
-        hot = _HOT * self._mean
-        step = (_COLD / _HOT) ** (1 / calls)
-        weight = self._price * self._mean / max(1, self._buffers.room)
+        price = self._price * self._mean
+        if self.fits:
+            hot, cold = _CHEAPEN[0] * self._mean, _CHEAPEN[1] * self._mean
+        else:
+            hot, cold = (price * part for part in (_PLACE if placing else _REPAIR))
+        step = (cold / hot) ** (1 / calls)
+        weight = price / max(1, self._buffers.room)
         for call in range(calls):
-            if deadline.expired() or (reach < 0 and self.fits):
+            if deadline.expired() or (placing and self.fits):
                 break
             length = anneal_packed(
                 self._flat, self._slots, self._buffers.room, self._align, sequence, runs, length,
@@ -221,7 +228,7 @@ class _Walk:
                 hot * step**call, hot * step ** (call + 1), reach, self._joint, self._random,
             )  # fmt: skip
             deadline.spend(moves // calls * length / _RATE)
-        if reach > 0:
+        if not placing:
             self._price = self._price / _FALL if self.fits else self._price * _RISE
 
     def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:

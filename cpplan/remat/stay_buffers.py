@@ -102,7 +102,7 @@ class StayBuffers:
         entry
             The offset of what is handed in for nobody.
         """
-        problem, names = self._source, self._source.ordering.storages
+        names = self._source.ordering.storages
         program, buffers = self._program(sequence)
         row = {name: k for k, name in enumerate(buffers.names)}
         offsets: Ints = np.zeros(len(buffers), np.int64)

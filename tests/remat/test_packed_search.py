@@ -1,0 +1,121 @@
+"""Sequences and offsets together: what is found fits packed, is a sequence, and is cheap."""
+
+from __future__ import annotations
+
+import pytest
+from remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
+
+import cpplan
+from cpplan import Graph, Op, Tensor
+from cpplan.anf import Program
+from cpplan.deadline import Deadline
+from cpplan.liveness import to_problem
+from cpplan.remat.checkpoints import given_order
+from cpplan.remat.packed_search import search_packed
+from cpplan.remat.problem import remat_problem
+from cpplan.residency import Residency
+from cpplan.verifier import check_offsets
+
+
+def check(problem, limit, found, residency=None):
+    assert problem.is_sequence(found.sequence)
+    assert found.cost == problem.total_cost(found.sequence)
+    buffers = to_problem(Program(problem.graph, problem.expand(found.sequence)), residency)
+    check_offsets(buffers, found.offsets, "packed search")
+    assert (found.offsets + buffers.size).max() == found.peak <= limit
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs(seed):
+    """No packed sequence is cheaper than the cheapest within the limit on live bytes."""
+    problem = random_remat_problem(seed, 6)
+    order = first_order(problem)
+    for limit in (problem.peak(order) + 20, problem.peak(order) * 9 // 10):
+        least = least_cost(problem, limit)
+        for joint in (True, False):
+            found = search_packed(problem, limit, order, Deadline(60), joint=joint, moves=4000)
+            if found is None:
+                assert limit < problem.peak(order)
+                continue
+            check(problem, limit, found)
+            assert found.cost >= least
+            if not joint:
+                assert tuple(dict.fromkeys(found.sequence)) == tuple(order)
+
+
+@pytest.mark.parametrize(("n", "slots", "cost"), [(4, 3, 15), (4, 5, 10)])
+def test_published_chains(n, slots, cost):
+    """Equal sizes leave no holes: the optimum is that of live bytes."""
+    problem = remat_problem(remat_chain(n, sizes=8))
+    found = search_packed(problem, 8 * slots, range(2 * n + 1), Deadline(60), moves=200_000)
+    check(problem, 8 * slots, found)
+    assert found.cost == cost
+
+
+def test_alignment():
+    """At 32, b (8 B) needs [32, 40) or [0, 8): it fits into 40 bytes only on either side of a."""
+    tensors = (
+        Tensor("a", 24, alignment=8),
+        Tensor("b", 8, alignment=32),
+        Tensor("y", 3, kind="output", alignment=4),
+    )
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", outputs=("b",)),
+        Op("h", inputs=("a", "b"), outputs=("y",)),
+    )
+    problem = remat_problem(Graph("aligned", tensors, ops))
+    found = search_packed(problem, 35, [0, 1, 2], Deadline(60), moves=3000)
+    check(problem, 35, found)
+    assert search_packed(problem, 34, [0, 1, 2], Deadline(60), moves=3000) is None
+
+
+def test_what_no_op_touches_has_its_place():
+    """An unread input, an output handed through, and a body's own buffers."""
+    body = Graph(
+        "body",
+        (Tensor("a", 4, kind="input"), Tensor("m", 6), Tensor("b", 4, kind="output")),
+        (Op("p", inputs=("a",), outputs=("m",)), Op("q", inputs=("m",), outputs=("b",))),
+    )
+    tensors = (
+        Tensor("unread", 5, kind="input"),
+        Tensor("through", 7, kind="output"),
+        Tensor("a", 4),
+        Tensor("b", 4),
+        Tensor("y", 2, kind="output"),
+    )
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("call", inputs=("a",), outputs=("b",), bodies=(body,)),
+        Op("g", inputs=("b",), outputs=("y",)),
+    )
+    problem = remat_problem(Graph("others", tensors, ops), Residency())
+    limit = problem.peak([0, 1, 2])
+    found = search_packed(problem, limit, [0, 1, 2], Deadline(60), moves=3000)
+    check(problem, limit, found)
+    assert search_packed(problem, limit - 1, [0, 1, 2], Deadline(60), moves=3000) is None
+
+
+def test_same_seed_same_answer():
+    problem = remat_problem(remat_chain(8))
+    one, two = (
+        search_packed(problem, 6, range(17), Deadline(0.2, deterministic=True), seed=3)
+        for _ in range(2)
+    )
+    assert one is not None
+    assert one.sequence == two.sequence
+    assert one.offsets.tolist() == two.offsets.tolist()
+
+
+def test_random_sizes(shared_data):
+    """rl100 within 80 % of what the given order needs."""
+    problem = remat_problem(cpplan.load(shared_data / "graphs" / "rl100.json"))
+    order = given_order(problem)
+    limit = problem.peak(order) * 8 // 10
+    reached = []
+    found = search_packed(
+        problem, limit, order, Deadline(600), moves=400_000, report=reached.append
+    )
+    check(problem, limit, found)
+    assert found is reached[-1]
+    assert [r.cost for r in reached] == sorted((r.cost for r in reached), reverse=True)
