@@ -117,7 +117,8 @@ def search_packed(
     """
     sequence = np.fromiter(start, np.int64)
     buffers = StayBuffers(problem, residency or Residency(), limit)
-    if buffers.room < 0 or not len(problem):
+    largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
+    if buffers.room < max(largest, buffers.entry) or not len(problem):
         return None
     walk = _Walk(problem, buffers, sequence, seed, joint=joint)
     base = problem.total_cost(range(len(problem)))

@@ -96,6 +96,15 @@ def test_what_no_op_touches_has_its_place():
     assert search_packed(problem, limit - 1, [0, 1, 2], Deadline(60), moves=3000) is None
 
 
+def test_a_stay_larger_than_the_arena():
+    """b alone has 8 bytes."""
+    tensors = Tensor("a", 4), Tensor("b", 8), Tensor("y", 1, kind="output")
+    ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("b",))
+    ops += (Op("h", inputs=("b",), outputs=("y",)),)
+    problem = remat_problem(Graph("large", tensors, ops))
+    assert search_packed(problem, 7, [0, 1, 2], Deadline(60)) is None
+
+
 def test_same_seed_same_answer():
     problem = remat_problem(remat_chain(8))
     one, two = (
