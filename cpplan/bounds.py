@@ -75,12 +75,12 @@ def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int
     live: Ints = np.cumsum(change)
     if rounding.any():
         first, last = np.searchsorted(times, lower), np.searchsorted(times, upper)
-        live -= _largest_live(rounding, first, last, len(times))
+        live -= largest_live(rounding, first, last, len(times))
     k = int(np.argmax(live)) if len(live) else 0
     return (int(live[k]), int(times[k])) if len(live) and live[k] > floor else (floor, None)
 
 
-def _largest_live(values: Ints, first: Ints, last: Ints, count: int) -> Ints:
+def largest_live(values: Ints, first: Ints, last: Ints, count: int) -> Ints:
     """For ``count`` steps, the largest value among the ranges ``first:last`` that cover each.
 
     Ranges paint what is still blank, the largest value first; blank cells are found by skipping

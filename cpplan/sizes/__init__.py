@@ -1,0 +1,1 @@
+"""One layout for a set of sizes: offsets stay, and what is needed of the arena follows."""

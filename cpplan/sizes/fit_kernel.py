@@ -1,0 +1,37 @@
+"""Compiled first fit under a limit for every buffer; imports numba, so import it only to search."""
+
+# The compiler infers the types of the arrays described below.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True)
+def first_fit(order, lower, upper, size, alignment, highest, placed, offset):
+    """Offsets into ``offset``; ``False`` as soon as one would exceed its buffer's ``highest``.
+
+    Buffers have no gaps and none is fixed. ``placed`` is scratch, shape ``(n,)``: the rows placed
+    so far, by offset.
+    """
+    for count in range(len(order)):
+        row = order[count]
+        at, step = 0, alignment[row]
+        for k in range(count):
+            other = placed[k]
+            if offset[other] >= at + size[row]:
+                # Placed rows are sorted: all that follow lie above as well.
+                break
+            top = offset[other] + size[other]
+            if top > at and lower[other] < upper[row] and upper[other] > lower[row]:
+                at = (top + step - 1) // step * step
+        if at > highest[row]:
+            return False
+        offset[row] = at
+        k = count
+        while k > 0 and offset[placed[k - 1]] > at:
+            placed[k] = placed[k - 1]
+            k -= 1
+        placed[k] = row
+    return True

@@ -1,0 +1,132 @@
+"""Local search over orders of first fit, for several sizes at once.
+
+A layout is described by the order in which first fit places its buffers; by increasing offset, any
+layout pushed down is. One move takes a buffer that ends at the arena of a size that counts, and
+places it earlier, or takes one live together with it, and places that one later. The new order is
+kept unless its layout is worse. What is on top at the largest size decides how much the others
+need: large buffers had better be placed late.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.heuristics.layout import first_fit_in_order
+from cpplan.heuristics.preorders import PREORDERS, preorder
+from cpplan.problem import Ints
+from cpplan.sizes.best_layout import BestLayout
+
+NAME = "order search"
+# So many buffers placed take less time than compiling, which the first use of the kernel does.
+_WORTH_COMPILING = 20_000
+# Of an upward and a downward shift of a buffer, and of any move at all, in tenths.
+_EARLIER, _TOGETHER = 0.5, 0.85
+
+
+class OrderClimb:
+    """A search that can be continued from whatever is the best layout.
+
+    Examples
+    --------
+    >>> from cpplan.problem import Problem
+    >>> from cpplan.reduction import reduce_problem
+    >>> from cpplan.sizes.levels import objective_levels
+    >>> from cpplan.sizes.size_set import SizeSet
+    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
+    >>> sizes, zero = SizeSet(problem, np.array([[1, 2], [100, 50]])), np.zeros(2, np.int64)
+    >>> levels = objective_levels(np.array([51, 150]), zero, "largest", prefix_stable=True)
+    >>> reduction, start = reduce_problem(sizes.merged), np.array([0, 100])
+    >>> best = BestLayout(sizes, reduction, levels, zero, start, "hand")
+    >>> OrderClimb(best, seed=0).start(Deadline(60))
+    >>> best.arenas.tolist()
+    [51, 150]
+    """
+
+    def __init__(self, best: BestLayout, seed: int):
+        self.best, self.problem = best, best.reduction.problem
+        self._random = random.Random(seed)
+        self._placements = 0
+
+    def start(self, deadline: Deadline) -> None:
+        """The orders that size, lifespan and growth suggest, and the best layout upside down."""
+        problem, best = self.problem, self.best
+        growth = best.bytes.max(axis=0) - best.bytes.min(axis=0)
+        orders = [preorder(problem, word) for word in PREORDERS]
+        orders.append(np.lexsort((problem.lower, problem.size)))
+        orders.append(np.lexsort((problem.lower, growth)))
+        orders.append(self._upwards(best.offsets))
+        for order in orders:
+            self._try(order, 0, deadline)
+        # Each layout is pushed down too: that is never worse, at any size.
+        self._try(np.argsort(-(best.offsets + problem.size), kind="stable"), 0, deadline)
+        self._try(self._upwards(best.offsets), 0, deadline)
+
+    def run(self, number: int, moves: int, deadline: Deadline) -> None:
+        """So many moves for one level, the levels before at least as good as they are.
+
+        O(n²) a move. Raises ``TimeUpError`` in mid-move.
+        """
+        best = self.best
+        order, values = self._upwards(best.offsets), best.values
+        offsets = best.offsets
+        for _ in range(moves):
+            if best.settled(number):
+                return
+            moved = self._move(number, order, offsets)
+            placed = self._place(moved, best.highest(best.limits(number)), deadline)
+            if placed is None:
+                continue
+            arenas = best.arenas_of(placed)
+            reached = [level.value(arenas) for level in best.levels[: number + 1]]
+            if reached <= values[: number + 1]:
+                order, offsets = self._upwards(placed), placed
+                best.offer(placed, NAME)
+                values = best.values
+
+    def _try(self, order: Ints, number: int, deadline: Deadline) -> None:
+        limits = self.best.limits(number)
+        offsets = self._place(order, self.best.highest(limits), deadline)
+        if offsets is not None:
+            self.best.offer(offsets, NAME)
+
+    def _upwards(self, offsets: Ints) -> Ints:
+        return np.argsort(offsets, kind="stable").astype(np.int64)
+
+    def _place(self, order: Ints, highest: Ints, deadline: Deadline) -> Ints | None:
+        """First fit in this order, or ``None`` if a buffer exceeds its highest offset."""
+        problem = self.problem
+        self._placements += 1
+        if problem.gaps or problem.fixed or self._placements * len(problem) < _WORTH_COMPILING:
+            deadline.check()
+            offsets = first_fit_in_order(problem, order.tolist(), deadline)
+            return offsets if (offsets <= highest).all() else None
+        from cpplan.sizes import fit_kernel as kernel
+
+        deadline.check(1e-9 * len(problem) ** 2)
+        placed, offset = (np.empty(len(problem), np.int64) for _ in range(2))
+        columns = (problem.lower, problem.upper, problem.size, problem.alignment)
+        fits = kernel.first_fit(order, *columns, highest, placed, offset)
+        return offset if fits else None
+
+    def _move(self, number: int, order: Ints, offsets: Ints) -> Ints:
+        best, problem = self.best, self.problem
+        better = best.limits(number, best.values[number] - 1)
+        high = np.flatnonzero(offsets > best.highest(better))
+        if not len(high):
+            # Only what holds no byte ends there; nothing that moves would change that.
+            return order
+        row = self._random.choice(high.tolist())
+        kind = self._random.random()
+        if kind < _EARLIER:
+            return self._shift(order, row, earlier=True)
+        together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
+        other = self._random.choice(np.flatnonzero(together).tolist())
+        return self._shift(order, other, earlier=kind >= _TOGETHER)
+
+    def _shift(self, order: Ints, row: int, *, earlier: bool) -> Ints:
+        rank = int(np.flatnonzero(order == row)[0])
+        to = self._random.randint(0, rank) if earlier else self._random.randint(rank, len(order))
+        return np.insert(np.delete(order, rank), min(to, len(order) - 1), row)
