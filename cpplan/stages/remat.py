@@ -1,7 +1,8 @@
 """Which ops run again: sequences within a limit, packed into it.
 
-A sequence is searched for by its live bytes. Where packing needs more than the limit, the search is
-asked for so many less; where sharing needs less, for so many more.
+A sequence is searched for by its live bytes. Where packing needs more than the limit, sequence and
+offsets are searched for together, and sequences with so many bytes less; where sharing needs less,
+sequences with so many more.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from typing import Protocol
 from cpplan.anf import Program
 from cpplan.deadline import Deadline
 from cpplan.errors import InputError
+from cpplan.problem import Ints
 from cpplan.remat.outcome import RematOutcome
+from cpplan.remat.packed_search import NAME as TOGETHER
+from cpplan.remat.packed_search import PackedSequence, search_packed
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.residency import Residency
 from cpplan.sharing.links import Link
@@ -22,7 +26,9 @@ from cpplan.stages.sequences import SequenceSearch
 from cpplan.stages.trials import Trial, Trials
 
 # Of what is left: for a sequence, for packing it.
-SEQUENCE_SHARE, PACKING_SHARE = 0.4, 0.3
+SEQUENCE_SHARE, PACKING_SHARE = 0.4, 0.15
+# Then, where packing needed more than the limit: for sequence and offsets together.
+TOGETHER_SHARE = 0.6
 # Peaks tried on the way to the least one under a cost limit.
 BISECTIONS = 8
 # After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
@@ -33,6 +39,12 @@ class Packer(Protocol):
     """Packs a program within a deadline."""
 
     def __call__(self, program: Program, deadline: Deadline, /) -> Packed: ...
+
+
+class Placer(Protocol):
+    """Takes offsets found for a program."""
+
+    def __call__(self, program: Program, offsets: Ints, name: str, /) -> Packed: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +82,9 @@ class RematSearch:
         What the arena holds of the boundary.
     joint
         Whether the order may change; else first runs keep the program's order.
-    pack
-        Packs a program.
+    pack, place
+        Pack a program; take offsets found for it (``None`` where they would not do: several pools,
+        or bytes that are shared).
     links
         By which storages may share bytes, if any.
     workers, seed
@@ -87,6 +100,7 @@ class RematSearch:
         *,
         joint: bool,
         pack: Packer,
+        place: Placer | None = None,
         links: Sequence[Link] = (),
         workers: int,
         seed: int,
@@ -94,7 +108,8 @@ class RematSearch:
     ):
         if len(program.order) > len(program.graph.ops):
             raise InputError("remat=True needs a program that runs every op once")
-        self.program, self._pack, self._links = program, pack, links
+        self.program, self._pack, self._place, self._links = program, pack, place, links
+        self._residency, self._joint, self._seed = residency, joint, seed
         in_place = any(link.in_place for link in links)
         self.problem = remat_problem(program, residency, in_place=in_place)
         self.sequences = SequenceSearch(
@@ -106,6 +121,7 @@ class RematSearch:
             seed=seed,
             report=lambda outcome: report(self._line(outcome)),
         )
+        self._report = report
 
     @property
     def base(self) -> int | float:
@@ -132,6 +148,8 @@ class RematSearch:
                     break
                 else:
                     trials.add(self._try(outcome, deadline.share(PACKING_SHARE)))
+                    if trials.cost is None or trials.together:
+                        self._search_together(trials, deadline.share(TOGETHER_SHARE))
         except KeyboardInterrupt:
             deadline.cancel()
         if trials.best is None:
@@ -167,6 +185,36 @@ class RematSearch:
         program = Program(self.program.graph, self.problem.expand(outcome.sequence))
         return Trial(outcome, self._pack(program, deadline))
 
+    def _search_together(self, trials: Trials, deadline: Deadline) -> None:
+        """Sequence and offsets at once, from the best trial so far."""
+        place = self._place
+        if place is None or trials.best is None:
+            return
+        start = trials.best.outcome
+
+        def add(found: PackedSequence) -> None:
+            program = Program(self.program.graph, self.problem.expand(found.sequence))
+            outcome = start._replace(
+                sequence=found.sequence,
+                peak=self.problem.peak(found.sequence),
+                cost=found.cost,
+                found_by=TOGETHER,
+            )
+            trials.keep(Trial(outcome, place(program, found.offsets, TOGETHER)))
+            self._report(f"{TOGETHER}: {found.peak} B, cost +{self._extra(found.cost):.2%}")
+
+        search_packed(
+            self.problem,
+            trials.limit,
+            start.sequence,
+            deadline,
+            residency=self._residency,
+            joint=self._joint,
+            seed=self._seed,
+            report=add,
+        )
+        self._seed += 1
+
     def _judged(self, best: Trial, limit: int | None) -> Rematerialized:
         """The best, with what the search has proved by now."""
         search, outcome = self.sequences, best.outcome
@@ -178,8 +226,11 @@ class RematSearch:
         return Rematerialized(best.packed, outcome, limit, search.least.bytes, search.least_by, op)
 
     def _line(self, outcome: RematOutcome) -> str:
-        extra = outcome.cost / self.base - 1 if self.base else 0.0
+        extra = self._extra(outcome.cost)
         return f"{outcome.found_by}: {outcome.peak} B live, cost +{extra:.2%}"
+
+    def _extra(self, cost: int | float) -> float:
+        return cost / self.base - 1 if self.base else 0.0
 
 
 def _units(problem: RematProblem, program: Program) -> list[int]:

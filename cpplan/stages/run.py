@@ -16,7 +16,7 @@ from cpplan.graph import Graph
 from cpplan.ordering import OrderProblem, order_problem
 from cpplan.plan import Objective, Progress, RelationKind
 from cpplan.pool import Pool
-from cpplan.problem import Problem
+from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
 from cpplan.search.order_bounds import FORCED
 from cpplan.search.outcome import OrderOutcome
@@ -106,6 +106,13 @@ class Run:
             self.deadline.cancel()
         return Packed(source, problem, incumbent=incumbent)
 
+    def place(self, program: Program, offsets: Ints, name: str) -> Packed:
+        """Offsets that were found together with the program, one a buffer of its problem."""
+        problem = as_problem(program, self.residency)
+        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling)
+        incumbent.replace(offsets[incumbent.reduction.rows], name)
+        return Packed(program, problem, incumbent=incumbent)
+
     def _pack_sharing(
         self,
         program: Program,
@@ -168,6 +175,7 @@ class Run:
             self.residency,
             joint=joint,
             pack=self.pack,
+            place=self.place if self.pools is None and not self.sharing else None,
             links=find_links(source.graph, self.residency, self.sharing),
             workers=self.workers,
             seed=self.seed,

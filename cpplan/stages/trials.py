@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cpplan.remat.outcome import RematOutcome
+from cpplan.remat.packed_search import NAME as TOGETHER
 from cpplan.stages.packed import Packed
 
 # Limits on live bytes nearer to each other than this part of the limit are one.
@@ -60,13 +61,17 @@ class Trials:
         self._fits: int | None = None
         self._fails: int | None = None
 
-    def add(self, trial: Trial) -> None:
-        """Note a packing of a sequence."""
-        over, live = trial.over(self.limit), trial.outcome.peak
-        target = max(self.target, live)
+    def keep(self, trial: Trial) -> None:
+        """Take a trial if it is the best; what comes next does not depend on it."""
         self._tried.add(trial.outcome.sequence)
         if self.best is None or self._rank(trial) < self._rank(self.best):
             self.best = trial
+
+    def add(self, trial: Trial) -> None:
+        """Note what packing made of a sequence that was searched for within :attr:`target`."""
+        over, live = trial.over(self.limit), trial.outcome.peak
+        target = max(self.target, live)
+        self.keep(trial)
         if over > 0:
             self._fails = target if self._fails is None else min(target, self._fails)
             self.target = live - over
@@ -82,6 +87,11 @@ class Trials:
     def knows(self, outcome: RematOutcome) -> bool:
         """Whether the sequence was packed already."""
         return outcome.sequence in self._tried
+
+    @property
+    def together(self) -> bool:
+        """Whether the best was found with its offsets."""
+        return self.best is not None and self.best.outcome.found_by == TOGETHER
 
     @property
     def cost(self) -> int | float | None:
