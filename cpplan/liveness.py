@@ -10,20 +10,18 @@ of them.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
-from cpplan.anf import Program, to_anf
+from cpplan.anf import Program
 from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.graph import Graph, Tensor
 from cpplan.pool import Pool
 from cpplan.pool_candidates import assign_candidates
 from cpplan.problem import Problem
 from cpplan.residency import Residency
+from cpplan.stays import Life, Sweep
 from cpplan.tensor import LIMIT
 
 
@@ -33,13 +31,16 @@ def to_problem(
     """The packing problem of a program at its given order. O(ops + tensors).
 
     Buffers bear the names of the tensors whose storage they are; a recomputed copy is ``name~1``,
-    ``name~2``, …; a buffer inside a body is ``op/body number/name``. Constants, and what
-    ``residency`` puts outside the arena, have no buffer. Which pools a buffer may go to follows
-    from the tensors in it (``cpplan.pool_candidates``); without ``pools``, all go to one arena.
+    ``name~2``, … (``cpplan.copy_names``); a buffer inside a body is ``op/body number/name``.
+    Constants, and what ``residency`` puts outside the arena, have no buffer. Constants that are
+    kept are there throughout, as are further copies of their storages. Which pools a buffer may go
+    to follows from the tensors in it (``cpplan.pool_candidates``); without ``pools``, all go to one
+    arena.
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.anf import to_anf
+    >>> from cpplan.graph import Op
     >>> graph = Graph(
     ...     "tiny",
     ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
@@ -51,14 +52,8 @@ def to_problem(
     """
     residency = residency or Residency()
     graph, stop = program.graph, max(1, program.starts[-1])
-    table: dict[str, _Life] = {}
-    sweep = _Sweep(graph, table, residency)
-    for tensor in graph.tensors:
-        written = tensor.name in graph.producer or tensor.kind == "workspace"
-        if tensor.view_of is None and not written:
-            # What the caller hands in is there until the first op has run, used or not.
-            sweep.life(tensor.name, 0).upper = program.starts[min(1, len(program.order))] or 1
-    sweep.run(program, 0)
+    sweep = _sweep(program, residency)
+    table = sweep.table
     for tensor in graph.tensors:
         # The caller reads outputs after the last step; a view keeps its whole storage.
         if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
@@ -92,6 +87,44 @@ def to_problem(
     )
 
 
+def last_places(program: Program) -> dict[str, tuple[str, int]]:
+    """Tensor -> the buffer in which its latest value lies after the last step, and the byte there.
+
+    Where ops run again, that is where the last run wrote it; a view that no op writes lies in its
+    base. O(ops + tensors).
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op
+    >>> tensors = Tensor("y", 8, kind="output"), Tensor("v", 4, view_of=("y", 4))
+    >>> program = Program(Graph("g", tensors, (Op("f", outputs=("y",)),)), (0, 0))
+    >>> last_places(program)
+    {'y': ('y~1', 0), 'v': ('y~1', 4)}
+    """
+    graph = program.graph
+    if len(program.order) == len(graph.ops):
+        return graph.root
+    sweep = _sweep(program, Residency())
+    name_of = {id(life): name for name, life in sweep.table.items()}
+    return {
+        tensor.name: (name_of[id(sweep.life(tensor.name, 0))], graph.root[tensor.name][1])
+        for tensor in graph.tensors
+    }
+
+
+def _sweep(program: Program, residency: Residency) -> Sweep:
+    """A sweep over the whole program."""
+    table: dict[str, Life] = {}
+    sweep, graph = Sweep(program.graph, table, residency), program.graph
+    for tensor in graph.tensors:
+        written = tensor.name in graph.producer or tensor.kind == "workspace"
+        if tensor.view_of is None and not written:
+            # What the caller hands in is there until the first op has run, used or not.
+            sweep.life(tensor.name, 0).upper = program.starts[min(1, len(program.order))] or 1
+    sweep.run(program, 0)
+    return sweep
+
+
 def outside_storages(graph: Graph, residency: Residency) -> set[str]:
     """Names of the graph's storages that are not in the arena.
 
@@ -121,123 +154,3 @@ def is_outside(tensor: Tensor, residency: Residency) -> bool:
         "constant": residency.constants,
     }
     return where.get(tensor.kind) == "outside"
-
-
-@dataclass(slots=True, eq=False)
-class _Life:
-    """One stay of a storage in memory, still growing during the sweep."""
-
-    tensor: Tensor
-    alignment: int
-    tensors: list[Tensor]
-    lower: int
-    upper: int
-    reads: int = 0
-    writes: int = 0
-
-
-class _Sweep:
-    """Walks the bindings of one graph and keeps the stay in which every tensor was last written.
-
-    Bodies are swept by sweeps of their own into the same table.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        table: dict[str, _Life],
-        residency: Residency,
-        prefix: str = "",
-        scope: Mapping[str, _Life] | None = None,
-    ):
-        self.graph, self.table, self.residency, self.prefix = graph, table, residency, prefix
-        self.home: dict[str, _Life] = dict(scope or {})
-        self.newest: dict[str, _Life] = dict(self.home)
-        self.outer = frozenset(self.home)
-        self.copies: Counter[str] = Counter()
-        self.alignment: dict[str, int] = {}
-        self.tensors: dict[str, list[Tensor]] = {}
-        for tensor in graph.tensors:
-            root = graph.root[tensor.name][0]
-            self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
-            self.tensors.setdefault(root, []).append(tensor)
-        for root, life in self.home.items():
-            life.alignment = math.lcm(life.alignment, self.alignment[root])
-            life.tensors += self.tensors[root]
-
-    def life(self, name: str, step: int) -> _Life:
-        """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
-        while name not in self.home and (view_of := self.graph.tensor[name].view_of) is not None:
-            name = view_of[0]
-        if name not in self.home:
-            self.home[name] = self.newest.get(name) or self._begin(name, step)
-        return self.home[name]
-
-    def run(self, program: Program, start: int) -> None:
-        times: Counter[str] = Counter()
-        for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
-            self._bind(op, start + lower, start + upper, times[op.name])
-            times[op.name] += 1
-
-    def _bind(self, op: Op, lower: int, upper: int, copy: int) -> None:
-        read: dict[str, _Life] = {}
-        for name in op.inputs:
-            life, root = self.life(name, lower), self.graph.root[name][0]
-            life.upper = max(life.upper, upper)
-            read[root] = max(life, read.get(root, life), key=lambda life: life.lower)
-        for name in dict.fromkeys(op.inputs):
-            self.life(name, lower).reads += 1
-        for name in op.outputs + op.workspaces:
-            root = self.graph.root[name][0]
-            self.home[name] = life = read.get(root) or self._stay_to_write(name, root, lower)
-            life.upper = max(life.upper, upper)
-            life.writes += root not in read
-        step = lower
-        for number, body in enumerate(op.bodies):
-            call = f"{op.name}~{copy}" if copy else op.name
-            step = self._run_body(body, op, step, f"{self.prefix}{call}/{number}/")
-
-    def _stay_to_write(self, name: str, root: str, step: int) -> _Life:
-        """The storage's newest stay, or another one if ``name`` was already written in that."""
-        newest = self.newest.get(root)
-        again = newest is not None and self.home.get(name) is newest
-        if newest is None or (again and root not in self.outer):
-            return self._begin(root, step)
-        return newest
-
-    def _run_body(self, body: Graph, op: Op, start: int, prefix: str) -> int:
-        program = to_anf(body)
-        stop = start + max(1, program.starts[-1])
-        outputs = [t.name for t in body.tensors if t.kind == "output"]
-        boundary = [t.name for t in body.tensors if t.kind in ("input", "output")]
-        # A boundary tensor that is a view within the body lies where its base does.
-        shared = {
-            name: self.life(name, start)
-            for name in boundary
-            if name in op.tensors and body.tensor[name].view_of is None
-        }
-        inner = _Sweep(body, self.table, self.residency, prefix, shared)
-        for name in boundary:
-            # What a body is given is there from its start; what it gives back, once it is written.
-            root = body.root[name][0]
-            if body.tensor[name].kind == "input" or root not in body.producer:
-                life = inner.newest.get(root) or inner._begin(root, start)
-                life.upper = max(life.upper, stop)
-        inner.run(program, start)
-        for name in outputs:
-            life = inner.life(name, start)
-            life.upper = max(life.upper, stop)
-        return stop
-
-    def _begin(self, root: str, step: int) -> _Life:
-        copy, tensor = self.copies[root], self.graph.tensor[root]
-        self.copies[root] += 1
-        life = _Life(tensor, self.alignment[root], list(self.tensors[root]), step, step + 1)
-        self.newest[root] = life
-        read_only = tensor.kind == "constant" and self.residency.constants == "outside"
-        if not (read_only and self.prefix):
-            name = f"{self.prefix}{root}" + (f"~{copy}" if copy else "")
-            if name in self.table:
-                raise InputError(f"tensor {name!r} bears the name of another buffer: rename it")
-            self.table[name] = life
-        return life

@@ -112,7 +112,9 @@ class Plan:
     inputs, outputs
         Names of the graph's inputs and outputs that are in the pools; see :attr:`io_map`.
     views
-        Tensor -> (buffer, byte offset in it), for tensors that share another's storage.
+        Tensor -> (buffer, byte offset in it), for tensors whose latest value lies elsewhere than at
+        the start of the buffer of their name: within another's storage, or where it was computed
+        again (``y`` in buffer ``y~1``).
     sharing
         The kinds of relations that the planner was free to choose; the bound holds for all of them.
     relations
@@ -208,7 +210,8 @@ class Plan:
     def io_map(self) -> dict[str, tuple[str, int]] | None:
         """Input or output -> (pool, byte offset in it), or ``None`` if there is no plan.
 
-        Where the caller writes inputs before the first step and finds outputs after the last one.
+        Where the caller writes inputs before the first step and finds outputs after the last one:
+        of an output that is computed again, the last copy.
         """
         if self.offset is None:
             return None
@@ -216,7 +219,7 @@ class Plan:
         return {name: (self.pool_of(name), self.offset_of(name)) for name in names}
 
     def pool_of(self, tensor: str) -> str:
-        """Name of the pool a tensor lies in.
+        """Name of the pool a tensor lies in; of one computed again, its latest value.
 
         Raises
         ------
@@ -230,6 +233,9 @@ class Plan:
 
     def offset_of(self, tensor: str) -> int:
         """Byte offset of a tensor in its pool: a buffer's own, or where it lies within one.
+
+        Of a tensor computed again, where its latest value lies; where each copy of its storage
+        lies, ``offset`` says, in the ``row`` of that buffer.
 
         Raises
         ------

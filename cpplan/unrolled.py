@@ -3,8 +3,9 @@
 Every run is an op of its own and every stay of a storage in memory a storage of its own, so that
 what is known of graphs holds for programs with repetitions too: who reads which copy of a value,
 which copy an op may write over, which bytes are copied from where. Copies bear the names that
-:func:`~cpplan.liveness.to_problem` gives to buffers: the first bears the tensor's own, the others
-``name~1``, ``name~2``, …; so do views, by the stay they lie in, and the runs of an op.
+:func:`~cpplan.liveness.to_problem` gives to buffers (see ``cpplan.copy_names``): the first bears
+the tensor's own, the others ``name~1``, ``name~2``, …; so do views, by the stay they lie in, and
+the runs of an op.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cpplan.anf import Program
-from cpplan.errors import InputError
+from cpplan.copy_names import op_copies, tensor_copies
 from cpplan.graph import Graph, Op, Placement, Tensor
 
 
@@ -28,11 +29,6 @@ def unroll(program: Program) -> Program:
     writes it also writes the whole new copy. Where an op passes on what it reads as a view, in a
     stay in which that view lies already, it writes a tensor that nobody else names, and the pairs
     and placements of that view are those of the first run.
-
-    Raises
-    ------
-    InputError
-        If a copy would bear the name of another tensor or op; names it.
 
     Examples
     --------
@@ -62,6 +58,7 @@ class _Unrolling:
 
     def __init__(self, source: Graph):
         self.source = source
+        self.tensor_names, self.op_names = tensor_copies(source), op_copies(source)
         self.stay: dict[str, int] = {}
         self.newest: dict[str, int] = {}
         # The run that begins a stay; of what the caller brings, none.
@@ -82,7 +79,7 @@ class _Unrolling:
         read: dict[str, int] = {}
         for name in op.inputs:
             number = self._stay_of(name)
-            names[name] = _copy_name(name, number)
+            names[name] = self.tensor_names.copy(name, number)
             read[root[name][0]] = max(number, read.get(root[name][0], 0))
         again = set()
         for name in op.outputs + op.workspaces:
@@ -90,7 +87,7 @@ class _Unrolling:
             if number < 0:
                 number = self._stay_to_write(name, root[name][0])
             self.stay[name] = number
-            names[name] = _copy_name(name, number)
+            names[name] = self.tensor_names.copy(name, number)
             if (name, number) in self.written:
                 again.add(name)
                 names[name] += f" at run {len(self.ops)}"
@@ -101,9 +98,7 @@ class _Unrolling:
             in_place=tuple(pair for pair in op.in_place if pair[0] not in again),
             placements=tuple(p for p in op.placements if not again & {p.part, p.whole}),
         )
-        name = _copy_name(op.name, self.times[op.name])
-        if name != op.name and name in self.source.op:
-            raise InputError(f"op {name!r} bears the name of another's second run: rename it")
+        name = self.op_names.copy(op.name, self.times[op.name])
         self.times[op.name] += 1
         self.ops.append(replace(_rename(allowed, names), name=name))
 
@@ -113,7 +108,7 @@ class _Unrolling:
         for (root, number), run in self.begun.items():
             kind = source.tensor[root].kind
             if (root, number) not in self.written and kind != "constant":
-                op, whole = self.ops[run], (_copy_name(root, number),)
+                op, whole = self.ops[run], (self.tensor_names.copy(root, number),)
                 self.ops[run] = (
                     replace(op, workspaces=op.workspaces + whole)
                     if kind == "workspace"
@@ -126,13 +121,6 @@ class _Unrolling:
         for root, names in storage.items():
             for number in range(1, self.newest.get(root, 0) + 1):
                 tensors += [self._copy(name, number) for name in names]
-        taken = set(source.tensor)
-        for tensor in (*tensors[len(source.tensors) :], *self.passed_on):
-            if tensor.name in taken:
-                raise InputError(
-                    f"tensor {tensor.name!r} bears the name of another buffer: rename it"
-                )
-            taken.add(tensor.name)
         return Graph(source.name, (*tensors, *self.passed_on), tuple(self.ops))
 
     def _stay_of(self, name: str) -> int:
@@ -161,10 +149,10 @@ class _Unrolling:
         elsewhere = tensor.kind in ("input", "output") and number != self._stay_of(name)
         view_of = tensor.view_of
         if view_of is not None:
-            view_of = _copy_name(view_of[0], number), view_of[1]
+            view_of = self.tensor_names.copy(view_of[0], number), view_of[1]
         return replace(
             tensor,
-            name=_copy_name(name, number),
+            name=self.tensor_names.copy(name, number),
             kind="intermediate" if elsewhere else tensor.kind,
             view_of=view_of,
         )
@@ -173,11 +161,8 @@ class _Unrolling:
         """Another name for what lies in a stay already."""
         tensor, (root, offset) = self.source.tensor[name], self.source.root[name]
         kind = "workspace" if tensor.kind == "workspace" else "intermediate"
-        return replace(tensor, name=new, kind=kind, view_of=(_copy_name(root, number), offset))
-
-
-def _copy_name(name: str, number: int) -> str:
-    return f"{name}~{number}" if number else name
+        storage = self.tensor_names.copy(root, number)
+        return replace(tensor, name=new, kind=kind, view_of=(storage, offset))
 
 
 def _rename(op: Op, names: Mapping[str, str]) -> Op:
@@ -199,9 +184,6 @@ def _rename(op: Op, names: Mapping[str, str]) -> Op:
 
 def _rename_body(body: Graph, op: Op, names: Mapping[str, str]) -> Graph:
     changed = {name: names[name] for name in op.tensors if names.get(name, name) != name}
-    clash = next((name for name in changed.values() if name in body.tensor), None)
-    if clash is not None:
-        raise InputError(f"op {op.name!r}: {clash!r} in its body bears a copy's name: rename it")
     shared = {
         tensor.name: changed[tensor.name]
         for tensor in body.tensors

@@ -10,12 +10,11 @@ from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
 from cpplan.checks.claims import check_claims, check_peak, check_pooled_claims
 from cpplan.checks.demands import replay
+from cpplan.checks.ends import check_ends
 from cpplan.checks.layout import check_addresses, check_all_apart, check_pools
 from cpplan.checks.planned import (
-    check_boundary,
     check_costs,
     check_types,
-    check_views,
     integers,
     needed_buffers,
     planned_offsets,
@@ -111,8 +110,7 @@ def _check_program_plan(
     touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     needed = needed_buffers(touches, plan.pools)
     check_costs(program, plan)
-    check_views(program.graph, plan)
-    check_boundary(program.graph, plan)
+    check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, touches, runs)
     if not plan.sharing:

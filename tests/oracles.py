@@ -7,13 +7,13 @@ code with the package beyond its types.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 from hypothesis import strategies as st
 
 from cpplan import Graph, Op, Plan, Problem, Program, Tensor
-from cpplan.liveness import to_problem
+from cpplan.liveness import last_places, to_problem
 from cpplan.problem import Gap, Ints
 from cpplan.residency import Residency
 
@@ -114,7 +114,12 @@ def plan_for(source: Program | Problem, residency: Residency | None = None) -> P
     rows = range(len(problem))
     live = [[held(problem, row, step) or (0, 0) for row in rows] for step in steps]
     bound = max((sum(end - begin for begin, end in pieces) for pieces in live), default=0)
-    roots = program.graph.root if program else {}
+    placed = set(problem.names)
+    places = {
+        name: place
+        for name, place in (last_places(program) if program else {}).items()
+        if place[0] in placed
+    }
     return Plan(
         name="by first fit",
         status="optimal" if bound == peak else "feasible",
@@ -132,14 +137,10 @@ def plan_for(source: Program | Problem, residency: Residency | None = None) -> P
         order=program.names if program else (),
         cost=program.cost if program else None,
         base_cost=sum(op.cost for op in program.graph.ops) if program else None,
-        inputs=_boundary(program, problem, "input") if program else (),
-        outputs=_boundary(program, problem, "output") if program else (),
+        inputs=_boundary(program, places, "input") if program else (),
+        outputs=_boundary(program, places, "output") if program else (),
         residency=residency or Residency(),
-        views={
-            name: root
-            for name, root in roots.items()
-            if name != root[0] and root[0] in problem.names
-        },
+        views={name: place for name, place in places.items() if place != (name, 0)},
     )
 
 
@@ -303,9 +304,6 @@ class _Maker:
         self.op("if", [chosen], [result], bodies=bodies[: self.integer(1, 2)])
 
 
-def _boundary(program: Program, problem: Problem, kind: str) -> tuple[str, ...]:
-    """The graph's tensors of a kind whose storage has a buffer."""
-    graph = program.graph
-    return tuple(
-        t.name for t in graph.tensors if t.kind == kind and graph.root[t.name][0] in problem.names
-    )
+def _boundary(program: Program, places: Collection[str], kind: str) -> tuple[str, ...]:
+    """The graph's tensors of a kind that are in a buffer."""
+    return tuple(t.name for t in program.graph.tensors if t.kind == kind and t.name in places)

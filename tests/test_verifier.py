@@ -26,7 +26,7 @@ from oracles import (
 )
 
 import cpplan
-from cpplan import Graph, Op, Plan, Problem, Program, Tensor, verify
+from cpplan import Graph, Op, Plan, Problem, Program, Tensor, to_anf, verify
 from cpplan.bounds import lower_bound
 from cpplan.checks.demands import lifespans, trace
 from cpplan.checks.rectangles import check_bound, cut_gaps
@@ -286,18 +286,69 @@ def test_recomputed_tensors_have_copies_and_readers_use_the_latest() -> None:
     assert (plan.cost, plan.base_cost) == (5, 4)
     verify(program, plan)
     once = tuple(name for k, name in enumerate(plan.order) if k != 3)
-    rejected(program, replace(plan, order=once, cost=4), "buffer 't~1' of the plan is not needed")
+    gone = {"order": once, "cost": 4, "views": {}}
+    rejected(program, replace(plan, **gone), "buffer 't~1' of the plan is not needed")
 
 
-def test_a_tensor_may_not_bear_the_name_of_a_copy() -> None:
-    tensors = (Tensor("t", 4), Tensor("t~1", 4, kind="output"))
-    ops = (Op("f", outputs=("t",)), Op("g", inputs=("t",), outputs=("t~1",)))
-    program = Program(Graph("clash", tensors, ops), (0, 0, 1))
-    with pytest.raises(cpplan.errors.InputError, match="'t~1' bears the name of another buffer"):
+def test_copies_pass_over_a_name_that_a_tensor_bears() -> None:
+    """t~1 and t~3 are tensors: the second and the third copy of t are t~2 and t~4."""
+    tensors = (Tensor("t", 4), *(Tensor(f"t~{k}", 4, kind="output") for k in (1, 3)))
+    ops = (Op("f", outputs=("t",)), Op("g", inputs=("t",), outputs=("t~1", "t~3")))
+    program = Program(Graph("taken", tensors, ops), (0, 0, 1, 0))
+    assert to_problem(program).names == ("t", "t~2", "t~1", "t~3", "t~4")
+    plan = plan_for(program)
+    verify(program, plan)
+    buffers = tuple({"t~4": "t~5"}.get(name, name) for name in plan.buffers)
+    wrong = replace(plan, buffers=buffers)
+    rejected(program, wrong, r"'t' at \('t~4', 0\), but it lies in none of its buffers")
+    rejected(program, replace(wrong, views={}), "buffer 't~4', needed from step 3")
+
+
+def test_a_buffer_of_a_body_may_not_bear_the_name_of_a_tensor() -> None:
+    body = Graph("body", (Tensor("t", 4, kind="output"),), (Op("f", outputs=("t",)),))
+    tensors = (Tensor("call/0/t", 4, kind="output"),)
+    ops = (Op("call", outputs=("call/0/t",), bodies=(body,)),)
+    program = to_anf(Graph("clash", tensors, ops))
+    match = "'call/0/t' bears the name of another buffer"
+    with pytest.raises(cpplan.errors.InputError, match=match):
         to_problem(program)
     none = np.zeros(0, np.int64)
     plan = Plan("clash", "optimal", (), none, none, none, none, order=program.names)
-    rejected(program, plan, "two buffers would bear the name 't~1'")
+    rejected(program, plan, "two buffers would bear the name 'call/0/t'")
+
+
+def test_an_output_that_is_computed_again_lies_where_it_was_written_last() -> None:
+    """f runs twice; y and its view v, outputs both, are in the second copy, u was never moved."""
+    tensors = (
+        Tensor("y", 8, kind="output"),
+        Tensor("v", 4, kind="output", view_of=("y", 4)),
+        Tensor("u", 4, kind="output", view_of=("y", 0)),
+        Tensor("s", 2),
+    )
+    ops = (
+        Op("f", outputs=("y",)),
+        Op("cut", inputs=("y",), outputs=("u",)),
+        Op("g", inputs=("y",), outputs=("s",)),
+    )
+    program = Program(Graph("again", tensors, ops), (0, 1, 2, 0))
+    plan = plan_for(program)
+    assert plan.buffers == ("y", "s", "y~1")
+    assert plan.offset is not None
+    first, _, last = plan.offset.tolist()
+    assert first != last  # u keeps the first copy to the end
+    assert plan.io_map == {"y": ("arena", last), "v": ("arena", last + 4), "u": ("arena", first)}
+    assert (plan.offset_of("y"), plan.offset_of("s")) == (last, int(plan.offset[1]))
+    verify(program, plan)
+    assert Plan.from_dict(plan.to_dict()).io_map == plan.io_map
+    for name, wrong, match in (
+        ("y", ("y", 0), r"'y' at \('y', 0\), but it lies at \('y~1', 0\)"),
+        ("v", ("y", 4), r"'v' at \('y', 4\), but it lies at \('y~1', 4\)"),
+        ("u", ("y~1", 0), r"'u' at \('y~1', 0\), but it lies at \('y', 0\)"),
+        ("s", ("y", 0), r"'s' at \('y', 0\), but it lies at \('s', 0\)"),
+    ):
+        rejected(program, replace(plan, views={**plan.views, name: wrong}), match)
+    less = {name: place for name, place in plan.views.items() if name != "y"}
+    rejected(program, replace(plan, views=less), "'y' at None")
 
 
 def test_a_view_that_is_rerun_stays_in_what_it_reads() -> None:
@@ -319,6 +370,24 @@ def test_what_is_written_into_a_constant_again_is_outside_too() -> None:
     program = Program(Graph("constant", tensors, (Op("a", outputs=("v",)),)), (0, 0))
     assert to_problem(program).names == ()
     verify(program, plan_for(program))
+
+
+def test_a_constant_is_there_throughout_and_so_is_what_is_written_into_it_again() -> None:
+    """The first v is written over c; the second into a copy of it."""
+    tensors = (
+        Tensor("c", 4, kind="constant"),
+        Tensor("v", 4, view_of=("c", 0)),
+        Tensor("y", 1, kind="output"),
+    )
+    ops = (Op("a", outputs=("v",)), Op("b", inputs=("v",), outputs=("y",)), Op("end"))
+    program = Program(Graph("constant", tensors, ops), (0, 0, 1, 2))
+    residency = Residency(constants="keep")
+    problem = to_problem(program, residency)
+    assert problem.names == ("c", "c~1", "y")
+    assert (problem.lower.tolist(), problem.upper.tolist()) == ([0, 0, 2], [4, 4, 4])
+    plan = plan_for(program, residency)
+    assert plan.views == {"v": ("c~1", 0)}
+    verify(program, plan)
 
 
 @settings(max_examples=300)
@@ -568,5 +637,5 @@ def test_checkers_load_no_planner() -> None:
     loaded = [name for name in loaded if not name.startswith("cpplan.checks")]
     checkers = {"arena", "verifier"}
     types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "pool", "problem", "tensor"}
-    types |= {"dependencies", "names", "printable", "residency"}
+    types |= {"copy_names", "dependencies", "names", "printable", "residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}

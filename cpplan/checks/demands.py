@@ -26,7 +26,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cpplan.anf import Program, to_anf
-from cpplan.checks.runs import Place, Run, Stay, check_copy_names
+from cpplan.checks.runs import Place, Run, Stay
+from cpplan.copy_names import op_copies, tensor_copies
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.residency import Residency
@@ -111,8 +112,6 @@ def replay(
     entered = program.starts[1] - 1 if program.order else 0
     record.touches += [t._replace(step=entered, writes=False) for t in record.touches]
     scope.run(program, 0)
-    if over:
-        check_copy_names(record.runs)
     boundary = {
         "input": residency.inputs,
         "output": residency.outputs,
@@ -176,6 +175,7 @@ class _Scope:
         self.home: dict[str, Stay] = {}
         self.newest: dict[str, Stay] = dict(given or {})
         self.given = frozenset(self.newest)
+        self.names, self.op_names = tensor_copies(graph), op_copies(graph)
         self.bound: Counter[str] = Counter()
         self.written: set[tuple[str, Stay]] = set()
         self.tensors: dict[str, tuple[Tensor, ...]] = {}
@@ -203,9 +203,7 @@ class _Scope:
         """A storage that no op writes: the caller brings it, or ``op`` brings it for its body."""
         if root not in self.newest:
             place = self._place_in(self._begin(root), root)
-            if self.graph.tensor[root].kind == "constant":
-                self.record.constants.append(place)
-            else:
+            if self.graph.tensor[root].kind != "constant":
                 self.record.touch(step, op, place, writes=True)
         self.home[root] = self.newest[root]
 
@@ -234,10 +232,11 @@ class _Scope:
                 for part, source in _by_source(place, begin, end, self._copied(op, tensor, reads)):
                     record.touch(lower, name, part, writes=True, source=source)
             writes.append(place)
-        copy, step = self.bound[op.name], lower
+        call = f"{self.prefix}{self.op_names.copy(op.name, self.bound[op.name])}"
         self.bound[op.name] += 1
+        step = lower
         for number, body in enumerate(op.bodies):
-            step = self._run_body(body, op, step, f"{name}~{copy}" if copy else name, number)
+            step = self._run_body(body, op, step, call, number)
         run = self._run_record(op, lower, reads, writes)
         lost = self._overwritten(run, reads)
         for place in (*(read for read in reads if read not in lost), *writes):
@@ -334,7 +333,7 @@ class _Scope:
     def _begin(self, root: str) -> Stay:
         tensor, previous = self.graph.tensor[root], self.newest.get(root)
         number = 0 if previous is None else previous.number + 1
-        name = f"{self.prefix}{root}" + (f"~{number}" if number else "")
+        name = f"{self.prefix}{self.names.copy(root, number)}"
         placed = tensor.kind != "constant" or self.record.residency.constants == "keep"
         if placed and name in self.record.names:
             raise VerificationError(f"two buffers would bear the name {name!r}")
@@ -349,8 +348,12 @@ class _Scope:
             tensors,
             tensor.kind,
             bool(self.prefix),
+            names=self.names,
         )
         self.newest[root] = stay
+        if tensor.kind == "constant":
+            # All copies of a constant's storage are there throughout.
+            self.record.constants.append(self._place_in(stay, root))
         return stay
 
     def _place_in(self, stay: Stay, tensor: str) -> Place:

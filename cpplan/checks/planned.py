@@ -196,60 +196,6 @@ def check_costs(program: Program, plan: Plan) -> None:
             raise VerificationError(f"the plan claims a {claim} of {claimed!r}, but it is {cost}")
 
 
-def check_views(graph: Graph, plan: Plan) -> None:
-    """Check that each view of what is in the arena is at its place in its storage's first stay.
-
-    Raises
-    ------
-    VerificationError
-        Names the tensor, where the plan puts it and where it lies.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> check_views(Graph("g", (), ()), Plan("g", "optimal", (), none, none, none, none))
-    """
-    placed = set(plan.buffers)
-    needed = {
-        tensor.name: graph.root[tensor.name]
-        for tensor in graph.tensors
-        if tensor.view_of is not None and graph.root[tensor.name][0] in placed
-    }
-    for name in (*needed, *plan.views):
-        claimed = plan.views.get(name)
-        wanted = needed.get(name)
-        if claimed is None or wanted is None or tuple(claimed) != wanted:
-            raise VerificationError(
-                f"the plan's views put tensor {name!r} at {claimed}, but it lies at {wanted}"
-            )
-
-
-def check_boundary(graph: Graph, plan: Plan) -> None:
-    """Check that the plan lists the inputs and outputs that are in its pools.
-
-    Raises
-    ------
-    VerificationError
-        Names the list and a tensor that is missing or too many.
-
-    Examples
-    --------
-    >>> none = np.zeros(0, np.int64)
-    >>> check_boundary(Graph("g", (), ()), Plan("g", "optimal", (), none, none, none, none))
-    """
-    placed = set(plan.buffers)
-    for kind, claimed in (("input", plan.inputs), ("output", plan.outputs)):
-        wanted = {
-            t.name for t in graph.tensors if t.kind == kind and graph.root[t.name][0] in placed
-        }
-        wrong = next(iter(sorted(wanted.symmetric_difference(claimed))), None)
-        if wrong is not None:
-            raise VerificationError(
-                f"the plan's {kind}s are not those of the model in its pools: {wrong!r} is "
-                f"{'missing' if wrong in wanted else 'too many'}"
-            )
-
-
 def integers(column: str, values: object, count: int) -> Ints:
     """``values`` as an array of ``count`` integers.
 

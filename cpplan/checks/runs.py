@@ -1,17 +1,17 @@
 """Stays, places in them, and the runs of ops: who touches which copy of what.
 
 Where ops run again, a tensor may lie in several stays of its storage, one after another. The first
-copy of a tensor bears the tensor's name, that in stay number k the name ``tensor~k``, as the buffer
-``storage~k`` does in which it lies. Relations of a plan speak of copies by these names.
+copy of a tensor bears the tensor's name, the others ``tensor~1``, ``tensor~2``, …, as the buffers
+do in which they lie (``cpplan.copy_names``). Relations of a plan speak of copies by these names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cpplan.errors import VerificationError
+from cpplan.copy_names import CopyNames
 from cpplan.graph import Op
 from cpplan.plan import Relation
 from cpplan.tensor import Tensor
@@ -33,6 +33,8 @@ class Stay:
         All that lie in it.
     kind
         Of the tensor whose storage it is.
+    names
+        What copies of the graph's tensors are called.
     inner
         Whether it is of a body.
     reads, writes
@@ -49,6 +51,7 @@ class Stay:
     inner: bool = False
     reads: int = 0
     writes: int = 0
+    names: CopyNames = field(default_factory=lambda: CopyNames(()))
 
 
 class Place(NamedTuple):
@@ -68,7 +71,7 @@ class Place(NamedTuple):
         >>> Place("v", Stay("x~2", 2, 8, 1), 0, 4).copy
         'v~2'
         """
-        return f"{self.tensor}~{self.stay.number}" if self.stay.number else self.tensor
+        return self.stay.names.copy(self.tensor, self.stay.number)
 
     @property
     def size(self) -> int:
@@ -131,22 +134,3 @@ def allowed_relations(runs: Iterable[Run]) -> dict[Relation, tuple[Place, Place]
     {}
     """
     return {relation: (one, other) for run in runs for relation, one, other in run.relations()}
-
-
-def check_copy_names(runs: Iterable[Run]) -> None:
-    """Check that nobody need ask of which copy a relation speaks.
-
-    Raises
-    ------
-    VerificationError
-        If copies of two tensors bear one name.
-
-    Examples
-    --------
-    >>> check_copy_names([])
-    """
-    known: dict[str, str] = {}
-    for run in runs:
-        for place in run.places.values():
-            if known.setdefault(place.copy, place.tensor) != place.tensor:
-                raise VerificationError(f"two tensors would bear the name {place.copy!r}")

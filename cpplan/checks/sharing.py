@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cpplan.checks.demands import Touch, lifespans
-from cpplan.checks.runs import Run, Stay, allowed_relations, check_copy_names
+from cpplan.checks.runs import Run, Stay, allowed_relations
 from cpplan.checks.script import Content, clip, copied_content
+from cpplan.copy_names import CopyNames, tensor_copies
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan, Relation
@@ -44,22 +45,25 @@ def pairs_in_place(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
     >>> pairs_in_place(Graph("g", (), ()), plan)
     set()
     """
+    if not plan.relations:
+        return set()
+    names = tensor_copies(graph)
     return {
         (r.tensor, r.other)
         for r in plan.relations
         if r.kind == "in place"
-        and (here := _address(graph, plan, r.tensor)) is not None
-        and here == _address(graph, plan, r.other)
+        and (here := _address(graph, names, plan, r.tensor)) is not None
+        and here == _address(graph, names, plan, r.other)
     }
 
 
-def _address(graph: Graph, plan: Plan, copy: str) -> tuple[int, int] | None:
+def _address(graph: Graph, names: CopyNames, plan: Plan, copy: str) -> tuple[int, int] | None:
     """Pool and offset; ``None`` of what the plan does not place."""
-    tensor, _, number = (copy, "", "") if copy in graph.tensor else copy.rpartition("~")
+    tensor, number = names.split(copy)
     if tensor not in graph.tensor or plan.offset is None:
         return None
     root, within = graph.root[tensor]
-    row = plan.row.get(f"{root}~{number}" if number else root)
+    row = plan.row.get(names.copy(root, number))
     return None if row is None else (int(plan.pool[row]), int(plan.offset[row]) + within)
 
 
@@ -86,7 +90,6 @@ def check_relations(runs: Sequence[Run], plan: Plan) -> None:
     """
     if not plan.relations:
         return
-    check_copy_names(runs)
     allowed = allowed_relations(runs)
     assert plan.offset is not None
     for relation in plan.relations:

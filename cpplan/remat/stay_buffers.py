@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cpplan.anf import Program
+from cpplan.copy_names import tensor_copies
 from cpplan.deadline import Deadline
 from cpplan.heuristics.layout import first_fit_in_order
 from cpplan.liveness import to_problem
@@ -69,6 +70,7 @@ class StayBuffers:
         rows = np.array([row[name] for name in storages], np.int64)
         self.alignment: Ints = buffers.alignment[rows]
         self._storages = frozenset(storages)
+        self._names = tensor_copies(problem.graph)
         throughout, entry, blocks = self._others(order, program, buffers)
         inner = [*entry, *(k for block in blocks for k in block)]
         self.inner_alignment = math.lcm(1, *buffers.alignment[inner].tolist())
@@ -109,7 +111,7 @@ class StayBuffers:
         copies: Counter[int] = Counter()
         for storage, offset in zip(self._begun(sequence), stays.tolist(), strict=True):
             copy = copies[storage]
-            offsets[row[names[storage] + (f"~{copy}" if copy else "")]] = offset
+            offsets[row[self._names.copy(names[storage], copy)]] = offset
             copies[storage] += 1
         throughout, handed_in, within = self._others(sequence, program, buffers)
         for k in throughout:
@@ -160,10 +162,7 @@ class StayBuffers:
         return throughout, entry, blocks
 
     def _is_stay(self, name: str) -> bool:
-        if name in self._storages:
-            return True
-        root, mark, copy = name.rpartition("~")
-        return bool(mark) and copy.isdigit() and root in self._storages
+        return self._names.split(name)[0] in self._storages
 
 
 def _height(buffers: Problem, rows: list[int]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from cpplan.anf import Program
 from cpplan.bounds import Bound
 from cpplan.checks.pool_bounds import objective_bound
 from cpplan.checks.pool_objective import pool_peaks
+from cpplan.liveness import last_places
 from cpplan.plan import Plan, Progress, Scope, Status
 from cpplan.printable import printable
 from cpplan.problem import Problem
@@ -202,6 +203,7 @@ def _columns(packed: Packed) -> dict[str, Any]:
     """What follows from what was packed, however that was done."""
     problem, source = packed.problem, packed.source
     program = source if isinstance(source, Program) else None
+    places = _last_places(program, problem) if program else {}
     return {
         "name": program.graph.name if program else problem.name,
         "buffers": tuple(problem.names),
@@ -213,9 +215,9 @@ def _columns(packed: Packed) -> dict[str, Any]:
         "order": program.names if program else (),
         "cost": program.cost if program else None,
         "base_cost": sum(op.cost for op in program.graph.ops) if program else None,
-        "inputs": _boundary(program, problem, "input") if program else (),
-        "outputs": _boundary(program, problem, "output") if program else (),
-        "views": _views(program, problem) if program else {},
+        "inputs": _boundary(program, places, "input") if program else (),
+        "outputs": _boundary(program, places, "output") if program else (),
+        "views": {name: place for name, place in places.items() if place != (name, 0)},
     }
 
 
@@ -223,15 +225,12 @@ def _scope(searched: OrderOutcome | None) -> Scope:
     return "given order" if searched is None else "every order"
 
 
-def _views(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
+def _last_places(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
+    """Tensor -> buffer and byte offset of its latest value, if that is in the pools."""
     placed = set(problem.names)
-    roots = program.graph.root.items()
-    return {name: root for name, root in roots if name != root[0] and root[0] in placed}
+    return {name: place for name, place in last_places(program).items() if place[0] in placed}
 
 
-def _boundary(program: Program, problem: Problem, kind: str) -> tuple[str, ...]:
+def _boundary(program: Program, places: Collection[str], kind: str) -> tuple[str, ...]:
     """Names of the graph's tensors of a kind that are in the pools."""
-    placed, graph = set(problem.names), program.graph
-    return tuple(
-        t.name for t in graph.tensors if t.kind == kind and graph.root[t.name][0] in placed
-    )
+    return tuple(t.name for t in program.graph.tensors if t.kind == kind and t.name in places)

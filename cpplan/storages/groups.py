@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from cpplan.anf import Program
+from cpplan.copy_names import tensor_copies
 from cpplan.errors import InputError
 from cpplan.printable import quote
 from cpplan.problem import Ints, Problem
@@ -107,10 +108,10 @@ def buffer_tensors(program: Program, problem: Problem) -> dict[str, Tensor]:
         for prefix, inner in instances(program)
         for tensor in inner.graph.tensors
     }
+    copies = tensor_copies(program.graph)
     found = {}
     for name in problem.names:
-        # A recomputed copy bears the name of the first with a number behind it.
-        tensor = by_name.get(name) or by_name.get(name.rpartition("~")[0])
+        tensor = by_name.get(name) or by_name.get(copies.split(name)[0])
         if tensor is not None:
             found[name] = tensor
     return found

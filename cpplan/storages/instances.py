@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from cpplan.anf import Program, to_anf
+from cpplan.copy_names import op_copies
 
 
 def instances(program: Program) -> Iterator[tuple[str, Program]]:
@@ -23,11 +24,11 @@ def instances(program: Program) -> Iterator[tuple[str, Program]]:
         prefix, inner = stack.pop()
         yield prefix, inner
         times: Counter[str] = Counter()
+        names = op_copies(inner.graph)
         calls = []
         for op in inner.ops:
-            copy = times[op.name]
+            call = names.copy(op.name, times[op.name])
             times[op.name] += 1
-            call = f"{op.name}~{copy}" if copy else op.name
             calls += [
                 (f"{prefix}{call}/{number}/", to_anf(body)) for number, body in enumerate(op.bodies)
             ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.anf import Program, to_anf
+from cpplan.copy_names import tensor_copies
 from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
@@ -63,11 +64,8 @@ def relax_static_plan(
         raise InputError(f"match_range must be a non-negative integer, not {match_range!r}")
     problem = to_problem(program, Residency(inputs="outside", outputs="outside"))
     leaving = _leave_their_block(program)
-    rows = [
-        row
-        for row, name in enumerate(problem.names)
-        if name not in leaving and name.rpartition("~")[0] not in leaving
-    ]
+    copies = tensor_copies(program.graph)
+    rows = [row for row, name in enumerate(problem.names) if copies.split(name)[0] not in leaving]
     problem = problem.subset(np.array(rows, np.int64))
     keys = group_keys(program, problem, group_by)
     storage = storage_tokens(

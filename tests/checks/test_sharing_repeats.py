@@ -16,7 +16,7 @@ from cpplan import Graph, Op, Plan, Program, Tensor, simulate, solve, verify
 from cpplan.checks.demands import replay
 from cpplan.checks.shared_bound import least_bytes
 from cpplan.errors import VerificationError
-from cpplan.liveness import to_problem
+from cpplan.liveness import last_places, to_problem
 from cpplan.plan import Relation
 from cpplan.residency import Residency
 from cpplan.sharing.bound import shared_bound
@@ -48,7 +48,7 @@ def plan_at(program: Program, *relations: tuple[str, str], **offsets: int) -> Pl
         relations=tuple(Relation("in place", *pair) for pair in relations),
         inputs=tuple(t.name for t in graph.tensors if t.kind == "input"),
         outputs=tuple(t.name for t in graph.tensors if t.kind == "output"),
-        views={name: at for name, at in graph.root.items() if graph.tensor[name].view_of},
+        views={name: at for name, at in last_places(program).items() if at != (name, 0)},
     )
 
 
@@ -182,27 +182,30 @@ def test_views_bear_the_number_of_their_buffer():
         rejected(verify, program, made_up, "no op of the model allows it$")
 
 
-def test_two_tensors_that_a_relation_might_mean():
-    """The graph's own v~1, and the second copy of v, which is in no buffer of that name."""
+def test_which_tensor_a_relation_means():
+    """v~1 is the graph's own; the second copy of v, in no buffer of that name, is v~2."""
     tensors = (
         Tensor("x", 4, kind="input"),
         Tensor("a", 4),
         Tensor("v", 4, view_of=("a", 0)),
         Tensor("v~1", 4),
+        Tensor("w", 4),
         Tensor("y", 4, kind="output"),
     )
     ops = (
         Op("f", "", ("x",), ("a",)),
         Op("cut", "", ("a",), ("v",)),
         unary("g", "x", "v~1"),
-        Op("end", "", ("v", "v~1"), ("y",)),
+        unary("h", "v", "w"),
+        Op("end", "", ("w", "v~1"), ("y",)),
     )
-    program = Program(Graph("clash", tensors, ops), (0, 1, 0, 1, 2, 3))
-    offsets = {"x": 0, "a": 4, "a_1": 8, "v_1": 0, "y": 12}
-    verify(program, plan_at(program, **{**offsets, "v_1": 16}))
-    plan = plan_at(program, ("v~1", "x"), **offsets)
-    for check in (verify, simulate):
-        rejected(check, program, plan, "^two tensors would bear the name 'v~1'$")
+    program = Program(Graph("names", tensors, ops), (0, 1, 0, 1, 2, 3, 4))
+    offsets = {"x": 0, "a": 4, "a_1": 8, "v_1": 0, "w": 8, "y": 12}
+    plan = plan_at(program, ("v~1", "x"), ("w", "v~2"), **offsets)
+    verify(program, plan)
+    simulate(program, plan)
+    wrong = replace(plan, relations=(plan.relations[0], plan.relations[1]._replace(other="v~1")))
+    rejected(verify, program, wrong, "'w' in place of 'v~1': no op of the model allows it$")
 
 
 def as_alone(alone: Graph, plan: Plan) -> Plan:
