@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from generators import cells
+from generators import cells, training
 from generators.layered import layered
 from generators.randwire import randwire
-from generators.training import training_step
 
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.atomic import write_text
@@ -240,7 +239,15 @@ def ordering_graphs() -> Iterator[Graph]:
     yield cells.single_cell("nasnet_cell", cells.NASNET_NORMAL, channels=44, extent=28)
     yield cells.darts_cifar("darts_cifar")
     yield cells.single_cell("darts_cell", cells.DARTS_NORMAL, channels=48, extent=28)
-    yield training_step("vgg11_training")
+    yield training.training_step("vgg11_training")
+
+
+def training_graphs() -> Iterator[Graph]:
+    """Training steps that do not fit where inference does: what to keep, what to run again."""
+    yield training.vgg16("vgg16_training", batch=32)
+    yield training.mobilenet("mobilenet_training", batch=32)
+    yield training.unet("unet_training", batch=4, extent=256)
+    yield training.resnet18("resnet18_training", batch=32)
 
 
 def main() -> None:
@@ -248,6 +255,8 @@ def main() -> None:
         write_graph(read_onnx(path), HERE / f"{path.stem}.json")
     for graph in ordering_graphs():
         write_graph(graph, HERE / "ordering" / f"{graph.name}.json")
+    for graph in training_graphs():
+        write_graph(graph, HERE / "training" / f"{graph.name}.json")
     cases = [make() for make in CASES]
     for case in cases:
         path = HERE / "hand" / case.file

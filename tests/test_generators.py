@@ -156,17 +156,16 @@ def test_a_training_step_updates_every_weight_once_in_the_end() -> None:
 
 
 def test_an_update_run_early_frees_its_gradient() -> None:
-    # One convolution (batch 1, 3 channels to 1 on 4×4) with x 192 B, and w 108 B outside. Backward:
-    # z_grad and x (for the weight's gradient) with dw 108 B; the update frees dw.
+    # The second of two convolutions of one channel has nine weights.
     from generators.training import training_step
 
     problem = order_problem(training_step("step", (1, 1), batch=1, extent=4))
     names = list(problem.names)
     given = list(range(len(problem)))
-    assert names[-2:] == ["update1", "update2"]
-    early = [op for op in given if names[op] != "update2"]
-    early.insert(early.index(names.index("conv2_dw")) + 1, names.index("update2"))
-    # dw2, of 36 B, no longer waits for the first layer's gradients.
+    assert names[-2:] == ["conv1_update", "conv2_update"]
+    early = [op for op in given if names[op] != "conv2_update"]
+    early.insert(early.index(names.index("conv2_dw")) + 1, names.index("conv2_update"))
+    # Their gradient, of 36 B, no longer waits for the first layer's.
     assert problem.pressure(given)[-2] - problem.pressure(early)[-1] == 36
 
 
