@@ -10,6 +10,7 @@ from cpplan.deadline import Deadline, TimeUpError
 from cpplan.reduction import address_unit
 from cpplan.sizes.best_layout import BestLayout
 from cpplan.sizes.order_climb import OrderClimb
+from cpplan.sizes.topmost_bound import NAME, topmost_bound
 
 _logger = logging.getLogger(__name__)
 
@@ -55,6 +56,9 @@ def improve_levels(
             for number in range(len(best.levels)):
                 if best.settled(number) or best.hopeless:
                     continue
+                _take_topmost_bound(best, number)
+                if best.settled(number):
+                    continue
                 moves = MOVES_A_BUFFER * len(best.offsets) * effort
                 climb.run(number, moves, deadline)
                 deadline.check()
@@ -66,6 +70,11 @@ def improve_levels(
             effort = min(4 * effort, MOST_EFFORT)
     except TimeUpError:
         return
+
+
+def _take_topmost_bound(best: BestLayout, number: int) -> None:
+    if best.settled_before(number):
+        best.offer_bound(number, topmost_bound(best, number), NAME)
 
 
 def _run_cp_sat(

@@ -22,8 +22,9 @@ from cpplan.sizes.best_layout import BestLayout
 NAME = "order search"
 # So many buffers placed take less time than compiling, which the first use of the kernel does.
 _WORTH_COMPILING = 20_000
-# Of an upward and a downward shift of a buffer, and of any move at all, in tenths.
-_EARLIER, _TOGETHER = 0.5, 0.85
+# Of all moves: the shares of those of a buffer that ends too high, and of those of one live with
+# it to a later place; the rest takes one live with it to an earlier place.
+_OWN, _LATER = 0.5, 0.35
 
 
 class OrderClimb:
@@ -69,22 +70,21 @@ class OrderClimb:
 
         O(n²) a move. Raises ``TimeUpError`` in mid-move.
         """
-        best = self.best
-        order, values = self._upwards(best.offsets), best.values
-        offsets = best.offsets
+        best, values, offsets = self.best, None, self.best.offsets
+        order = self._upwards(offsets)
         for _ in range(moves):
-            if best.settled(number):
-                return
-            moved = self._move(number, order, offsets)
-            placed = self._place(moved, best.highest(best.limits(number)), deadline)
-            if placed is None:
-                continue
-            arenas = best.arenas_of(placed)
-            reached = [level.value(arenas) for level in best.levels[: number + 1]]
-            if reached <= values[: number + 1]:
+            if best.values is not values:
+                if best.settled(number):
+                    return
+                values = best.values
+                allowed = best.highest(best.limits(number))
+                better = best.highest(best.limits(number, values[number] - 1))
+            moved = self._move(order, offsets, better)
+            # Whatever keeps these limits is as good on this level and those before.
+            placed = None if moved is None else self._place(moved, allowed, deadline)
+            if placed is not None:
                 order, offsets = self._upwards(placed), placed
                 best.offer(placed, NAME)
-                values = best.values
 
     def _try(self, order: Ints, number: int, deadline: Deadline) -> None:
         limits = self.best.limits(number)
@@ -111,22 +111,28 @@ class OrderClimb:
         fits = kernel.first_fit(order, *columns, highest, placed, offset)
         return offset if fits else None
 
-    def _move(self, number: int, order: Ints, offsets: Ints) -> Ints:
-        best, problem = self.best, self.problem
-        better = best.limits(number, best.values[number] - 1)
-        high = np.flatnonzero(offsets > best.highest(better))
+    def _move(self, order: Ints, offsets: Ints, better: Ints) -> Ints | None:
+        """Another order; ``None`` if no buffer lies above the offsets that would be better."""
+        problem = self.problem
+        high = np.flatnonzero(offsets > better)
         if not len(high):
-            # Only what holds no byte ends there; nothing that moves would change that.
-            return order
+            return None
         row = self._random.choice(high.tolist())
         kind = self._random.random()
-        if kind < _EARLIER:
+        if kind < _OWN:
             return self._shift(order, row, earlier=True)
         together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
         other = self._random.choice(np.flatnonzero(together).tolist())
-        return self._shift(order, other, earlier=kind >= _TOGETHER)
+        return self._shift(order, other, earlier=kind >= _OWN + _LATER)
 
     def _shift(self, order: Ints, row: int, *, earlier: bool) -> Ints:
         rank = int(np.flatnonzero(order == row)[0])
-        to = self._random.randint(0, rank) if earlier else self._random.randint(rank, len(order))
-        return np.insert(np.delete(order, rank), min(to, len(order) - 1), row)
+        last = len(order) - 1
+        to = self._random.randint(0, rank) if earlier else self._random.randint(rank, last)
+        moved: Ints = order.copy()
+        if to <= rank:
+            moved[to + 1 : rank + 1] = order[to:rank]
+        else:
+            moved[rank:to] = order[rank + 1 : to + 1]
+        moved[to] = row
+        return moved
