@@ -25,8 +25,8 @@ from cpplan.stages.packing import pack
 from cpplan.tensor import LIMIT
 from cpplan.verifier import check_offsets
 
-# Of all the time: for every size alone, and of the rest for the largest arena of the layout.
-_ALONE_SHARE, _LARGEST_SHARE = 0.4, 0.5
+# Of all the time: for the largest arena of the layout, and of the rest for every size alone.
+_LARGEST_SHARE, _ALONE_SHARE = 0.3, 0.4
 
 
 def plan_sizes(
@@ -110,16 +110,18 @@ def plan_sizes(
     )
     # The largest of the sizes may be the largest in every buffer.
     same = next((k for k in range(len(sizes)) if _is_merged(sizes, k)), None)
+    if same is not None:
+        alone[same] = merged
+    others = [each for each in alone if each is not merged]
     try:
-        for k, each in enumerate(alone):
-            share = deadline.share(_ALONE_SHARE / (len(alone) - k))
-            pack(each, share, workers=workers, seed=seed)
-        if same is not None:
-            merged = alone[same]
-        else:
+        try:
             pack(merged, deadline.share(_LARGEST_SHARE), workers=workers, seed=seed)
-        best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
-        _take_largest_bound(best, merged.bound)
+        finally:
+            best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
+            _take_largest_bound(best, merged.bound)
+        shared = deadline.share(_ALONE_SHARE)
+        for k, each in enumerate(others):
+            pack(each, shared.share(1 / (len(others) - k)), workers=workers, seed=seed)
         improve_levels(best, deadline, workers=workers, seed=seed)
     except KeyboardInterrupt:
         deadline.cancel()

@@ -8,8 +8,8 @@ from cpplan.problem import Ints
 from cpplan.sizes.best_layout import BestLayout
 
 NAME = "topmost buffer"
-# Beyond so many pairs of a section and a buffer live in it, tables take gigabytes.
-_MOST_PAIRS = 10_000_000
+# Beyond so many pairs of a section and a buffer live in it, tables take a gigabyte.
+_MOST_PAIRS = 2_000_000
 _LARGEST_TERM = 2**60
 
 

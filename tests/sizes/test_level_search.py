@@ -87,12 +87,17 @@ def test_time_that_is_up_leaves_a_layout_without_reuse():
     assert found.status in ("feasible", "optimal")
 
 
-def test_ctrl_c_hands_out_the_best_so_far(monkeypatch):
-    def interrupted(best, *args, **options):
+@pytest.mark.parametrize("stage", ["pack", "improve_levels"])
+def test_ctrl_c_hands_out_the_best_so_far(stage, monkeypatch):
+    whole = getattr(planning, stage)
+
+    def interrupted(best, deadline, **options):
+        whole(best, deadline, most_effort=0, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(planning, "improve_levels", interrupted)
+    monkeypatch.setattr(planning, stage, interrupted)
     problem = perfect_packing(1, 12)
-    found = planning.plan_sizes(problem, three_sizes(problem), Deadline(60), prefix_stable=True)
+    bytes = three_sizes(problem)
+    found = planning.plan_sizes(problem, bytes, Deadline(60), prefix_stable=True)
     assert found.status == "feasible"
-    assert found.found_by != "bump"
+    assert found.arena.max() < bytes.max(axis=0).sum()
