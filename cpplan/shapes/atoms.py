@@ -43,7 +43,7 @@ def floordiv(p: Terms, d: Terms) -> Terms:
     if c == 1 or not p:
         return p
     p, c = _merge(p, c)
-    whole, rest = _split(p, d=constant(c))
+    whole, rest = split(p, d=constant(c))
     moving = [term for term in rest if term[0]]
     left = sum(k for monomial, k in rest if not monomial)
     # floor(x / (g*c)) = floor(floor(x / g) / c)
@@ -95,13 +95,13 @@ def _by_variable(p: Terms, d: Terms) -> Terms:
     common = gcd(content(p), content(d))
     if common > 1:
         p, d = (tuple((m, k // common) for m, k in terms) for terms in (p, d))
-    whole, rest = _split(p, d) if len(d) == 1 else ((), p)
+    whole, rest = split(p, d) if len(d) == 1 else ((), p)
     if not rest:
         whole, rest = (), p
     return add(whole, _single(apply("floordiv", (rest, d))))
 
 
-def _split(p: Terms, d: Terms) -> tuple[Terms, Terms]:
+def split(p: Terms, d: Terms) -> tuple[Terms, Terms]:
     """Of ``p = whole * d + rest``, the terms that one term divides, and the others."""
     ((lead, c),) = d
     whole: dict[Monomial, int] = {}

@@ -16,15 +16,17 @@ from math import ceil, floor, inf
 
 from cpplan.errors import InputError
 from cpplan.shapes import intervals
-from cpplan.shapes.folding import quotients, substitute
+from cpplan.shapes.folding import absorb, quotients, substitute
 from cpplan.shapes.folding import times as multiply
-from cpplan.shapes.intervals import Interval
+from cpplan.shapes.intervals import End, Interval
 from cpplan.shapes.terms import Atom, Monomial, Sum, Terms, exact_quotient
 from cpplan.shapes.values import Range, read_range
 from cpplan.shapes.writing import write
 
 # Ways to choose a branch of every maximum in one sum.
 MOST_BRANCHES = 16
+# Corners of a box that are looked at.
+MOST_CORNERS = 32
 
 
 def bound(terms: Terms, ranges: Mapping[str, Range]) -> tuple[int | None, int | None]:
@@ -87,13 +89,14 @@ class _Box:
         if len(terms) == 1:
             return best
         for quotient in quotients(terms):
-            other = substitute(terms, quotient)
-            if other is None:
-                continue
-            found = self._polynomial(other)
-            if found.lower >= best.lower and found.upper <= best.upper:
-                terms = other
-            best = intervals.common(best, found)
+            for other in (absorb(terms, quotient), substitute(terms, quotient)):
+                if other is None:
+                    continue
+                found = self._polynomial(other)
+                best, before = intervals.common(best, found), best
+                if found == best != before:
+                    terms = other
+                    break
         for atom in sorted({a for m in terms for a in m if a.kind == "max"}):
             if len(atom.args) <= branches:
                 found = self._branches(terms, atom, branches // len(atom.args))
@@ -126,9 +129,28 @@ class _Box:
         if len(box) <= 1 and len(terms) <= 1:
             return _natural(terms, box)
         return Interval(
-            _natural(terms, _narrow(terms, dict(box), lowest=True)).lower,
-            _natural(terms, _narrow(terms, dict(box), lowest=False)).upper,
+            _extreme(terms, box, lowest=True, corners=MOST_CORNERS),
+            _extreme(terms, box, lowest=False, corners=MOST_CORNERS),
         )
+
+
+def _extreme(terms: Sum, box: Mapping[Atom, Interval], *, lowest: bool, corners: int) -> End:
+    """The lowest (or highest) value: for an atom of degree one it is at an end of its interval."""
+    narrow = _narrow(terms, dict(box), lowest=lowest)
+    for atom, ends in narrow.items():
+        degrees = [degree for m in terms if (degree := m.count(atom))]
+        open_ended = any(isinstance(end, float) for end in ends)
+        if corners < 2 or max(degrees) > 1 or len(degrees) < 2 or open_ended or len({*ends}) < 2:
+            continue
+        found = [
+            _extreme(
+                terms, narrow | {atom: Interval(end, end)}, lowest=lowest, corners=corners // 2
+            )
+            for end in ends
+        ]
+        return min(found) if lowest else max(found)
+    natural = _natural(terms, narrow)
+    return natural.lower if lowest else natural.upper
 
 
 def _narrow(terms: Sum, box: dict[Atom, Interval], *, lowest: bool) -> dict[Atom, Interval]:

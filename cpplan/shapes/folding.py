@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from cpplan.shapes.atoms import floordiv, split
 from cpplan.shapes.terms import (
     Atom,
     Monomial,
     Sum,
     Terms,
+    add,
     apply,
     as_constant,
     canonical,
     exact_quotient,
+    multiply,
 )
 
 
@@ -61,6 +64,26 @@ def substitute(terms: Sum | Terms, atom: Atom) -> Sum | None:
         for monomial, k in group.items():
             total[monomial] = total.get(monomial, 0) + k
     return {m: k for m, k in total.items() if k}
+
+
+def absorb(terms: Sum | Terms, atom: Atom) -> Sum | None:
+    """``k*q + k*(p//c)`` as ``k*((c*q + p)//c)``, in which less may occur twice."""
+    p, d = atom.args
+    c = as_constant(d)
+    found = dict(terms)
+    held = [monomial for monomial in found if atom in monomial]
+    if c is None or len(held) != 1 or any(k.denominator != 1 for k in found.values()):
+        return None
+    (monomial,) = held
+    factor = tuple(a for a in monomial if a != atom)
+    if len(factor) != len(monomial) - 1:
+        return None
+    k = int(found.pop(monomial))
+    whole, rest = split(canonical({m: int(k) for m, k in found.items()}), ((factor, k),))
+    if not whole:
+        return None
+    moved = multiply(((factor, k),), floordiv(add(p, whole, c), d))
+    return dict(add(rest, moved))
 
 
 def times(left: Sum, right: Sum) -> dict[Monomial, int | Fraction]:
