@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +54,9 @@ class Simulation:
     rounds: int
 
 
-def simulate(source: Graph | Program | Problem, plan: Plan) -> Simulation:
+def simulate(
+    source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
+) -> Simulation:
     """Run the plan in an arena of exactly ``peak`` bytes; nothing may destroy what is still needed.
 
     Of a program, every op checks that its inputs are as they were last written, fills its outputs
@@ -74,7 +76,8 @@ def simulate(source: Graph | Program | Problem, plan: Plan) -> Simulation:
     Arenas over 1 GiB are simulated in cells: the stretches between two neighbouring addresses at
     which any access begins or ends. No access begins or ends within a cell, so this is exact.
 
-    Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``.
+    Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``. With
+    ``dims``, a plan of symbolic sizes is run at these values, else at its bounds.
 
     Raises
     ------
@@ -97,6 +100,10 @@ def simulate(source: Graph | Program | Problem, plan: Plan) -> Simulation:
 buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
     """
     check_types(source, plan)
+    if dims:
+        from cpplan.symbolic.binding import bind_both
+
+        source, plan = bind_both(source, plan, dims)
     if isinstance(source, Problem):
         script, ops = from_problem(source), 0
     else:

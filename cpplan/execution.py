@@ -84,7 +84,7 @@ def execute(
     seed
         Of random inputs and weights.
     dims
-        Extents of symbolic dimensions, the same as for the plan.
+        Extents of symbolic dimensions, the same as for the plan, or within its bounds.
     weights
         ``"random"`` replaces the constant weights of convolutions, matrix products, normalisations
         and the like: He-normal, so that activations neither vanish nor blow up. Constant weights
@@ -121,6 +121,8 @@ def execute(
 
     if not isinstance(plan, Plan):
         raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
+    if plan.symbols is not None:
+        plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
     offsets = planned_offsets(plan) + pool_starts(plan)
     if plan.peak is None:
         raise VerificationError("the plan holds no peak")

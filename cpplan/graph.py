@@ -7,7 +7,7 @@ is no cycle, and every view lies within its base.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,10 +16,12 @@ from cpplan.dependencies import check_acyclic, find_predecessors
 from cpplan.errors import InputError
 from cpplan.names import check_name, tuple_of
 from cpplan.printable import quote
-from cpplan.tensor import Tensor, check_count
+from cpplan.tensor import Tensor, read_count
 
 if TYPE_CHECKING:
     import networkx
+
+    from cpplan.symbols import Symbols
 
 __all__ = ["Graph", "Op", "Placement", "Tensor"]
 
@@ -115,7 +117,12 @@ class Op:
                         f"op {self.name!r}: {field} must hold tuples of {length}, not {relation!r}"
                     )
         object.__setattr__(self, "in_place", tuple((o, i) for o, i in self.in_place))
-        object.__setattr__(self, "placements", tuple(Placement(*p) for p in self.placements))
+        placements = []
+        for part, whole, *rest in self.placements:
+            here = f"op {self.name!r}: placement of {part!r} within {whole!r}: offset"
+            offset = read_count(here, *rest)
+            placements.append(Placement(part, whole, offset))  # type: ignore[arg-type]
+        object.__setattr__(self, "placements", tuple(placements))
         if (
             isinstance(self.cost, bool)
             or not isinstance(self.cost, (int, float))
@@ -130,13 +137,12 @@ class Op:
                     f"op {self.name!r}: in_place pair ({output!r}, {source!r}) must name one of "
                     "its outputs and one of its inputs"
                 )
-        for part, whole, offset in self.placements:
+        for part, whole, _ in self.placements:
             here = f"op {self.name!r}: placement of {part!r} within {whole!r}"
             ends = {part in self.inputs and whole in self.outputs}
             ends.add(part in self.outputs and whole in self.inputs)
             if True not in ends:
                 raise InputError(f"{here} must name one of its inputs and one of its outputs")
-            check_count(f"{here}: offset", offset)
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -148,11 +154,15 @@ class Op:
 class Graph:
     """Tensors and the ops between them; ``ops`` are listed in the order the source gives.
 
+    Sizes that depend on variables are those at the bounds which ``symbols`` gives them; tensors of
+    symbolic shape are replaced by such when the graph is made (see ``cpplan.symbols``).
+
     Raises
     ------
     InputError
         If names clash, an op names an unknown tensor or op, a tensor has two producers or none, a
-        view leaves its base, or the ops form a cycle (which is spelled out).
+        view leaves its base, the ops form a cycle (which is spelled out), or a variable has no
+        bounds.
 
     Examples
     --------
@@ -168,6 +178,7 @@ class Graph:
     name: str
     tensors: tuple[Tensor, ...]
     ops: tuple[Op, ...]
+    symbols: Symbols | None = None
 
     def __post_init__(self) -> None:
         check_name("a graph's name", self.name, empty=True)
@@ -175,6 +186,12 @@ class Graph:
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
         _check_unique("tensor", (t.name for t in self.tensors))
         _check_unique("op", (op.name for op in self.ops))
+        if self.symbols is not None or any(t.symbolic for t in self.tensors):
+            from cpplan.symbols import resolve
+
+            tensors, ops, symbols = resolve(self.tensors, self.ops, self.symbols)
+            for field, value in (("tensors", tensors), ("ops", ops), ("symbols", symbols)):
+                object.__setattr__(self, field, value)
         self._check_references()
         self._check_producers()
         self._check_views()
@@ -228,6 +245,20 @@ class Graph:
         before it in its ``sequence``.
         """
         return find_predecessors(self)
+
+    def at(self, values: Mapping[str, int] | None = None, /, **named: int) -> Graph:
+        """The graph at some values of its variables (see ``cpplan.symbols``).
+
+        By name, or where a name is no identifier in a mapping.
+
+        Raises
+        ------
+        InputError
+            If a variable has no value, or one out of its bounds.
+        """
+        from cpplan.symbolic.binding import bind
+
+        return bind(self, {**(values or {}), **named})
 
     def to_networkx(self) -> networkx.DiGraph:
         """Ops and tensors as the two kinds of nodes of a directed graph (see ``cpplan.io``)."""

@@ -29,6 +29,8 @@ from cpplan.stages.sources import as_program
 from cpplan.verifier import verify
 
 ORDERS = ("given", "search")
+# Seconds that a part of a run gets at least.
+_SHORTEST = 0.001
 
 
 def solve(
@@ -142,6 +144,24 @@ def solve(
         heuristics.get(algorithm)
     deadline = Deadline(time_limit, deterministic=deterministic)
     source = as_program(source)
+    if isinstance(source, Program) and source.graph.symbols is not None:
+        from cpplan.symbolic.planning import plan_at_bounds
+
+        def solve_part(program: Program, share: float) -> Plan:
+            return solve(
+                program, time_limit=max(share * deadline.remaining(), _SHORTEST), order=order,
+                first=first, last=last, in_place=in_place, placement=placement, remat=remat,
+                cost_limit=cost_limit, pools=pools, objective=objective, algorithm=algorithm,
+                capacity=capacity, memory_limit=memory_limit, inputs=inputs, outputs=outputs,
+                constants=constants, workers=workers, seed=seed, deterministic=deterministic,
+                progress=progress,
+            )  # fmt: skip
+
+        moves = in_place if placement is None else placement
+        plan = plan_at_bounds(source, solve_part, moves=moves and not remat and pools is None)
+        if plan.offset is not None:
+            verify(source, plan)
+        return plan
     pools = _check_pools(source, pools, objective)
     limits = [parse_bytes(limit) for limit in (capacity, memory_limit) if limit is not None]
     regions = source.pools if isinstance(source, Problem) else pools or (Pool(),)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pandas
 
     from cpplan.problem import Ints
+    from cpplan.symbolic.layout import SymbolicLayout
+    from cpplan.symbolic.sized import SizedPlan
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Scope = Literal["given order", "every order"]
@@ -125,6 +127,9 @@ class Plan:
         Every improvement, in time.
     message
         Why there is no plan, where there is none.
+    symbols
+        What depends on variables, where sizes do: the columns above are those at the bounds. See
+        :meth:`at`.
     """
 
     name: str
@@ -160,6 +165,7 @@ class Plan:
     objective: Objective = "total"
     objective_value: tuple[int | float, ...] = ()
     objective_bound: tuple[int | float, ...] = ()
+    symbols: SymbolicLayout | None = None
 
     def __post_init__(self) -> None:
         if self.pool is None:
@@ -246,6 +252,30 @@ class Plan:
         if self.offset is None or name not in self.row:
             raise InputError(f"the plan places no tensor {tensor!r}")
         return int(self.offset[self.row[name]]) + within
+
+    def at(
+        self, values: Mapping[str, int] | None = None, /, *, grow: bool = False, **named: int
+    ) -> SizedPlan:
+        """The plan at some values of its variables: offsets, shapes, and views into an arena.
+
+        Remembered by value; only expressions with a changed variable are evaluated again.
+
+        Parameters
+        ----------
+        values, named
+            Of every variable: by name, or where a name is no identifier in a mapping.
+        grow
+            Where a value is above its bound, plan anew in the same order.
+
+        Raises
+        ------
+        InputError
+            If the plan has no variables, one has no value, or one is out of its bounds: names the
+            bytes that would be needed.
+        """
+        from cpplan.symbolic.at_values import at_values
+
+        return at_values(self, {**(values or {}), **named}, grow=grow)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Plan):

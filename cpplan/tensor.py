@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cpplan.dtypes import tensor_bytes
 from cpplan.errors import InputError
 from cpplan.names import check_name, tuple_of
 from cpplan.printable import quote
+
+if TYPE_CHECKING:
+    from cpplan.shapes import Dim
 
 # An address plus a size must fit into 64 bits.
 LIMIT = 2**62
@@ -27,7 +31,9 @@ class Tensor:
         Bytes it occupies; worked out from ``shape`` and ``dtype`` if left out, and at least that if
         given. Only a view may occupy fewer: one that repeats its base's elements (``expand``).
     shape, dtype
-        Extents and element type (``"float32"``, ``"int4"``, …), if known.
+        Extents and element type (``"float32"``, ``"int4"``, …), if known. Extents may be
+        expressions of named variables (``"2*n + 1"``): a graph then says within which bounds, and
+        has a tensor of that many bytes in its place (see :class:`~cpplan.symbols.Symbols`).
     kind
         ``input``, ``output``, ``constant``, ``intermediate`` or ``workspace``. An ``output`` that
         no op produces is an input handed back as it came.
@@ -56,20 +62,20 @@ class Tensor:
     def __post_init__(self) -> None:
         check_name("a tensor's name", self.name)
         if self.shape is not None:
-            shape = tuple_of(object, f"tensor {self.name!r}: shape", self.shape)
+            extents = tuple_of(object, f"tensor {self.name!r}: shape", self.shape)
+            shape = tuple(read_count(f"tensor {self.name!r}: extent", e) for e in extents)
             object.__setattr__(self, "shape", shape)
-            for extent in self.shape:
-                check_count(f"tensor {self.name!r}: extent", extent)
-            check_count(f"tensor {self.name!r}: the product of its shape", math.prod(self.shape))
         computed = None
-        if self.shape is not None and self.dtype is not None:
-            computed = tensor_bytes(self.shape, self.dtype)
-            check_count(f"tensor {self.name!r}: bytes of its shape and dtype", computed)
-        if self.size is None:
-            if computed is None:
-                raise InputError(f"tensor {self.name!r}: give size, or shape and a known dtype")
-            object.__setattr__(self, "size", computed)
-        check_count(f"tensor {self.name!r}: size", self.size)
+        if self.symbolic:
+            if self.size is not None:
+                raise InputError(f"tensor {self.name!r}: give no size to a symbolic shape")
+        else:
+            computed = self._computed_size()
+            if self.size is None:
+                if computed is None:
+                    raise InputError(f"tensor {self.name!r}: give size, or shape and a known dtype")
+                object.__setattr__(self, "size", computed)
+            check_count(f"tensor {self.name!r}: size", self.size)
         if computed is not None and self.view_of is None and self.nbytes < computed:
             raise InputError(
                 f"tensor {self.name!r}: size {self.size} is less than its shape and dtype need "
@@ -92,14 +98,59 @@ class Tensor:
                     f"tensor {self.name!r}: view_of must be (base, byte offset), "
                     f"not {self.view_of!r}"
                 )
-            base, offset = self.view_of
-            check_count(f"tensor {self.name!r}: offset within {base!r}", offset)
+            base, given = self.view_of
+            offset = read_count(f"tensor {self.name!r}: offset within {base!r}", given)
+            object.__setattr__(self, "view_of", (base, offset))
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether its shape depends on variables."""
+        return any(not isinstance(extent, int) for extent in self.shape or ())
 
     @property
     def nbytes(self) -> int:
-        """The size as an ``int``; it is always known once the tensor exists."""
-        assert self.size is not None
+        """The size as an ``int``; of a tensor of symbolic shape there is none."""
+        if self.size is None:
+            shape = ", ".join(map(str, self.shape or ()))
+            raise InputError(f"tensor {self.name!r}: the bounds of its shape [{shape}] are unknown")
         return self.size
+
+    def _computed_size(self) -> int | None:
+        """Bytes of its shape and dtype, where both are known."""
+        if self.shape is None:
+            return None
+        shape = tuple(extent for extent in self.shape if isinstance(extent, int))
+        check_count(f"tensor {self.name!r}: the product of its shape", math.prod(shape))
+        if self.dtype is None:
+            return None
+        computed = tensor_bytes(shape, self.dtype)
+        check_count(f"tensor {self.name!r}: bytes of its shape and dtype", computed)
+        return computed
+
+
+def read_count(what: str, value: object) -> int | Dim:
+    """A non-negative integer, or an expression of variables, from itself or from text.
+
+    Raises
+    ------
+    InputError
+        Names ``what`` and the value.
+    """
+    if not isinstance(value, int):
+        from cpplan.shapes import Dim, parse_dim
+
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, str):
+            try:
+                value = parse_dim(value)
+            except InputError as error:
+                raise InputError(f"{what}: {error}") from error
+            if isinstance(value, Dim):
+                return value
+    check_count(what, value)
+    assert isinstance(value, int)
+    return value
 
 
 def check_count(what: str, value: object, *, least: int = 0) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
-from cpplan.checks.claims import check_claims, check_peak, check_pooled_claims
+from cpplan.checks.claims import FOOTPRINT, check_claims, check_peak, check_pooled_claims
 from cpplan.checks.demands import replay
 from cpplan.checks.ends import check_ends
+from cpplan.checks.footprint import least_footprint
 from cpplan.checks.layout import check_addresses, check_all_apart, check_pools
 from cpplan.checks.planned import (
     check_costs,
@@ -29,15 +31,17 @@ from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
 
 
-def verify(source: Graph | Program | Problem, plan: Plan) -> None:
+def verify(
+    source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
+) -> None:
     """Check every claim of a plan against the model, from the definitions alone.
 
     Checked: the order and its cost; that exactly the buffers the model needs are there, with the
     sizes and lifespans it needs; that every offset is a non-negative multiple of the buffer's
     alignment, and the one that was fixed; that no two buffers share a byte at a step; peak,
-    capacity, status; that the bound is at most the peak, and at most what "live bytes" or "fixed
-    offset" can prove where it claims to be one of these. A bound proved by search is not proved
-    again. O(n log n + n × buffers live at once / a machine word).
+    capacity, status; that the bound is at most the peak, and at most what "live bytes", "fixed
+    offset" or "least footprint" can prove where it claims to be one of these. A bound proved by
+    search is not proved again. O(n log n + n × buffers live at once / a machine word).
 
     Parameters
     ----------
@@ -45,6 +49,8 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
         What was planned. Of a program the graph counts; the order is the plan's.
     plan
         The plan to check.
+    dims
+        Values at which to check a plan of symbolic sizes; at its bounds if left out.
 
     Raises
     ------
@@ -64,25 +70,30 @@ def verify(source: Graph | Program | Problem, plan: Plan) -> None:
     cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
     """
     check_types(source, plan)
+    if dims:
+        from cpplan.symbolic.binding import bind_both
+
+        source, plan = bind_both(source, plan, dims)
     offset = planned_offsets(plan)
     for column in ("size", "lower", "upper", "pool"):
         integers(column, getattr(plan, column), len(plan.buffers))
     if isinstance(source, Problem):
         _check_problem_plan(source, plan)
-        needed, unions, least, apart = source, None, None, None
+        needs = _Needs(source)
     else:
-        needed, unions, least, apart = _check_program_plan(source, plan)
+        needs = _check_program_plan(source, plan)
+    needed = needs.buffers
     offset, pool = _match_buffers(needed, plan, offset)
     rectangles = cut_gaps(needed)
     check_pools(needed, pool)
     check_addresses(needed, pool, offset)
-    check_all_apart(needed, rectangles, pool, offset, unions)
+    check_all_apart(needed, rectangles, pool, offset, needs.unions)
     check_peak(needed, plan, pool, offset)
     if len(needed.pools) > 1:
-        check_pooled_claims(needed, plan, pool, offset, least, apart)
+        check_pooled_claims(needed, plan, pool, offset, needs.least, needs.apart)
     else:
         padded = needed.aligned_to(needed.pools[0].alignment)
-        check_claims(padded, plan, rectangles, least)
+        check_claims(padded, plan, rectangles, needs.least, needs.footprint)
 
 
 def _check_problem_plan(source: Problem, plan: Plan) -> None:
@@ -96,16 +107,21 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
         raise VerificationError(f"the plan is for pools {names[0]}, not {names[1]} as given")
 
 
-def _check_program_plan(
-    source: Graph | Program, plan: Plan
-) -> tuple[
-    Problem, Mapping[str, tuple[Sequence[str], Sequence[Union]]], int | None, Problem | None
-]:
-    """What the program needs, what its related buffers fill together, and the least it can do with.
+class _Needs(NamedTuple):
+    """What is needed, what related buffers fill together, and the least that will do.
 
-    The least are bytes, and what is apart in any plan; ``None`` where nothing may share bytes by
-    choice.
+    ``least`` bytes and what is ``apart`` in any plan, where bytes may be shared by choice; the
+    ``footprint`` of the ops, where the plan claims to meet that.
     """
+
+    buffers: Problem
+    unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None
+    least: int | None = None
+    apart: Problem | None = None
+    footprint: int | None = None
+
+
+def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     program = planned_program(source, plan)
     touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     needed = needed_buffers(touches, plan.pools)
@@ -113,10 +129,14 @@ def _check_program_plan(
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, touches, runs)
+    footprint = None
+    if plan.bound_by == FOOTPRINT:
+        footprint = least_footprint(program.graph, plan.residency, plan.sharing, touches, runs)
     if not plan.sharing:
-        return needed, unions, None, None
+        return _Needs(needed, unions, footprint=footprint)
     least = least_bytes(plan.sharing, touches, runs)
-    return needed, unions, least, never_shared(needed, plan.sharing, touches, runs)
+    apart = never_shared(needed, plan.sharing, touches, runs)
+    return _Needs(needed, unions, least, apart, footprint)
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:

@@ -35,13 +35,25 @@ def _is_pairs(value: Any) -> bool:
 
 def _is_placements(value: Any) -> bool:
     return _is_list(value) and all(
-        _is_list(p) and len(p) == 3 and _is_names(p[:2]) and _is_count(p[2]) for p in value
+        _is_list(p) and len(p) == 3 and _is_names(p[:2]) and _is_extent(p[2]) for p in value
+    )
+
+
+def _is_extent(value: Any) -> bool:
+    return _is_count(value) or _is_text(value)
+
+
+def _is_ranges(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        _is_count(given)
+        or (_is_list(given) and len(given) == 2 and all(e is None or type(e) is int for e in given))
+        for given in value.values()
     )
 
 
 def _is_view(value: Any) -> bool:
     if _is_list(value) and len(value) == 2:
-        return _is_text(value[0]) and _is_count(value[1])
+        return _is_text(value[0]) and _is_extent(value[1])
     return _is_text(value)
 
 
@@ -57,13 +69,14 @@ GRAPH_FIELDS: dict[str, Field] = {
     "name": _TEXT,
     "tensors": _LIST,
     "ops": _LIST,
+    "dims": (_is_ranges, "an object of extents or [lower, upper] pairs"),
 }
 TENSOR_FIELDS: dict[str, Field] = {
     "name": _TEXT,
     "size": _COUNT,
     "shape": (
-        lambda value: _is_list(value) and all(map(_is_count, value)),
-        "a list of non-negative integers",
+        lambda value: _is_list(value) and all(map(_is_extent, value)),
+        "a list of non-negative integers, or of expressions as text",
     ),
     "dtype": _TEXT,
     "kind": _TEXT,

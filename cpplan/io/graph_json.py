@@ -9,6 +9,10 @@ byte offset]``), ``after`` (names of ops), ``sequence`` and ``bodies``: objects 
 in which ``format`` and ``version`` may be left out. Keys that are left out have the defaults of
 ``Tensor`` and ``Op``.
 
+Extents and byte offsets may be expressions of named variables as text (``"2*n + 1"``); the graph
+then has ``dims``: name -> extent or ``[lower, upper]`` (``null``: no bound). Bodies have the
+variables of the graph around them.
+
 A view may repeat its base's elements (``expand``): its shape is one to which the base's can be
 broadcast, so that it needs more bytes than the base has. It is read as a view of the base's bytes.
 """
@@ -20,13 +24,16 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.atomic import write_text
 from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields
 from cpplan.io.json_file import read_json
+
+if TYPE_CHECKING:
+    from cpplan.symbols import Symbols
 
 FORMAT, VERSION = "cpplan.graph", 1
 
@@ -103,12 +110,12 @@ def write_graph(graph: Graph, path: str | PathLike[str]) -> None:
         If the file cannot be written; names it.
     """
     values = graph_to_dict(graph)
-    head = ",".join(f"{_compact(key)}:{_compact(values[key])}" for key in _HEAD)
+    head = ",".join(f"{_compact(key)}:{_compact(values[key])}" for key in _HEAD if key in values)
     lists = ",\n".join(f"{_compact(key)}:{_rows(values[key])}" for key in ("tensors", "ops"))
     write_text(path, f"{{{head},\n{lists}}}\n")
 
 
-_HEAD = ("format", "version", "name")
+_HEAD = ("format", "version", "name", "dims")
 
 
 def _rows(values: list[dict[str, Any]]) -> str:
@@ -120,16 +127,22 @@ def _compact(value: Any) -> str:
 
 
 def _graph_values(graph: Graph) -> dict[str, Any]:
-    return {
-        "name": graph.name,
-        "tensors": [_tensor_values(tensor) for tensor in graph.tensors],
-        "ops": [_op_values(op) for op in graph.ops],
-    }
+    values: dict[str, Any] = {"name": graph.name}
+    if graph.symbols is not None:
+        from cpplan.io.symbols_json import range_values
+
+        values["dims"] = range_values(graph.symbols.dims)
+    values["tensors"] = [_tensor_values(tensor, graph.symbols) for tensor in graph.tensors]
+    values["ops"] = [_op_values(op, graph.symbols) for op in graph.ops]
+    return values
 
 
-def _tensor_values(tensor: Tensor) -> dict[str, Any]:
+def _tensor_values(tensor: Tensor, symbols: Symbols | None) -> dict[str, Any]:
     values: dict[str, Any] = {"name": tensor.name, "size": tensor.nbytes, "kind": tensor.kind}
-    if tensor.shape is not None:
+    if symbols is not None and tensor.name in symbols.shapes:
+        del values["size"]
+        values["shape"] = [e if isinstance(e, int) else str(e) for e in symbols.shapes[tensor.name]]
+    elif tensor.shape is not None:
         values["shape"] = list(tensor.shape)
     if tensor.dtype is not None:
         values["dtype"] = tensor.dtype
@@ -137,13 +150,16 @@ def _tensor_values(tensor: Tensor) -> dict[str, Any]:
         values["alignment"] = tensor.alignment
     if tensor.view_of is not None:
         base, offset = tensor.view_of
-        values["view_of"] = [base, offset] if offset else base
+        if symbols is not None and tensor.name in symbols.offsets:
+            values["view_of"] = [base, str(symbols.offsets[tensor.name])]
+        else:
+            values["view_of"] = [base, offset] if offset else base
     if tensor.pools is not None:
         values["pools"] = list(tensor.pools)
     return values
 
 
-def _op_values(op: Op) -> dict[str, Any]:
+def _op_values(op: Op, symbols: Symbols | None) -> dict[str, Any]:
     values: dict[str, Any] = {
         "name": op.name,
         "kind": op.kind,
@@ -159,7 +175,11 @@ def _op_values(op: Op) -> dict[str, Any]:
     if op.in_place:
         values["in_place"] = [list(pair) for pair in op.in_place]
     if op.placements:
-        values["placements"] = [list(placement) for placement in op.placements]
+        moving = {} if symbols is None else symbols.placements
+        values["placements"] = [
+            [part, whole, str(moving[key]) if (key := (op.name, part, whole)) in moving else offset]
+            for part, whole, offset in op.placements
+        ]
     if op.bodies:
         values["bodies"] = [_graph_values(body) for body in op.bodies]
     if op.after:
@@ -169,7 +189,7 @@ def _op_values(op: Op) -> dict[str, Any]:
     return values
 
 
-def _graph(values: Any) -> Graph:
+def _graph(values: Any, outer: Symbols | None = None) -> Graph:
     if isinstance(values, Mapping):
         # What the object claims to be comes first: its other keys mean nothing until then.
         name, version = values.get("format", FORMAT), values.get("version", VERSION)
@@ -181,10 +201,16 @@ def _graph(values: Any) -> Graph:
             found = reprlib.repr(values.get("version"))
             raise InputError(f"{FORMAT} version {found} is not understood: expected {VERSION}")
     check_fields(values, "graph", GRAPH_FIELDS, ("name", "tensors", "ops"))
+    symbols = outer
+    if "dims" in values:
+        from cpplan.symbols import Symbols
+
+        symbols = Symbols(values["dims"])
     return Graph(
         values["name"],
         _fold_broadcasts([_tensor(row, k) for k, row in enumerate(values["tensors"])]),
-        tuple(_op(row, k) for k, row in enumerate(values["ops"])),
+        tuple(_op(row, k, symbols) for k, row in enumerate(values["ops"])),
+        symbols,
     )
 
 
@@ -212,7 +238,9 @@ def _fold_broadcasts(tensors: list[Tensor]) -> tuple[Tensor, ...]:
 def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | None:
     """The tensor whose elements ``view`` repeats, if that is what it is."""
     base = by_name.get(view.view_of[0]) if view.view_of is not None else None
-    if base is None or view.view_of != (base.name, 0) or view.nbytes <= base.nbytes:
+    if base is None or view.symbolic or base.symbolic:
+        return None
+    if view.view_of != (base.name, 0) or view.nbytes <= base.nbytes:
         return None
     if view.shape is None or base.shape is None or view.dtype is None or view.dtype != base.dtype:
         return None
@@ -222,20 +250,20 @@ def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | Non
     return base if all(inner in (1, outer) for inner, outer in pairs) else None
 
 
-def _op(values: Any, position: int) -> Op:
+def _op(values: Any, position: int, symbols: Symbols | None) -> Op:
     place = _place("op", values, position)
     check_fields(values, place, OP_FIELDS, ("name",))
     fields = dict(values)
     if "bodies" in fields:
         fields["bodies"] = [
-            _body(body, f"{place}, body {k}") for k, body in enumerate(fields["bodies"])
+            _body(body, f"{place}, body {k}", symbols) for k, body in enumerate(fields["bodies"])
         ]
     return Op(**fields)
 
 
-def _body(values: Any, place: str) -> Graph:
+def _body(values: Any, place: str, symbols: Symbols | None) -> Graph:
     try:
-        return _graph(values)
+        return _graph(values, symbols)
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
 

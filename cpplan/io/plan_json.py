@@ -18,6 +18,7 @@ from cpplan.residency import Residency
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints
+    from cpplan.symbolic.layout import SymbolicLayout
 
 FORMAT, VERSION = "cpplan.plan", 1
 
@@ -62,6 +63,10 @@ def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
         "sharing": list(plan.sharing),
         "relations": [list(relation) for relation in plan.relations],
     }
+    if plan.symbols is not None:
+        from cpplan.io.symbols_json import layout_values
+
+        values["symbols"] = layout_values(plan.symbols)
     if clock:
         values["runtime"] = plan.runtime
         values["history"] = [list(event) for event in plan.history]
@@ -136,6 +141,7 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         runtime=values.get("runtime"),
         history=tuple(Progress(*event) for event in values.get("history", ())),
         message=values["message"],
+        symbols=_symbols(values.get("symbols"), number),
     )
     check_derived(values, plan)
     return plan
@@ -143,3 +149,11 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
 
 def _column(rows: list[dict[str, Any]], key: str) -> Ints:
     return np.array([row[key] for row in rows], np.int64)
+
+
+def _symbols(values: Any, number: Mapping[str, int]) -> SymbolicLayout | None:
+    if values is None:
+        return None
+    from cpplan.io.symbols_json import read_layout
+
+    return read_layout(values, number)

@@ -74,7 +74,13 @@ def parse_kinds(kinds: tuple[str, ...]) -> dict[str, bool] | None:
 
 
 READING = (
-    click.option("--dim", "dims", multiple=True, metavar="N=8", help="Bind a symbolic dimension."),
+    click.option(
+        "--dim",
+        "dims",
+        multiple=True,
+        metavar="N=8|N=1:128|N=1:",
+        help="Bind a symbolic dimension, or bound it: for a plan that holds at any.",
+    ),
 )
 KINDS = (
     click.option(
@@ -152,25 +158,33 @@ PLANNING = (
 )
 
 
-def parse_dims(dims: tuple[str, ...]) -> dict[str, int] | None:
-    """Extents of symbolic dimensions, each once.
+def parse_dims(dims: tuple[str, ...]) -> dict[str, int | tuple[int, int | None]] | None:
+    """Extents of symbolic dimensions, or their bounds, each once.
 
     Examples
     --------
-    >>> parse_dims(("N=8",))
-    {'N': 8}
+    >>> parse_dims(("N=8", "H=32:224", "W=1:"))
+    {'N': 8, 'H': (32, 224), 'W': (1, None)}
     """
-    bound: dict[str, int] = {}
+    bound: dict[str, int | tuple[int, int | None]] = {}
     for dim in dims:
         name, equals, value = dim.partition("=")
-        if not (name and equals and value.isascii() and value.isdigit() and value.strip("0")):
-            raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8")
-        if len(value.lstrip("0")) > _MOST_DIGITS:
-            raise InputError(f"--dim {dim!r}: expected at most {_MOST_DIGITS} digits")
+        lower, colon, upper = value.partition(":")
+        if not (name and equals):
+            raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8 or N=1:128")
         if name in bound:
             raise InputError(f"--dim {dim!r}: {name!r} is bound to {bound[name]} already")
-        bound[name] = int(value.lstrip("0"))
+        least = _parse_extent(dim, lower)
+        bound[name] = (least, _parse_extent(dim, upper) if upper else None) if colon else least
     return bound or None
+
+
+def _parse_extent(dim: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and text.strip("0")):
+        raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8 or N=1:128")
+    if len(text.lstrip("0")) > _MOST_DIGITS:
+        raise InputError(f"--dim {dim!r}: expected at most {_MOST_DIGITS} digits")
+    return int(text.lstrip("0"))
 
 
 def check_outputs(model: str, json_path: str | None, others: Mapping[str, str | None]) -> None:

@@ -100,6 +100,9 @@ def plan(
     from cpplan.report.progress import watching
 
     bound = parse_dims(dims)
+    extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
+    if len(extents) < len(bound or {}) and (onnx_path or image_path):
+        raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     source = load(model, dims=bound, in_place=parse_kinds(kinds))
     with naming(model):
         wanted.check_source(source, options)
@@ -109,7 +112,7 @@ def plan(
         with naming(model), watching(enabled=not quiet) as progress:
             result = solve(source, time_limit=time_limit, progress=progress, **options)
             hold()
-        wanted.write(source, result, bound)
+        wanted.write(source, result, extents)
         if json_path == "-":
             print_out(result.to_json(clock=True))
         else:

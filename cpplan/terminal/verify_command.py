@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from cpplan.errors import InputError
 from cpplan.printable import printable
 from cpplan.terminal.options import KINDS, MODEL, READING, parse_dims, parse_kinds, with_options
 from cpplan.terminal.printing import naming, print_out
+
+if TYPE_CHECKING:
+    from cpplan.plan import Plan
+
+    Dims = dict[str, int | tuple[int, int | None]]
 
 
 @click.command()
@@ -31,6 +38,7 @@ def verify(
     source = cpplan.load(model, dims=bound_dims, in_place=parse_kinds(kinds))
     result = cpplan.Plan.load(plan_file)
     with naming(model, plan_file):
+        result = _at_values(result, bound_dims)
         cpplan.verify(source, result)
         print_out(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
         known = all(part in RECOMPUTED for part in str(result.bound_by).split("; "))
@@ -44,7 +52,24 @@ def verify(
             ran = cpplan.simulate(source, result)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
         if run:
-            done = cpplan.execute(model, result, dims=bound_dims)
+            done = cpplan.execute(model, result, dims=_most(bound_dims))
             print_out(
                 f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
             )
+
+
+def _at_values(plan: Plan, dims: Dims | None) -> Plan:
+    """The plan at the values given, if all are; at its bounds if they are bounded instead."""
+    if plan.symbols is None:
+        return plan
+    values = {name: given for name, given in (dims or {}).items() if name in plan.symbols.dims}
+    fixed = {name: given for name, given in values.items() if isinstance(given, int)}
+    return plan.at(fixed).plan_at if len(fixed) == len(values) > 0 else plan
+
+
+def _most(dims: Dims | None) -> dict[str, int]:
+    """One value a dimension: its upper bound where it is bounded."""
+    return {
+        name: given if isinstance(given, int) else given[1] or given[0]
+        for name, given in (dims or {}).items()
+    }

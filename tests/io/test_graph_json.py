@@ -108,7 +108,7 @@ def _malformed():
     yield case("text size", "tensor 'y': size must be a non-neg", set_in("tensors", 1, size="4"))
     yield case("true", "tensor 'y': size must be a non-neg", set_in("tensors", 1, size=True))
     yield case("no size", "give size, or shape", lambda v: v["tensors"][1].pop("size") and None)
-    yield case("shape", "tensor 'y': shape must be a list", set_in("tensors", 1, shape=[1, "a"]))
+    yield case("shape", "tensor 'y': shape must be a list", set_in("tensors", 1, shape=[1, 2.5]))
     yield case("dtype", "dtype 'f33' is not", set_in("tensors", 1, shape=[1], dtype="f33"))
     yield case("kind", "kind 'weird' is not understood", set_in("tensors", 1, kind="weird"))
     yield case("alignment", "alignment must be an integer", set_in("tensors", 1, alignment=0))

@@ -1,0 +1,119 @@
+"""What depends on variables, as JSON: expressions are text, ranges are pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from cpplan.dtypes import BITS
+from cpplan.errors import InputError
+from cpplan.printable import quote
+from cpplan.shapes import Dim, Range, parse_dim
+from cpplan.symbolic.layout import SymbolicLayout, SymbolicTensor, Unbounded
+from cpplan.symbols import parse_ranges
+
+
+def range_values(dims: Mapping[str, Range]) -> dict[str, list[int | None]]:
+    """Ranges as pairs.
+
+    Examples
+    --------
+    >>> range_values({"n": Range(1, None)})
+    {'n': [1, None]}
+    """
+    return {name: [within.lower, within.upper] for name, within in dims.items()}
+
+
+def layout_values(layout: SymbolicLayout) -> dict[str, Any]:
+    """What depends on the variables of a plan, ready for JSON."""
+    return {
+        "dims": range_values(layout.dims),
+        "tensors": {
+            name: {
+                "buffer": t.buffer,
+                "offset": _text(t.within),
+                "bytes": _text(t.nbytes),
+                "shape": None if t.shape is None else [_text(extent) for extent in t.shape],
+                "dtype": t.dtype,
+            }
+            for name, t in layout.tensors.items()
+        },
+        "unbounded": {name: [_text(u.nbytes), u.storage] for name, u in layout.unbounded.items()},
+        "alignment": dict(layout.alignment),
+        "lost": dict(layout.lost),
+        "moving": sorted(layout.moving),
+    }
+
+
+def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
+    """What :func:`layout_values` described, of a plan with these buffers.
+
+    Raises
+    ------
+    InputError
+        Names what is missing, malformed, or not in the plan.
+    """
+    _check_keys("symbols", values, ("dims", "tensors", "unbounded", "alignment", "lost", "moving"))
+    dims = parse_ranges(_object("dims", values["dims"]))
+    tensors = {}
+    for name, row in _object("tensors", values["tensors"]).items():
+        place = f"symbols: tensor {name!r}"
+        _check_keys(place, row, ("buffer", "offset", "bytes", "shape", "dtype"))
+        if row["buffer"] not in buffers:
+            raise InputError(f"{place}: unknown buffer {quote(row['buffer'])}")
+        if row["dtype"] is not None and row["dtype"] not in BITS:
+            raise InputError(f"{place}: dtype {quote(row['dtype'])} is not understood")
+        shape = row["shape"]
+        if shape is not None and not isinstance(shape, list):
+            raise InputError(f"{place}: shape must be a list or null, not {quote(shape)}")
+        tensors[name] = SymbolicTensor(
+            row["buffer"],
+            _expression(place, row["offset"], dims),
+            _expression(place, row["bytes"], dims),
+            None if shape is None else tuple(_expression(place, extent, dims) for extent in shape),
+            row["dtype"],
+        )
+    unbounded = {}
+    for name, pair in _object("unbounded", values["unbounded"]).items():
+        if not isinstance(pair, list) or len(pair) != 2 or type(pair[1]) is not int:
+            raise InputError(f"symbols: unbounded {name!r} must be [bytes, storage]")
+        unbounded[name] = Unbounded(_expression(f"symbols: {name!r}", pair[0], dims), pair[1])
+    alignment = _object("alignment", values["alignment"])
+    if not all(type(v) is int and v > 0 and k in buffers for k, v in alignment.items()):
+        raise InputError("symbols: alignment must give buffers positive integers")
+    moving = values["moving"]
+    if not isinstance(moving, list) or not all(k in tensors and k in buffers for k in moving):
+        raise InputError("symbols: moving must be a list of buffers")
+    lost = {str(k): str(v) for k, v in _object("lost", values["lost"]).items()}
+    return SymbolicLayout(dims, tensors, unbounded, alignment, lost, frozenset(moving))
+
+
+def _text(expression: int | Dim) -> int | str:
+    return expression if isinstance(expression, int) else str(expression)
+
+
+def _expression(place: str, value: Any, dims: Mapping[str, Range]) -> int | Dim:
+    if isinstance(value, str):
+        try:
+            value = parse_dim(value)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from error
+        unknown = set() if isinstance(value, int) else {*value.variables} - dims.keys()
+        if unknown:
+            raise InputError(f"{place}: unknown dimension {min(unknown)!r}")
+        if not isinstance(value, int):
+            return value  # type: ignore[no-any-return]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
+        raise InputError(f"{place}: expected a count or an expression, not {quote(value)}")
+    return value
+
+
+def _object(what: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"symbols: {what} must be an object, not {quote(value)}")
+    return value
+
+
+def _check_keys(place: str, value: Any, keys: tuple[str, ...]) -> None:
+    if not isinstance(value, Mapping) or {*value} != {*keys}:
+        raise InputError(f"{place}: expected an object with {', '.join(keys)}")

@@ -1,0 +1,1 @@
+"""Graphs and plans of symbolic sizes, bound to values."""

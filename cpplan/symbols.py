@@ -1,0 +1,247 @@
+"""Sizes that are only known at run time: a graph planned at the bounds of its variables.
+
+A graph's tensors always have bytes that planners can count: those at the bounds. What they are at
+other values is said by expressions beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cpplan.dtypes import BITS
+from cpplan.errors import InputError
+from cpplan.printable import quote
+from cpplan.shapes import Dim, Range, ceildiv
+from cpplan.tensor import Tensor
+
+if TYPE_CHECKING:
+    from cpplan.graph import Op
+
+Extents = tuple[int | Dim, ...]
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """What of a graph depends on variables, and how.
+
+    Attributes
+    ----------
+    dims
+        The variables and their ranges: an integer, ``(lower, upper)`` or a ``Range``; ``None`` for
+        no bound.
+    shapes
+        Of every tensor whose shape depends on a variable.
+    offsets
+        Of every view whose byte offset within its base does.
+    placements
+        ``(op, part, whole)`` -> byte offset, of every placement whose offset does.
+    lost
+        Tensors whose bytes at other values the reader could not tell -> why.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph
+    >>> x = Tensor("x", shape=("n", 4), dtype="float32", kind="input")
+    >>> graph = Graph("g", (x,), (), Symbols({"n": (1, 8)}))
+    >>> graph.tensor["x"].nbytes, str(graph.symbols.size(graph.tensor["x"]))
+    (128, '16*n')
+    """
+
+    dims: Mapping[str, Range]
+    shapes: Mapping[str, Extents] = field(default_factory=dict)
+    offsets: Mapping[str, Dim] = field(default_factory=dict)
+    placements: Mapping[tuple[str, str, str], Dim] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", parse_ranges(self.dims))
+
+    def size(self, tensor: Tensor) -> int | Dim:
+        """What a tensor of the graph occupies, bytes."""
+        if tensor.name not in self.shapes:
+            return tensor.nbytes
+        assert tensor.dtype is not None
+        return tensor_bytes(self.shapes[tensor.name], tensor.dtype)
+
+    def unbounded(self, tensor: Tensor) -> bool:
+        """Whether a tensor may have any number of bytes; the graph gives it none."""
+        return upper_bound(self.size(tensor), self.dims) is None
+
+
+def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[str, int]:
+    """All values, in the order of the variables; one may be above its upper bound.
+
+    Raises
+    ------
+    InputError
+        If a variable has none, one is not known, or a value is no integer or too small.
+
+    Examples
+    --------
+    >>> check_values({"n": Range(1, 8)}, {"n": 3})
+    {'n': 3}
+    """
+    for name in values:
+        if name not in dims:
+            raise InputError(f"there is no dimension {quote(name)}: expected {', '.join(dims)}")
+    for name, within in dims.items():
+        if name not in values:
+            raise InputError(f"dimension {name!r} has no value")
+        value = values[name]
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InputError(f"dimension {name!r} must be an integer, not {quote(value)}")
+        if within.lower is not None and value < within.lower:
+            raise InputError(f"dimension {name!r} is {value}, below its lower bound {within.lower}")
+    return {name: values[name] for name in dims}
+
+
+def tensor_bytes(shape: Extents, dtype: str) -> int | Dim:
+    """Bytes of a dense tensor of symbolic shape; elements narrower than a byte are packed.
+
+    Raises
+    ------
+    InputError
+        If the dtype is not known.
+    """
+    if dtype not in BITS:
+        raise InputError(f"dtype {dtype!r} is not understood: expected one of {', '.join(BITS)}")
+    elements = math.prod(shape)
+    return elements * (BITS[dtype] // 8) if BITS[dtype] >= 8 else ceildiv(elements * BITS[dtype], 8)
+
+
+def upper_bound(size: int | Dim, dims: Mapping[str, Range]) -> int | None:
+    """The largest value of an expression, or ``None`` if there is none."""
+    return size if isinstance(size, int) else size.bounds(dims).upper
+
+
+def parse_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
+    """Ranges from integers, pairs ``(lower, upper)`` (``None``: unbounded) or ranges.
+
+    Raises
+    ------
+    InputError
+        Names the variable and what was expected.
+
+    Examples
+    --------
+    >>> parse_ranges({"n": (1, 8), "m": 4})
+    {'n': Range(lower=1, upper=8), 'm': Range(lower=4, upper=4)}
+    """
+    return {name: _range(name, given) for name, given in dims.items()}
+
+
+def _range(name: str, given: object) -> Range:
+    if isinstance(given, int) and not isinstance(given, bool):
+        return Range(given, given)
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise InputError(
+            f"dimension {name!r} must be an integer or (lower, upper), not {quote(given)}"
+        )
+    lower, upper = given
+    for end in (lower, upper):
+        if end is not None and (not isinstance(end, int) or isinstance(end, bool)):
+            raise InputError(f"dimension {name!r}: a bound must be an integer, not {quote(end)}")
+    if lower is not None and upper is not None and lower > upper:
+        raise InputError(f"dimension {name!r}: lower bound {lower} is above upper bound {upper}")
+    return Range(lower, upper)
+
+
+def resolve(
+    tensors: Sequence[Tensor], ops: Sequence[Op], symbols: Symbols | None
+) -> tuple[tuple[Tensor, ...], tuple[Op, ...], Symbols]:
+    """Tensors and ops at the bounds, and what they are elsewhere.
+
+    Each tensor has the bytes that it may have at most, or none if there is no such number. What
+    lies within another and then would leave it begins that much earlier.
+
+    Raises
+    ------
+    InputError
+        If a variable has no bounds, a size may be negative, a symbolic shape has no dtype, or an
+        op may overwrite what may have another size; names the tensor or op.
+    """
+    symbols = symbols or Symbols({})
+    shapes, offsets = dict(symbols.shapes), dict(symbols.offsets)
+    placements = dict(symbols.placements)
+    found: dict[str, Tensor] = {}
+    for tensor in tensors:
+        place = f"tensor {tensor.name!r}"
+        if tensor.symbolic:
+            assert tensor.shape is not None
+            if tensor.dtype is None:
+                raise InputError(f"{place}: a symbolic shape needs a known dtype")
+            for extent in tensor.shape:
+                _check_extent(place, extent, symbols.dims)
+            shapes[tensor.name] = tensor.shape
+            most = upper_bound(tensor_bytes(tensor.shape, tensor.dtype), symbols.dims)
+            tensor = replace(tensor, shape=None, size=most or 0)
+        found[tensor.name] = tensor
+    for name, tensor in found.items():
+        if tensor.view_of is not None and not isinstance(tensor.view_of[1], int):
+            base, offset = tensor.view_of
+            offsets[name] = offset
+            within = _offset_at_bounds(f"tensor {name!r}", offset, base, name, found, symbols)
+            found[name] = replace(tensor, view_of=(base, within))
+    from cpplan.graph import Placement
+
+    resolved = []
+    for op in ops:
+        concrete = []
+        for part, whole, offset in op.placements:
+            if not isinstance(offset, int):
+                placements[op.name, part, whole] = offset
+                offset = _offset_at_bounds(f"op {op.name!r}", offset, whole, part, found, symbols)
+            concrete.append(Placement(part, whole, offset))
+        same = op.placements == tuple(concrete)
+        resolved.append(op if same else replace(op, placements=tuple(concrete)))
+    symbols = replace(symbols, shapes=shapes, offsets=offsets, placements=placements)
+    _check_in_place(found, resolved, symbols)
+    return tuple(found.values()), tuple(resolved), symbols
+
+
+def _offset_at_bounds(
+    place: str,
+    offset: Dim,
+    base: str,
+    part: str,
+    found: Mapping[str, Tensor],
+    symbols: Symbols,
+) -> int:
+    """The largest offset, or the last at which a part fits."""
+    _check_extent(f"{place}: offset within {base!r}", offset, symbols.dims)
+    if base not in found or part not in found:
+        return 0  # an unknown name, which is said elsewhere
+    room = max(0, found[base].nbytes - found[part].nbytes)
+    most = upper_bound(offset, symbols.dims)
+    return room if most is None else min(most, room)
+
+
+def _check_in_place(found: Mapping[str, Tensor], ops: Iterable[Op], symbols: Symbols) -> None:
+    for op in ops:
+        for pair in op.in_place:
+            if not all(name in found for name in pair):
+                continue  # said elsewhere
+            output, source = (symbols.size(found[name]) for name in pair)
+            if output != source:
+                raise InputError(
+                    f"op {op.name!r}: in_place pair of sizes that may differ: {pair[0]!r} has "
+                    f"{output} B, {pair[1]!r} has {source} B"
+                )
+
+
+def _check_extent(place: str, extent: int | Dim, dims: Mapping[str, Range]) -> None:
+    if isinstance(extent, int):
+        return
+    for name in extent.variables:
+        if name not in dims:
+            raise InputError(f"{place}: dimension {name!r} of {extent} is unbound: give its range")
+    try:
+        lower = extent.bounds(dims).lower
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+    if lower is None or lower < 0:
+        least = "unbounded below" if lower is None else f"{lower} at least"
+        raise InputError(f"{place}: {extent} may be negative: it is {least} within the bounds")
