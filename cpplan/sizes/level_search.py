@@ -17,6 +17,8 @@ _logger = logging.getLogger(__name__)
 # What the first turn of local search and of CP-SAT (deterministic time) may take.
 MOVES_A_BUFFER, FIRST_WORK = 20, 0.02
 MOST_EFFORT = 4**10
+# Of the time: for all levels in turns; the rest is for those after the first that is not proved.
+_TURNS_SHARE = 0.8
 # CP-SAT adds up rows in 64 bits.
 _LARGEST_TERM = 2**60
 # Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
@@ -47,29 +49,56 @@ def improve_levels(
         End after the turn that has this effort; each has four times the last one's, the first 1.
     """
     climb = OrderClimb(best, seed)
-    effort = 1
     try:
         if not best.done:
             climb.start(deadline)
-        while not best.done and (most_effort is None or effort <= most_effort):
-            exhausted = True
-            for number in range(len(best.levels)):
-                if best.settled(number) or best.hopeless:
-                    continue
-                _take_topmost_bound(best, number)
-                if best.settled(number):
-                    continue
-                moves = MOVES_A_BUFFER * len(best.offsets) * effort
-                climb.run(number, moves, deadline)
-                deadline.check()
-                if not best.settled(number):
-                    work = FIRST_WORK * effort
-                    exhausted &= not _run_cp_sat(best, number, deadline, work, workers, seed)
-            if exhausted and effort >= MOST_EFFORT:
-                return
-            effort = min(4 * effort, MOST_EFFORT)
+        turns = deadline.share(_TURNS_SHARE) if len(best.levels) > 1 else deadline
+        if not _in_turns(best, climb, turns, workers, seed, most_effort):
+            _finish(best, climb, deadline)
     except TimeUpError:
         return
+
+
+def _in_turns(
+    best: BestLayout,
+    climb: OrderClimb,
+    deadline: Deadline,
+    workers: int,
+    seed: int,
+    most_effort: int | None,
+) -> bool:
+    """All levels, in turns; whether there is nothing left to do, other than for want of time."""
+    effort = 1
+    while not best.done and (most_effort is None or effort <= most_effort):
+        exhausted = True
+        for number in range(len(best.levels)):
+            _take_topmost_bound(best, number)
+            if best.settled(number) or best.hopeless:
+                continue
+            try:
+                climb.run(number, MOVES_A_BUFFER * len(best.offsets) * effort, deadline)
+                deadline.check()
+            except TimeUpError:
+                return False
+            if not best.settled(number):
+                work = FIRST_WORK * effort
+                exhausted &= not _run_cp_sat(best, number, deadline, work, workers, seed)
+        if exhausted and effort >= MOST_EFFORT:
+            break
+        effort = min(4 * effort, MOST_EFFORT)
+    return True
+
+
+def _finish(best: BestLayout, climb: OrderClimb, deadline: Deadline) -> None:
+    """The levels after the first that is open: a last gain there came at whatever cost here."""
+    unsettled = [number for number in range(len(best.levels)) if not best.settled(number)]
+    later = unsettled[1:] or unsettled
+    for k, number in enumerate(later):
+        share = deadline.share(1 / (len(later) - k))
+        try:
+            climb.run(number, MOVES_A_BUFFER * len(best.offsets) * MOST_EFFORT, share)
+        except TimeUpError:
+            deadline.check()
 
 
 def _take_topmost_bound(best: BestLayout, number: int) -> None:

@@ -80,8 +80,10 @@ class OrderClimb:
                 allowed = best.highest(best.limits(number))
                 better = best.highest(best.limits(number, values[number] - 1))
             moved = self._move(order, offsets, better)
+            if moved is None:
+                return
             # Whatever keeps these limits is as good on this level and those before.
-            placed = None if moved is None else self._place(moved, allowed, deadline)
+            placed = self._place(moved, allowed, deadline)
             if placed is not None:
                 order, offsets = self._upwards(placed), placed
                 best.offer(placed, NAME)

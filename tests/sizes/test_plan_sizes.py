@@ -148,6 +148,37 @@ def test_agrees_with_all_offsets(seed):
     assert found.value == best(problem, bytes, found, all_layouts(problem, bytes, 24))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_capacities_are_kept_wherever_some_layout_keeps_them(seed):
+    rng = random.Random(seed)
+    problem, bytes = random_sizes(rng, 2 + seed % 4)
+    needed = [arenas(bytes, offset) for offset in pushed_down(problem, bytes)]
+    # About what the best layouts need, so that some sets of capacities fit and some do not.
+    limits = [
+        rng.choice((None, min(column) + rng.randint(-1, 2))) for column in zip(*needed, strict=True)
+    ]
+    limits = [limit if limit is None else max(0, limit) for limit in limits]
+    found = plan(problem, bytes, capacities=limits)
+    fitting = [
+        max(each)
+        for each in needed
+        if all(limit is None or a <= limit for a, limit in zip(each, limits, strict=True))
+    ]
+    assert found.status == ("optimal" if fitting else "infeasible")
+    if fitting:
+        assert found.arena.max() == min(fitting)
+
+
+def test_text_is_short():
+    bytes = [[1024, 2048], [102400, 51200]]
+    found = plan(together(2), bytes, labels=["n=1", "n=100"], prefix_stable=True)
+    assert str(found).splitlines() == [
+        "problem: optimal, 2 buffers",
+        "  n=1: 51.00 KiB, 17.000 x 3072 B alone",
+        "  n=100: 150 KiB, 1.000 x 150 KiB alone",
+    ]
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 10_000))
 def test_every_plan_is_valid_at_every_size_and_in_between(seed):
