@@ -192,10 +192,11 @@ def _bytes_in_bodies(op: Op, graph: Graph, residency: Residency) -> int:
 
 
 def _constants_in_bodies(graph: Graph) -> int:
-    """Bytes of the constants of all bodies, which live throughout where constants are kept."""
-    return sum(
-        sum(t.nbytes for t in body.tensors if t.kind == "constant" and t.view_of is None)
-        + _constants_in_bodies(body)
-        for op in graph.ops
-        for body in op.bodies
-    )
+    """Bytes of the constants that bodies use, which live throughout where constants are kept."""
+    total = 0
+    for op in graph.ops:
+        for body in op.bodies:
+            used = {body.root[name][0] for inner in body.ops for name in inner.tensors}
+            constants = (t for t in body.tensors if t.kind == "constant" and t.name in used)
+            total += sum(tensor.nbytes for tensor in constants) + _constants_in_bodies(body)
+    return total

@@ -11,7 +11,7 @@ from cpplan.errors import VerificationError
 from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
 
-SHARED = "live bytes, shared"
+SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
 # Bounds that are proved again here, and searches whose word is taken for theirs.
 RECOMPUTED = (
     "live bytes",
@@ -20,19 +20,19 @@ RECOMPUTED = (
     "largest buffer",
     "live bytes beyond the other pools",
     "accesses",
+    FOOTPRINT,
 )
 SEARCHES = (
     "CP-SAT",
     "forced live bytes",
     "downset search",
     "Liu's algorithm",
-    "least footprint",
     "least reach",
     "optimum of the chain",
     "live bytes at cuts",
 )
 # Those of them that look at every order; the others prove something about one.
-OF_EVERY_ORDER = ("CP-SAT order", *SEARCHES[1:])
+OF_EVERY_ORDER = ("CP-SAT order", FOOTPRINT, *SEARCHES[1:])
 # What may prove that no plan within the limit costs less; the first is proved again here.
 COST_BOUNDS = (
     "every op once",
@@ -75,7 +75,11 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
 
 
 def check_claims(
-    needed: Problem, plan: Plan, rectangles: Rectangles, least: int | None = None
+    needed: Problem,
+    plan: Plan,
+    rectangles: Rectangles,
+    least: int | None = None,
+    footprint: int | None = None,
 ) -> None:
     """Check bound and status of a plan for one pool.
 
@@ -83,6 +87,8 @@ def check_claims(
     ----------
     least
         Bytes that are needed whatever is shared, if the plan could choose to share.
+    footprint
+        Bytes that are needed in any order, whatever runs again, if that is what the plan claims.
 
     Raises
     ------
@@ -101,6 +107,10 @@ def check_claims(
     if bound is not None:
         _check_integer_bound(plan)
         _check_proof(needed, plan, rectangles, least)
+        if plan.bound_by == FOOTPRINT and (footprint is None or bound > footprint):
+            raise VerificationError(
+                f"the ops prove a least footprint of {footprint} B, but the plan claims {bound} B"
+            )
     if plan.objective_value or plan.objective_bound:
         raise VerificationError("the plan has an objective, which only several pools have")
     if plan.cost_bound is not None:

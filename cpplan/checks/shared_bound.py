@@ -109,7 +109,7 @@ class Sharing:
             new, old = (self.stay.get(place.stay.name) for place in (output, source))
             if new is None or old is None or new is old or self.spans[new][0] != step:
                 continue
-            if _needed_otherwise(run, output, source):
+            if needed_otherwise(run, output, source):
                 continue
             if self.last[old].op == run.op.name and self.last[old].step == step:
                 yield new, old, output.size
@@ -122,8 +122,18 @@ class Sharing:
         return sum(saved.values())
 
 
-def _needed_otherwise(run: Run, output: Place, source: Place) -> bool:
-    """Whether an op has bytes of an input under a name that an output must not write over, too."""
+def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
+    """Whether an op has bytes of an input under a name that an output must not write over, too.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op
+    >>> x = Place("x", Stay("x", 0, 4, 1), 0, 4)
+    >>> y = Place("y", Stay("y", 0, 4, 1), 0, 4)
+    >>> op = Op("f", "", ("x",), ("y",), in_place=(("y", "x"),))
+    >>> needed_otherwise(Run(0, op, {"x": x, "y": y}, frozenset()), y, x)
+    False
+    """
     for place in run.places.values():
         meets = place.stay is source.stay and max(place.begin, source.begin) < min(
             place.end, source.end

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.remat.flat_problem import flatten
 from cpplan.remat.problem import RematProblem
 from cpplan.search.order_bounds import order_bounds
 from cpplan.sharing.links import Link
@@ -32,10 +31,13 @@ class Footprint(NamedTuple):
 def least_footprint(problem: RematProblem) -> Footprint:
     """The least bytes that some unit, or the end of every sequence, needs.
 
-    While a unit runs, what it reads and writes is live, and its workspaces; and so is everything
-    that cannot be computed twice (what is there from the start, what a unit wrote that may run but
-    once) if it must exist by then and is read later or kept. All that is kept is live at the end.
-    O((units + storages) × units / 64) words.
+    The first time that a unit runs, these are live: what it reads and writes, its workspaces, what
+    its bodies hold at once; all that stays live throughout; and of everything that cannot be
+    computed twice (what is there from the start, what only ops write that may run but once, by
+    ``Op.recomputable`` and ``Op.sequence``) what must exist by then (it is there from the start, or
+    the unit waits for one that touches it) and is needed later (it is kept, or one that touches it
+    waits for the unit). All that is kept is live at the end. ``cpplan.checks.footprint`` proves the
+    same again. O((units + storages) × units / 64) words.
 
     Examples
     --------
@@ -46,14 +48,16 @@ def least_footprint(problem: RematProblem) -> Footprint:
     >>> least_footprint(remat_problem(Graph("g", tensors, ops)))
     Footprint(bytes=12, unit=1)
     """
-    ordering, flat = problem.ordering, flatten(problem)
-    written = np.zeros(len(flat.size), bool)
-    written[flat.writes] = True
-    again = written & (flat.writer < 0) & ~flat.in_parts
-    again[flat.writer >= 0] = problem.repeatable[flat.writer[flat.writer >= 0]]
+    ordering = problem.ordering
+    again = np.zeros(len(ordering.size), bool)
+    for ops, written in zip(problem.units, problem.writes, strict=True):
+        # Whether the search would let it run again or not: any program may.
+        writer = problem.graph.ops[ops[0]]
+        if writer.recomputable and writer.sequence is None:
+            again[list(written)] = True
     extra = ordering.extra.copy()
     for unit, storages in enumerate(ordering.touches):
-        extra[unit] += sum(int(flat.size[s]) for s in storages if again[s])
+        extra[unit] += sum(int(ordering.size[s]) for s in storages if again[s])
     once = np.flatnonzero(~again)
     forced = order_bounds(
         replace(
@@ -78,8 +82,10 @@ def least_footprint(problem: RematProblem) -> Footprint:
 def shared_footprint(problem: RematProblem, links: Iterable[Link]) -> Footprint:
     """The least bytes that some unit needs, whatever shares bytes by these links.
 
-    What a unit writes in place counts nothing there. Of storages that are copied to or from one
-    another anywhere, only the largest counts: all others may lie within it. O(touches + links).
+    That is what it touches, what its bodies hold at once, and what is live throughout and no unit
+    touches. What a unit writes in place counts nothing there. Of storages that are copied to or
+    from one another anywhere, only the largest counts: all others may lie within it.
+    ``cpplan.checks.footprint`` proves the same again. O(touches + links).
 
     Examples
     --------

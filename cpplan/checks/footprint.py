@@ -1,0 +1,264 @@
+"""The bound "least footprint", proved again: what some op, or the end, needs in every program.
+
+A program runs every op of the graph at least once, in an order that the graph allows, and may run
+again those that compute the same values then. From the graph, and from the touches of each op's
+first run for what its bodies need.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from cpplan.checks.demands import Touch, lifespans
+from cpplan.checks.runs import Run
+from cpplan.checks.shared_bound import needed_otherwise
+from cpplan.graph import Graph, Op
+from cpplan.problem import Ints
+from cpplan.residency import Residency
+
+
+def least_footprint(
+    graph: Graph,
+    residency: Residency,
+    sharing: Collection[str],
+    touches: Sequence[Touch],
+    runs: Sequence[Run],
+) -> int:
+    """Bytes that every program of a graph needs, whatever runs again and whatever is shared.
+
+    Where nothing may be shared, an op's first run needs all that it touches, what its bodies hold
+    at once, and every storage that cannot be computed twice, if the op or one that must come before
+    touches that (or the caller brings it) and the op or one that must come after does (or it is
+    kept). What is kept is there at the end.
+
+    Where bytes may be shared, an op needs what it touches but for what it may write in place, and
+    of storages that any op copies to or from others only the largest.
+
+    Parameters
+    ----------
+    graph, residency
+        What is planned.
+    sharing
+        The kinds of relations that the plan may choose.
+    touches, runs
+        Of any program of the graph.
+
+    Examples
+    --------
+    >>> from cpplan.anf import to_anf
+    >>> from cpplan.checks.demands import replay
+    >>> from cpplan.graph import Tensor
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> graph = Graph("g", tensors, (Op("f", "", ("x",), ("y",), in_place=(("y", "x"),)),))
+    >>> demands = replay(to_anf(graph), Residency())
+    >>> least_footprint(graph, Residency(), (), *demands)
+    16
+    >>> least_footprint(graph, Residency(), ("in place",), *demands)
+    8
+    """
+    storages = _Storages(graph, residency)
+    inside, constants = _in_bodies(graph, touches, runs)
+    if sharing:
+        shared = _least_shared(storages, sharing, runs, inside)
+        return constants + shared
+    end = sum(storages.size[root] for root in storages.kept)
+    if not graph.ops:
+        end += storages.untouched(kept=False)
+    own = [sum(storages.size[root] for root in storages.of(op)) for op in graph.ops]
+    needs = (np.array(own, np.int64) + inside + _beside(storages)).tolist()
+    return constants + max(end, *needs) if needs else constants + end
+
+
+class _Storages:
+    """The storages of a graph that are in the arena.
+
+    Attributes
+    ----------
+    size
+        Bytes of each.
+    kept
+        Those that are there to the end.
+    brought
+        Those that the caller brings.
+    touchers
+        For each, the ops that touch it.
+    again
+        Those that an op which may run again begins.
+    """
+
+    def __init__(self, graph: Graph, residency: Residency):
+        self.graph = graph
+        where = {
+            "input": residency.inputs,
+            "output": residency.outputs,
+            "constant": residency.constants,
+        }
+        outside, kept = (
+            {graph.root[t.name][0] for t in graph.tensors if where.get(t.kind) == wanted}
+            for wanted in ("outside", "keep")
+        )
+        roots = [t for t in graph.tensors if t.view_of is None and t.name not in outside]
+        self.size = {tensor.name: tensor.nbytes for tensor in roots}
+        self.kept = [tensor.name for tensor in roots if tensor.name in kept]
+        self.brought = {
+            t.name for t in roots if t.name not in graph.producer and t.kind != "workspace"
+        }
+        self.touchers: dict[str, list[int]] = {name: [] for name in self.size}
+        self.again: set[str] = set()
+        for k, op in enumerate(graph.ops):
+            for root in self.of(op):
+                self.touchers[root].append(k)
+            if op.recomputable and op.sequence is None:
+                written = {graph.root[name][0] for name in op.outputs + op.workspaces}
+                self.again |= written - {graph.root[name][0] for name in op.inputs}
+
+    def of(self, op: Op) -> list[str]:
+        """Those that an op touches."""
+        roots = dict.fromkeys(self.graph.root[name][0] for name in op.tensors)
+        return [root for root in roots if root in self.size]
+
+    def untouched(self, *, kept: bool) -> int:
+        """Bytes of those that no op touches: kept, or there for the first step only."""
+        return sum(
+            self.size[root]
+            for root, ops in self.touchers.items()
+            if not ops and (root in self.kept) == kept
+        )
+
+
+def _in_bodies(graph: Graph, touches: Sequence[Touch], runs: Sequence[Run]) -> tuple[Ints, int]:
+    """For every op, the most bytes that its bodies hold at once; bytes of their constants."""
+    first: dict[str, int] = {}
+    for run in runs:
+        first.setdefault(run.op.name, run.step)
+    number = {first[op.name]: k for k, op in enumerate(graph.ops)}
+    within: dict[int, list[Touch]] = {}
+    for touch in touches:
+        if touch.place.stay.inner and touch.owner in number:
+            within.setdefault(number[touch.owner], []).append(touch)
+    most, constants = np.zeros(len(graph.ops), np.int64), 0
+    for k, inner in within.items():
+        spans = lifespans(inner)
+        constants += sum(stay.size for stay in spans if stay.kind == "constant")
+        passing = [(stay.size, span) for stay, span in spans.items() if stay.kind != "constant"]
+        steps = {lower for _, (lower, _) in passing}
+        live = (sum(size for size, (lo, up) in passing if lo <= step < up) for step in steps)
+        most[k] = max(live, default=0)
+    return most, constants
+
+
+def _beside(storages: _Storages) -> Ints:
+    """Bytes that an op does not touch and that are there, in every program, at its first run."""
+    graph = storages.graph
+    beside = np.zeros(len(graph.ops), np.int64)
+    before, after = _forced_runs(graph)
+    for root, touchers in storages.touchers.items():
+        if root in storages.again:
+            continue
+        there = np.full(len(beside), root in storages.brought)
+        wanted = np.full(len(beside), root in storages.kept)
+        if not there.all():
+            there |= _members((after[k] for k in touchers), len(beside))
+        if not wanted.all():
+            wanted |= _members((before[k] for k in touchers), len(beside))
+        there[touchers] = False
+        beside[there & wanted] += storages.size[root]
+    return beside
+
+
+def _forced_runs(graph: Graph) -> tuple[list[int], list[int]]:
+    """For every op, those that must have run before it, and those that it must run before; bits."""
+    before, after = ([0] * len(graph.ops) for _ in range(2))
+    order = list(_topological(graph))
+    for k in order:
+        for other in graph.predecessors[k]:
+            before[k] |= before[other] | 1 << other
+    for k in reversed(order):
+        for other in graph.predecessors[k]:
+            after[other] |= after[k] | 1 << k
+    return before, after
+
+
+def _topological(graph: Graph) -> Iterator[int]:
+    waiting = [len(set(predecessors)) for predecessors in graph.predecessors]
+    successors: list[list[int]] = [[] for _ in waiting]
+    for k, predecessors in enumerate(graph.predecessors):
+        for other in set(predecessors):
+            successors[other].append(k)
+    ready = [k for k, count in enumerate(waiting) if not count]
+    while ready:
+        k = ready.pop()
+        yield k
+        for other in successors[k]:
+            waiting[other] -= 1
+            if not waiting[other]:
+                ready.append(other)
+
+
+def _members(sets: Iterator[int], count: int) -> np.ndarray:
+    """Which of ``count`` numbers are in any of some sets of bits."""
+    union = 0
+    for bits in sets:
+        union |= bits
+    raw = np.frombuffer(union.to_bytes(-(-count // 8), "little"), np.uint8)
+    return np.unpackbits(raw, count=count, bitorder="little").astype(bool)
+
+
+def _least_shared(
+    storages: _Storages, sharing: Collection[str], runs: Sequence[Run], inside: Ints
+) -> int:
+    """Bytes that some op needs of what it touches, and of constants, whatever shares bytes."""
+    graph, apart = storages.graph, _never_shared(storages)
+    throughout = {
+        root
+        for root, ops in storages.touchers.items()
+        if graph.tensor[root].kind == "constant" or (root in storages.kept and not ops)
+    }
+    copied: set[str] = set()
+    for op in graph.ops:
+        for part, whole, _ in () if op.bodies or "placement" not in sharing else op.placements:
+            ends = {graph.root[part][0], graph.root[whole][0]}
+            if len(ends) == 2 and not ends & apart and graph.tensor[part].nbytes:
+                copied |= ends
+    first: dict[str, Run] = {}
+    for run in runs:
+        first.setdefault(run.op.name, run)
+    most = 0
+    for k, op in enumerate(graph.ops):
+        own = set(storages.of(op)) - throughout
+        for output, source in () if op.bodies or "in place" not in sharing else op.in_place:
+            new, old = graph.root[output][0], graph.root[source][0]
+            places = first[op.name].places
+            if new == old or {new, old} & apart or not graph.tensor[output].nbytes:
+                continue
+            if not needed_otherwise(first[op.name], places[output], places[source]):
+                own.discard(new)
+        largest = max((storages.size[root] for root in own & copied), default=0)
+        alone = sum(storages.size[root] for root in own - copied)
+        most = max(most, largest + alone + int(inside[k]))
+    return most + sum(storages.size[root] for root in throughout)
+
+
+def _never_shared(storages: _Storages) -> set[str]:
+    """What shares no bytes by choice: constants, workspaces, and what not one op alone writes."""
+    graph = storages.graph
+    apart = {root for root, _ in graph.root.values() if root not in storages.size}
+    apart |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
+    writers = Counter(storages.brought)
+    for op in graph.ops:
+        read: dict[str, list[tuple[int, int]]] = {}
+        for name in op.inputs:
+            root, begin = graph.root[name]
+            read.setdefault(root, []).append((begin, begin + graph.tensor[name].nbytes))
+        writers.update({graph.root[name][0] for name in op.outputs} - read.keys())
+        for name in op.outputs:
+            root, begin = graph.root[name]
+            end = begin + graph.tensor[name].nbytes
+            if not any(
+                low <= begin and end <= high for low, high in read.get(root, [(begin, end)])
+            ):
+                apart.add(root)
+    return apart | {root for root, count in writers.items() if count > 1}
