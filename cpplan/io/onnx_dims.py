@@ -28,9 +28,7 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
         extent, or an input has an unknown extent without a name.
     """
     graph = model.graph
-    constants = {tensor.name for tensor in graph.initializer}
-    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
-    inputs = [value for value in graph.input if value.name not in constants]
+    inputs = model_inputs(graph)
     symbols = {
         dim.dim_param: None
         for value in inputs
@@ -50,6 +48,13 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
         _check_bound(value)
         _check_size(value)
     _bind_inner(graph, dims)
+
+
+def model_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """What a model is given when it runs: what it declares as inputs, but for its constants."""
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in constants]
 
 
 def bind_value(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
@@ -79,7 +84,8 @@ def _check_bound(value: onnx.ValueInfoProto) -> None:
         if dim.dim_param:
             raise InputError(
                 f"input {value.name!r}: dimension {dim.dim_param!r} is unbound: give it an extent, "
-                f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=..."
+                f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=8, or bounds for it, "
+                f"--dim {dim.dim_param}=1:128"
             )
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             raise InputError(

@@ -88,10 +88,16 @@ def translate_model(
     """
     with naming(source):
         model = load_model(source, with_weights=with_weights)
-        if not name:
-            from_file = isinstance(source, (str, PathLike))
-            name = name_of_file(source) if from_file else model.graph.name or "main"
-        return _translate(model, dims or {}, name, with_weights)
+        name = name or name_of(source, model)
+        model = prepare_model(model, with_weights=with_weights)
+        return translate_prepared(model, dims or {}, name)
+
+
+def name_of(source: str | PathLike[str] | onnx.ModelProto, model: onnx.ModelProto) -> str:
+    """The name of a model's graph: the file's without its suffix, or the model's own."""
+    if isinstance(source, (str, PathLike)):
+        return name_of_file(source)
+    return model.graph.name or "main"
 
 
 def load_model(
@@ -145,14 +151,23 @@ def opset_versions(model: onnx.ModelProto) -> dict[str, int]:
     return {entry.domain: entry.version for entry in model.opset_import}
 
 
-def _translate(
-    model: onnx.ModelProto, dims: Mapping[str, int], name: str, with_weights: bool
-) -> tuple[onnx.ModelProto, Translation]:
-    from cpplan.io.onnx_check import check_constants, check_nodes
-    from cpplan.io.onnx_dims import bind_dims
-    from cpplan.io.onnx_graph import translate
+def prepare_model(model: onnx.ModelProto, *, with_weights: bool) -> onnx.ModelProto:
+    """The model checked, its functions inlined and its nodes named; its dimensions are not bound.
+
+    Parameters
+    ----------
+    model
+        Changed in place, and not to be used any more.
+    with_weights
+        Whether the model returned holds the values of its large constants.
+
+    Raises
+    ------
+    InputError
+        If it is no ONNX model or malformed.
+    """
+    from cpplan.io.onnx_check import check_constants
     from cpplan.io.onnx_names import name_nodes
-    from cpplan.io.onnx_shapes import infer_shapes
 
     if not model.HasField("graph") or not model.opset_import or not model.ir_version:
         raise InputError("not an ONNX model: expected a graph, an opset and an IR version")
@@ -160,9 +175,21 @@ def _translate(
     check_constants(model.graph)
     if not with_weights:
         _drop_weights(model.graph)
-    bind_dims(model, dims)
     model = inline_functions(model)
     name_nodes(model.graph)
+    return model
+
+
+def translate_prepared(
+    model: onnx.ModelProto, dims: Mapping[str, int], name: str
+) -> tuple[onnx.ModelProto, Translation]:
+    """A model of :func:`prepare_model` at these extents, which it changes, and its translation."""
+    from cpplan.io.onnx_check import check_nodes
+    from cpplan.io.onnx_dims import bind_dims
+    from cpplan.io.onnx_graph import translate
+    from cpplan.io.onnx_shapes import infer_shapes
+
+    bind_dims(model, dims)
     versions = opset_versions(model)
     check_nodes(model.graph, versions, model.ir_version)
     model = infer_shapes(model)
