@@ -23,10 +23,10 @@ from cpplan.shapes.terms import Atom, Monomial, Sum, Terms, exact_quotient
 from cpplan.shapes.values import Range, read_range
 from cpplan.shapes.writing import write
 
-# Ways to choose a branch of every maximum in one sum.
-MOST_BRANCHES = 16
-# Corners of a box that are looked at.
-MOST_CORNERS = 32
+# Ways to choose a branch of every maximum in one sum, and corners of a box that are looked at.
+MOST_BRANCHES, MOST_CORNERS = 16, 32
+# Terms times atoms; of a larger sum fewer ways and corners are looked at, in the end just one.
+MOST_EFFORT = 1024
 
 
 def bound(terms: Terms, ranges: Mapping[str, Range]) -> tuple[int | None, int | None]:
@@ -88,7 +88,8 @@ class _Box:
         best = self._polynomial(terms)
         if len(terms) == 1:
             return best
-        for quotient in quotients(terms):
+        effort = _effort(terms)
+        for quotient in quotients(terms)[:effort]:
             for other in (absorb(terms, quotient), substitute(terms, quotient)):
                 if other is None:
                     continue
@@ -97,7 +98,8 @@ class _Box:
                 if found == best != before:
                     terms = other
                     break
-        for atom in sorted({a for m in terms for a in m if a.kind == "max"}):
+        branches = min(branches, effort)
+        for atom in sorted({a for m in terms for a in m if a.kind == "max"})[:branches]:
             if len(atom.args) <= branches:
                 found = self._branches(terms, atom, branches // len(atom.args))
                 best = intervals.common(best, found)
@@ -126,25 +128,43 @@ class _Box:
     def _polynomial(self, terms: Sum) -> Interval:
         """Of independent atoms."""
         box = {atom: self.atom(atom) for atom in sorted({a for m in terms for a in m})}
-        if len(box) <= 1 and len(terms) <= 1:
+        if len(terms) <= 1:
             return _natural(terms, box)
+        corners = min(MOST_CORNERS, _effort(terms))
+        slopes = {atom: _derivative(terms, atom) for atom in box}
         return Interval(
-            _extreme(terms, box, lowest=True, corners=MOST_CORNERS),
-            _extreme(terms, box, lowest=False, corners=MOST_CORNERS),
+            _extreme(terms, slopes, box, lowest=True, corners=corners),
+            _extreme(terms, slopes, box, lowest=False, corners=corners),
         )
 
 
-def _extreme(terms: Sum, box: Mapping[Atom, Interval], *, lowest: bool, corners: int) -> End:
+def _effort(terms: Sum) -> int:
+    """How many ways to look at a sum of this size."""
+    return MOST_EFFORT // (1 + len(terms) * len({a for m in terms for a in m}))
+
+
+def _extreme(
+    terms: Sum,
+    slopes: Mapping[Atom, Sum],
+    box: Mapping[Atom, Interval],
+    *,
+    lowest: bool,
+    corners: int,
+) -> End:
     """The lowest (or highest) value: for an atom of degree one it is at an end of its interval."""
-    narrow = _narrow(terms, dict(box), lowest=lowest)
-    for atom, ends in narrow.items():
-        degrees = [degree for m in terms if (degree := m.count(atom))]
+    narrow = _narrow(slopes, dict(box), lowest=lowest, once=not corners)
+    for atom, ends in narrow.items() if corners > 1 else ():
         open_ended = any(isinstance(end, float) for end in ends)
-        if corners < 2 or max(degrees) > 1 or len(degrees) < 2 or open_ended or len({*ends}) < 2:
+        linear = not any(atom in monomial for monomial in slopes[atom])
+        if open_ended or ends.lower == ends.upper or len(slopes[atom]) < 2 or not linear:
             continue
         found = [
             _extreme(
-                terms, narrow | {atom: Interval(end, end)}, lowest=lowest, corners=corners // 2
+                terms,
+                slopes,
+                narrow | {atom: Interval(end, end)},
+                lowest=lowest,
+                corners=corners // 2,
             )
             for end in ends
         ]
@@ -153,7 +173,9 @@ def _extreme(terms: Sum, box: Mapping[Atom, Interval], *, lowest: bool, corners:
     return natural.lower if lowest else natural.upper
 
 
-def _narrow(terms: Sum, box: dict[Atom, Interval], *, lowest: bool) -> dict[Atom, Interval]:
+def _narrow(
+    slopes: Mapping[Atom, Sum], box: dict[Atom, Interval], *, lowest: bool, once: bool
+) -> dict[Atom, Interval]:
     """The box without the points at which the polynomial is not lowest (or highest)."""
     narrower = True
     while narrower:
@@ -161,13 +183,13 @@ def _narrow(terms: Sum, box: dict[Atom, Interval], *, lowest: bool) -> dict[Atom
         for atom, (lower, upper) in box.items():
             if lower == upper:
                 continue
-            slope = _natural(_derivative(terms, atom), box)
+            slope = _natural(slopes[atom], box)
             if slope.lower < 0 < slope.upper:
                 continue
             end = lower if (slope.lower >= 0) == lowest else upper
             if not isinstance(end, float):
                 box[atom] = Interval(end, end)
-                narrower = True
+                narrower = not once
     return box
 
 
