@@ -220,6 +220,9 @@ class RematSearch:
         search, outcome = self.sequences, best.outcome
         if limit is not None:
             bound, name = search.cost_bound(limit)
+            if isinstance(outcome.cost, float):
+                # A sum of rounded numbers may come out below what is exact.
+                bound = min(bound, outcome.cost)
             outcome = outcome._replace(bound=bound, bound_by=name)
         unit = search.least.unit
         op = None if unit is None else self.problem.ordering.names[unit]
