@@ -80,13 +80,15 @@ def solve(
         concatenation within its output). As ``in_place`` if left out.
     remat
         Let ops run again, where they may, so that their results need not be kept: the least extra
-        cost (sum of ``Op.cost``) within ``memory_limit``. Orders are searched too, unless
-        ``order="given"``: then first runs keep the given one.
+        cost (sum of ``Op.cost``) within ``memory_limit``, or within the pools if all have a
+        capacity. Orders are searched too, unless ``order="given"``: then first runs keep the given
+        one. Copies may share bytes (``in_place``, ``placement``) and lie in several pools.
     cost_limit
         With ``remat``, instead of ``memory_limit``: the fewest bytes at this multiple of the cost
         of running every op once (1.2 is a fifth more).
     pools
         The memory regions, in order of preference, for a graph or a program; one arena if left out.
+        With ``remat`` and several of them, the cost comes first, and ``objective`` is for packing.
         Which of them a tensor may go to follows from ``Tensor.pools`` and its kind.
     objective
         With several pools: ``"preference"`` fills the first pool first (the peak of the last is

@@ -24,7 +24,7 @@ def pareto(
     """The curve of peak against cost; every point is a verified plan.
 
     Memory limits are spread evenly between what every op once needs and the least footprint: what
-    some op needs by itself.
+    some op needs by itself, whatever shares bytes with ``in_place`` and ``placement``.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ def pareto(
     time_limit
         Seconds for all of them.
     options
-        For ``solve`` (``order``, ``inputs``, ``outputs``, ``workers``, ``seed``).
+        For ``solve`` (``order``, ``in_place``, ``placement``, ``inputs``, ``outputs``,
+        ``constants``, ``workers``, ``seed``).
 
     Returns
     -------
@@ -73,8 +74,9 @@ def pareto_plans(
     source: Graph | Program, points: int, time_limit: float, **options: Any
 ) -> Iterator[Plan]:
     """The plans of :func:`pareto`, the one with most memory first, as they are found."""
-    from cpplan.remat.footprint import least_footprint
+    from cpplan.remat.footprint import least_footprint, shared_footprint
     from cpplan.remat.problem import remat_problem
+    from cpplan.sharing.links import find_links
 
     check_search_options(time_limit, None, 0, deterministic=False)
     if not isinstance(points, int) or isinstance(points, bool) or points < 2:
@@ -86,7 +88,9 @@ def pareto_plans(
     residency = choose_residency(**where)
     order = options.pop("order", "search")
     first = solve(source, order=order, time_limit=time_limit / points, **options)
-    least = least_footprint(remat_problem(program, residency)).bytes
+    links = find_links(program.graph, residency, first.sharing)
+    problem = remat_problem(program, residency)
+    least = (shared_footprint(problem, links) if links else least_footprint(problem)).bytes
     most = first.peak or least
     for k in range(points):
         limit = most - (most - least) * k // (points - 1)

@@ -565,6 +565,19 @@ def test_a_searched_order_is_given_back_as_text_and_as_a_model(tmp_path):
     assert main(["verify", outputs["model.onnx"], outputs["plan.json"]]) == 0
 
 
+def test_without_a_plan_nothing_but_its_json_is_written(tmp_path, capsys):
+    onnx = pytest.importorskip("onnx")
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    command = ["plan", str(folder / "light_shufflenet.onnx"), "-q", "--memory-limit", "1KiB"]
+    names = {"--onnx": "model.onnx", "--program": "order.txt", "--csv": "offsets.csv"}
+    command += [text for option, name in names.items() for text in (option, str(tmp_path / name))]
+    for remat in ([], ["--remat"]):
+        assert main([*command, *remat, "-o", str(tmp_path / "plan.json")]) == 3
+        assert "does not fit" in capsys.readouterr().err
+        assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+        assert Plan.load(tmp_path / "plan.json").status == "infeasible"
+
+
 @pytest.mark.parametrize("option", ["--onnx", "--program"])
 def test_an_order_needs_a_model_that_has_ops(option, tiny, capsys, tmp_path):
     _refused(["plan", tiny, option, str(tmp_path / "out")], capsys, tmp_path)

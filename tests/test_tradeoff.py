@@ -8,6 +8,7 @@ import pytest
 from remat_oracle import remat_chain
 
 import cpplan
+from cpplan import Graph, Op, Tensor
 from cpplan.cli import main
 from cpplan.errors import InputError
 from cpplan.io.graph_json import write_graph
@@ -43,6 +44,50 @@ def test_on_the_command_line(tmp_path, capsys):
     assert "op n3 alone needs 3 B" in capsys.readouterr().err
     assert main(["plan", path, "--remat", "-q"]) == 2
     assert "either a memory_limit or a cost_limit" in capsys.readouterr().err
+
+
+def relu_and_back() -> Graph:
+    """x of 8 B, a chain of two in-place ops, and y reads the end of it."""
+    tensors = (
+        Tensor("x", 8, kind="input"),
+        *(Tensor(name, 8) for name in "ab"),
+        Tensor("y", 8, kind="output"),
+    )
+    ops = tuple(
+        Op(f"{source}{target}", inputs=(source,), outputs=(target,), in_place=((target, source),))
+        for source, target in ("xa", "ab", "by")
+    )
+    return Graph("relus", tensors, ops)
+
+
+def test_a_curve_with_sharing_starts_and_ends_lower(tmp_path, capsys):
+    """Two tensors of 8 B at each step, 16 B; one in place of the other, 8 B."""
+    path = str(tmp_path / "relus.json")
+    write_graph(relu_and_back(), path)
+    for options, peak in (([], 16), (["--in-place"], 8)):
+        assert main(["pareto", path, "--points", "2", "--json", "-", *options]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert [(row["capacity"], row["peak"]) for row in rows] == [(peak, peak)] * 2
+    table = cpplan.pareto(relu_and_back(), points=2, in_place=True)
+    assert table["peak"].tolist() == [8, 8]
+    assert main(["pareto", path, "--in-place-kind", "op=on"]) == 2
+    assert "give that too" in capsys.readouterr().err
+
+
+def test_pools_that_all_have_a_size_are_the_limit(tmp_path, capsys):
+    """Three slots of 8 B in two pools, for which an op runs again; two hold no plan."""
+    path = str(tmp_path / "chain.json")
+    write_graph(remat_chain(2), path)
+    command = ["plan", path, "--remat", "-q", "--pool", "a=2", "--pool"]
+    assert main([*command, "b=1"]) == 0
+    assert "1 ops run again" in capsys.readouterr().out
+    assert main([*command[:-3], "--pool", "a=3"]) == 0
+    assert "1 ops run again" in capsys.readouterr().out
+    target = tmp_path / "order.txt"
+    assert main([*command, "b=0", "--program", str(target)]) == 3
+    assert not target.exists()
+    assert main([*command, "b"]) == 2
+    assert "a capacity of every pool" in capsys.readouterr().err
 
 
 def test_bad_input():

@@ -54,14 +54,16 @@ def parse_pool_options(
     return parse_pools(texts)
 
 
-def parse_kinds(kinds: tuple[str, ...]) -> dict[str, bool] | None:
-    """Kinds of op and whether they may be done in place, each once.
+def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool] | None:
+    """Kinds of op and whether they may be done in place, each once; none if nothing may be.
 
     Examples
     --------
     >>> parse_kinds(("Softmax=on", "Add=off"))
     {'Softmax': True, 'Add': False}
     """
+    if kinds and not used:
+        raise InputError("--in-place-kind says what --in-place may do: give that too")
     chosen: dict[str, bool] = {}
     for text in kinds:
         kind, _, switch = text.rpartition("=")
@@ -126,8 +128,7 @@ SEARCHING = (
         help="For random choices.",
     ),
 )
-PLANNING = (
-    *BOUNDARY,
+SHARING = (
     click.option(
         "--in-place/--no-in-place",
         default=False,
@@ -138,6 +139,10 @@ PLANNING = (
         default=None,
         help="Let tensors lie within those they are only copied to or from (as --in-place).",
     ),
+)
+PLANNING = (
+    *BOUNDARY,
+    *SHARING,
     click.option(
         "--pool",
         "pools",

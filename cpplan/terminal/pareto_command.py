@@ -8,11 +8,14 @@ import click
 
 from cpplan.terminal.options import (
     BOUNDARY,
+    KINDS,
     MODEL,
     READING,
     SEARCHING,
+    SHARING,
     check_outputs,
     parse_dims,
+    parse_kinds,
     with_options,
 )
 from cpplan.terminal.printing import naming, print_out
@@ -21,7 +24,9 @@ from cpplan.terminal.printing import naming, print_out
 @click.command()
 @MODEL
 @with_options(READING)
+@with_options(KINDS)
 @with_options(BOUNDARY)
+@with_options(SHARING)
 @with_options(SEARCHING)
 @click.option("--points", type=click.IntRange(2, 1000), default=8, show_default=True)
 @click.option(
@@ -41,19 +46,20 @@ from cpplan.terminal.printing import naming, print_out
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def pareto(
-    model: str, dims: tuple[str, ...], points: int, time_limit: float, json_path: str | None,
-    **options: Any,
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], points: int, time_limit: float,
+    json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """How much memory recomputation saves in MODEL, and what it costs."""
     import json
 
     check_outputs(model, json_path, {})
+    in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.io import load
     from cpplan.io.atomic import write_text
     from cpplan.report.tables import format_tradeoff
     from cpplan.tradeoff import pareto_plans
 
-    source = load(model, dims=parse_dims(dims))
+    source = load(model, dims=parse_dims(dims), in_place=in_place)
     with naming(model):
         plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
     keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")

@@ -56,7 +56,12 @@ _SHORTEST = 0.001
     help="Run ops as the model lists them (but with --remat, the default), or look for the order "
     "that needs least.",
 )
-@click.option("--remat", is_flag=True, help="Let ops run again, at the least extra cost.")
+@click.option(
+    "--remat",
+    is_flag=True,
+    help="Let ops run again, at the least extra cost within --memory-limit, or within the pools if "
+    "all have a size.",
+)
 @click.option(
     "--cost-limit",
     type=float,
@@ -92,8 +97,7 @@ def plan(
     started = time.monotonic()
     wanted = Outputs(model, json_path, output, csv_path, text_path, onnx_path, image_path)
     wanted.check_paths()
-    if kinds and not options["in_place"]:
-        raise InputError("--in-place-kind says what --in-place may do: give that too")
+    in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.interrupts import holding_interrupts
     from cpplan.io import load
     from cpplan.pipeline import solve
@@ -103,7 +107,7 @@ def plan(
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
     if len(extents) < len(bound or {}) and (onnx_path or image_path):
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
-    source = load(model, dims=bound, in_place=parse_kinds(kinds))
+    source = load(model, dims=bound, in_place=in_place)
     with naming(model):
         wanted.check_source(source, options)
     if not options["deterministic"]:

@@ -78,14 +78,21 @@ class Outputs:
         check_ids(as_problem(source, where).names, self.csv)
 
     def write(self, source: Graph | Problem, result: Plan, dims: Mapping[str, int] | None) -> None:
-        """Write the files wanted; those that need offsets only where there are some."""
+        """Write the files wanted; those that follow a plan only where there is one, with offsets.
+
+        Plans as JSON are written in any case: they say why there are no offsets.
+        """
         from cpplan.anf import to_anf
         from cpplan.graph import Graph
         from cpplan.io.atomic import write_bytes, write_text
 
         if self.plan is not None:
             result.save(self.plan)
-        if self.csv is not None and result.offset is not None:
+        if self.json not in (None, "-"):
+            result.save(self.json, clock=True)
+        if result.offset is None:
+            return
+        if self.csv is not None:
             from cpplan.io.minimalloc_csv import write_problem
 
             write_problem(_planned(source, result), self.csv, result.offset)
@@ -95,12 +102,10 @@ class Outputs:
             from cpplan.io.onnx_reorder import write_reordered
 
             write_reordered(self.model, result.order, self.onnx, dims)
-        if self.image is not None and result.offset is not None:
+        if self.image is not None:
             from cpplan.io.constants_image import constants_image
 
             write_bytes(self.image, constants_image(self.model, result, dims=dims))
-        if self.json not in (None, "-"):
-            result.save(self.json, clock=True)
 
 
 def _planned(source: Graph | Problem, result: Plan) -> Problem:

@@ -338,3 +338,67 @@ def test_the_same_bytes_every_time() -> None:
     order = repeating_order(read_onnx(loaded), 3)
     one, other = (reorder_onnx(loaded, order).SerializeToString() for _ in range(2))
     assert one == other
+
+
+# --- models that have copies already -------------------------------------------------------------
+
+
+def test_a_model_written_with_copies_is_planned_again(tmp_path):
+    """t of 32 B is made again for y; in the model written, its maker runs again, as it may.
+
+    Once: x (kept), t, u and v meet, 192 B; with t made anew, 160 B are enough.
+    """
+    first = model("""
+        again (float[8] x) => (float[8] y) {
+            t = Exp(x)
+            u = Concat<axis = 0>(t, t)
+            v = Neg(u)
+            w = ReduceSum(v)
+            y = Add(t, w) }""")
+    options = {"remat": True, "memory_limit": 160, "inputs": "keep", "time_limit": 10}
+    plan = cpplan.solve(read_onnx(first), **options)
+    assert plan.order.count("Exp_0") == 2
+    written = plan.to_onnx(first)
+    assert_same(first, written)
+    path = tmp_path / "written.onnx"
+    onnx.save(written, path)
+    graph = cpplan.load(path)
+    (copied,) = (name for name in graph.op if name.endswith("~1"))
+    original = copied.removesuffix("~1")
+    # The op of which there is a copy runs a third time: names pass over those that there are.
+    order = [op.name for op in graph.ops]
+    program = cpplan.to_anf(graph, [*order[: order.index(original) + 1], *order])
+    twice = cpplan.solve(program, time_limit=10)
+    assert len(twice.order) > len(graph.ops)
+    assert {"t", "t~1", "t~2"} <= {*twice.buffers}
+    cpplan.verify(graph, twice)
+    cpplan.simulate(graph, twice)
+    again = twice.to_onnx(written)
+    assert_same(first, again)
+    assert f"{original}~2" in {node.name for node in again.graph.node}
+    results = cpplan.execute(path, twice).outputs
+    assert (
+        results["y"].tobytes() == cpplan.execute(path, cpplan.solve(graph)).outputs["y"].tobytes()
+    )
+    remat = cpplan.solve(graph, **options)
+    assert remat.offset is not None
+    cpplan.simulate(graph, remat)
+    assert_same(first, remat.to_onnx(written))
+
+
+def test_an_output_that_runs_again_is_executed_where_the_plan_says():
+    """y is computed, overwritten by z's copy, and computed again: its bytes are the last copy's."""
+    proto = model("""
+        again (float[4] x) => (float[4] y, float[4] z) {
+            y = Exp(x)
+            z = Neg(y) }""")
+    graph = read_onnx(proto)
+    program = cpplan.to_anf(graph, ["Exp_0", "Neg_1", "Exp_0"])
+    plan = cpplan.solve(program, inputs="keep")
+    assert plan.io_map is not None
+    assert plan.io_map["y"] == ("arena", int(plan.offset[plan.row["y~1"]]))
+    assert plan.outputs == ("y", "z")
+    cpplan.verify(graph, plan)
+    outputs = cpplan.execute(proto, plan).outputs
+    assert outputs["y"].tobytes() == (-outputs["z"]).tobytes()
+    assert cpplan.Plan.from_dict(plan.to_dict()).io_map == plan.io_map
