@@ -10,6 +10,7 @@ from cpplan.problem import Ints
 from cpplan.reduction import Reduction
 from cpplan.sizes.levels import EXCESS, Level
 from cpplan.sizes.size_set import SizeSet
+from cpplan.tensor import LIMIT
 
 Report = Callable[[tuple[int, ...], tuple[int, ...], str], None]
 
@@ -106,7 +107,8 @@ class BestLayout:
         >>> best.highest(np.array([8, 10])).tolist()
         [2]
         """
-        found: Ints = (limits[:, None] - self.bytes).min(axis=0)
+        # No address is beyond 2**62: sums with what no level limits stay within 64 bits.
+        found: Ints = (np.minimum(limits, LIMIT)[:, None] - self.bytes).min(axis=0)
         return found
 
     def offer(self, offsets: Ints, name: str) -> None:

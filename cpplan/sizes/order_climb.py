@@ -10,6 +10,7 @@ need: large buffers had better be placed late.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
@@ -64,6 +65,29 @@ class OrderClimb:
         # Each layout is pushed down too: that is never worse, at any size.
         self._try(np.argsort(-(best.offsets + problem.size), kind="stable"), 0, deadline)
         self._try(self._upwards(best.offsets), 0, deadline)
+        for order in orders[: len(PREORDERS)]:
+            self._try(self._hung(order, deadline), 0, deadline)
+
+    def _hung(self, order: Ints, deadline: Deadline) -> Ints:
+        """The order, by offset, of first fit from the top down, as if all levels met their bounds.
+
+        What must not be on top, because it ends too high at some size, starts that much lower.
+        """
+        best, problem = self.best, self.problem
+        limits = np.min(
+            [
+                level.limits(bound, len(best.arenas))
+                for level, bound in zip(best.levels, best.bounds, strict=True)
+            ],
+            axis=0,
+        )
+        top = int(best.arenas.max())
+        highest = best.highest(np.minimum(limits, top))
+        free = replace(problem, fixed={})
+        depth = np.maximum(0, top - problem.size - highest)
+        floors = dict(enumerate(depth.tolist()))
+        hung = first_fit_in_order(free, order.tolist(), deadline, at_least=floors)
+        return np.argsort(-(hung + problem.size), kind="stable").astype(np.int64)
 
     def run(self, number: int, moves: int, deadline: Deadline) -> None:
         """So many moves for one level, the levels before at least as good as they are.
