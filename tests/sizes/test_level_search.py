@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from instances import perfect_packing, stubborn
 from sizes_oracle import random_sizes
 
+from cpplan.anf import to_anf
 from cpplan.deadline import Deadline
 from cpplan.heuristics.bump_allocator import bump
+from cpplan.io import load
+from cpplan.liveness import to_problem
 from cpplan.reduction import reduce_problem
 from cpplan.sizes import level_search, planning
 from cpplan.sizes.arena_bounds import arena_bounds
@@ -101,3 +105,16 @@ def test_ctrl_c_hands_out_the_best_so_far(stage, monkeypatch):
     found = planning.plan_sizes(problem, bytes, Deadline(60), prefix_stable=True)
     assert found.status == "feasible"
     assert found.arena.max() < bytes.max(axis=0).sum()
+
+
+def test_from_the_top_down_a_real_network_meets_all_bounds():
+    """A batch of 1, 4, 16, 64; every seventh buffer stays. Local search alone may take minutes."""
+    path = Path(__file__).resolve().parents[2] / "datasets" / "ordering" / "nasnet_mobile.json"
+    problem = to_problem(to_anf(load(path)))
+    stays = np.arange(len(problem)) % 7 == 3
+    bytes = [np.where(stays, 4 * problem.size, n * problem.size) for n in (1, 4, 16, 64)]
+    found = planning.plan_sizes(
+        problem, np.array(bytes), Deadline(60, deterministic=True), prefix_stable=True
+    )
+    assert found.value == found.bound == (243052544, 243052544, 165982208, 146714624, 141897728)
+    assert found.arena.tolist() == found.lower_bound.tolist()
