@@ -108,7 +108,7 @@ def test_ctrl_c_hands_out_the_best_so_far(stage, monkeypatch):
 
 
 def test_from_the_top_down_a_real_network_meets_all_bounds():
-    """A batch of 1, 4, 16, 64; every seventh buffer stays. Local search alone may take minutes."""
+    """A batch of 1, 4, 16, 64; every seventh buffer stays. Local search alone may not get there."""
     path = Path(__file__).resolve().parents[2] / "datasets" / "ordering" / "nasnet_mobile.json"
     problem = to_problem(to_anf(load(path)))
     stays = np.arange(len(problem)) % 7 == 3
