@@ -23,7 +23,7 @@ _SUFFIXES = ".onnx, .json (cpplan.graph) or .csv (MiniMalloc)"
 def load(
     source: str | PathLike[str] | onnx.ModelProto | networkx.DiGraph | Graph | Problem,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, object] | None = None,
     name: str | None = None,
     in_place: Mapping[str, bool] | None = None,
 ) -> Graph | Problem:
@@ -35,7 +35,9 @@ def load(
         A file, known by its suffix: ``.onnx``, ``.json`` (``cpplan.graph``) or ``.csv``
         (MiniMalloc); or a ``networkx.DiGraph``, an ``onnx.ModelProto``, a graph or a problem.
     dims
-        Extents of an ONNX model's symbolic dimensions, by name.
+        Extents of an ONNX model's symbolic dimensions, by name; or their bounds ``(lower, upper)``,
+        ``None`` for no upper one. With bounds the graph has symbols, and is planned at the upper
+        ones.
     name
         Of what is returned, instead of the source's own.
     in_place
@@ -70,11 +72,15 @@ def load(
 
 def _read(
     source: str | PathLike[str] | onnx.ModelProto | networkx.DiGraph | Graph | Problem,
-    dims: Mapping[str, int] | None,
+    dims: Mapping[str, object] | None,
     name: str | None,
 ) -> Graph | Problem:
     suffix = Path(source).suffix.lower() if isinstance(source, (str, PathLike)) else None
     if suffix == ".onnx" or _is_from("onnx", source):
+        if dims and any(isinstance(given, (tuple, list)) for given in dims.values()):
+            from cpplan.io.onnx_symbolic import read_symbolic_onnx
+
+            return read_symbolic_onnx(source, dims)  # type: ignore[arg-type]
         from cpplan.io.onnx_model import read_onnx
 
         return read_onnx(source, dims)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def _check_bound(value: onnx.ValueInfoProto) -> None:
         if dim.dim_param:
             raise InputError(
                 f"input {value.name!r}: dimension {dim.dim_param!r} is unbound: give it an extent, "
-                f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=8, or bounds for it, "
+                f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=..., or bounds, "
                 f"--dim {dim.dim_param}=1:128"
             )
         if not dim.HasField("dim_value") or dim.dim_value < 0:

@@ -11,7 +11,7 @@ import numpy as np
 from cpplan.io.onnx_bytes import Array
 from cpplan.io.onnx_facts import Call, Extent, Fact, Lost, checked_axis
 from cpplan.io.onnx_loops import trip_count
-from cpplan.io.onnx_types import bodies_of
+from cpplan.io.onnx_types import bodies_of, static_shape
 from cpplan.shapes import dim_max
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ def _loop(
     walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
 ) -> list[Known]:
     body = bodies_of(call.node)[0]
-    fixed: dict[str, Known] = {value.name: Fact(()) for value in body.input[:2]}
+    fixed: dict[str, Known] = {
+        value.name: Fact(static_shape(value.type) or ()) for value in body.input[:2]
+    }
     carried = [_without_data(call, k) for k in range(2, len(call.inputs))]
     carried, results = _turns(walk, call, known, path, fixed, carried, 1)
     facts = list(carried)

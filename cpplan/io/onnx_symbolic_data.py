@@ -153,7 +153,7 @@ def _cast(call: Call, array: Array) -> Array:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(call.attributes["to"])
     result = np.empty(array.shape, object)
     for at, element in np.ndenumerate(array):
-        if dtype.kind == "f":
+        if dtype.kind == "f" and dtype.itemsize >= 4:
             result[at] = element if isinstance(element, Ratio) else Ratio(element, 1)
         elif dtype.kind in "iu" and dtype.itemsize >= 4:
             result[at] = round_down(call, element)

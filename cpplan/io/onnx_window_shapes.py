@@ -78,9 +78,9 @@ def _windows(call: Call, kernel: Sequence[Extent]) -> list[Extent]:
             continue
         before, after = (pads[k], pads[rank + k]) if auto == "NOTSET" else (0, 0)
         if round_up:
-            # A window that begins in the padding after the image is left out.
             reach = after + strides[k] - width
-            reach = reach if call.at_least(0, reach) else 0
+            if call.opset >= 22 and not call.at_least(0, reach):
+                reach = 0  # a window that begins in the padding after the image is left out
             places.append(ceildiv(extent + before + reach, strides[k]))
         else:
             places.append((extent + (before + after) - width) // strides[k] + 1)
