@@ -496,6 +496,76 @@ def test_offsets_of_copies_are_expressions() -> None:
     assert ops["side"].placements == ()
 
 
+@pytest.mark.parametrize("name", ["squeezenet1_1", "inception_v3"])
+def test_offsets_of_copies_are_those_of_the_model_read_at_each_size(name: str) -> None:
+    model, dims = dynamic(FOLDER / f"{name}.onnx", spatial=True)
+    graph = read_symbolic_onnx(model, {**dims, "N": 1})
+    assert graph.symbols is not None
+    offsets = graph.symbols.placements
+    assert len(offsets) > 5
+    for height, width in ((300, 300), (301, 447), (448, 333)):
+        sizes = {"N": 1, "H": height, "W": width}
+        expected = {
+            (op.name, *placement)
+            for op in read_onnx(model, sizes).ops
+            for placement in op.placements
+        }
+        found = {
+            (op.name, part, whole, *at((offsets.get((op.name, part, whole), offset),), sizes))
+            for op in graph.ops
+            for part, whole, offset in op.placements
+        }
+        assert found == expected
+
+
+def test_attention_as_it_is_exported() -> None:
+    """Heads of 8 channels; the mask is made from the length of the sequence."""
+    text = """case (float[B, T, 24] x, float[24, 72] w) => (float[a, b, c] y) {
+        shape = Shape(x)
+        axis = Constant<value_ints = [0]>()
+        first = Constant<value_int = 0>()
+        second = Constant<value_int = 1>()
+        batch = Gather<axis = 0>(shape, first)
+        length = Gather<axis = 0>(shape, second)
+        b = Unsqueeze(batch, axis)
+        t = Unsqueeze(length, axis)
+        heads = Constant<value_ints = [3]>()
+        width = Constant<value_ints = [8]>()
+        split = Concat<axis = 0>(b, t, heads, width)
+        all = MatMul(x, w)
+        q, k, v = Split<axis = 2, num_outputs = 3>(all)
+        q4 = Reshape(q, split)
+        k4 = Reshape(k, split)
+        v4 = Reshape(v, split)
+        qt = Transpose<perm = [0, 2, 1, 3]>(q4)
+        kt = Transpose<perm = [0, 2, 3, 1]>(k4)
+        vt = Transpose<perm = [0, 2, 1, 3]>(v4)
+        scores = MatMul(qt, kt)
+        steps = Range(first, length, second)
+        one = Constant<value_ints = [1]>()
+        column = Unsqueeze(steps, one)
+        later = Less(column, steps)
+        low = Constant<value_float = -1e9>()
+        masked = Where(later, low, scores)
+        weights = Softmax<axis = -1>(masked)
+        heard = MatMul(weights, vt)
+        back = Transpose<perm = [0, 2, 1, 3]>(heard)
+        rest = Constant<value_ints = [-1]>()
+        joined = Concat<axis = 0>(b, t, rest)
+        y = Reshape(back, joined)
+    }"""
+    model = model_of(text)
+    check_everywhere(model, {"B": (1, 3), "T": (2, 6)})
+    graph = read_symbolic_onnx(model, {"B": (1, 3), "T": (2, 6)})
+    assert graph.symbols is not None
+    shapes = graph.symbols.shapes
+    assert texts(shapes["scores"]) == ["B", "3", "T", "T"]
+    assert texts(shapes["later"]) == ["T", "T"]
+    assert texts(shapes["y"]) == ["B", "T", "24"]
+    assert graph.tensor["later"].kind == "constant"
+    assert graph.tensor["y"].view_of == ("back", 0)
+
+
 def test_a_copy_that_is_in_one_piece_at_one_size_only_is_no_placement() -> None:
     """Read at N = 1, as there is no upper bound; at N = 2 the columns are in two pieces."""
     text = "case (float[N, 2] x) => (float[a, b] z) { z = Concat<axis = 1>(x, x) }"
