@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -89,17 +90,26 @@ class OrderProblem:
                 after[other].append(op)
         return tuple(map(tuple, after))
 
+    @cached_property
+    def _touching(self) -> tuple[Ints, Ints]:
+        """``touched_by`` one after the other, and where each storage's ops start."""
+        counts = [len(ops) for ops in self.touched_by]
+        ops = np.fromiter(chain.from_iterable(self.touched_by), np.int64, sum(counts))
+        return ops, np.cumsum([0, *counts[:-1]])
+
     def pressure(self, order: Iterable[int]) -> Ints:
         """Bytes live at every step of an order, shape ``(ops,)``. O(ops + touches)."""
         order = np.fromiter(order, np.int64)
         step = np.empty(len(order), np.int64)
         step[order] = np.arange(len(order))
         change = np.zeros(len(order) + 1, np.int64)
-        for storage, ops in enumerate(self.touched_by):
-            steps = step[list(ops)]
-            change[0 if self.present[storage] else steps.min()] += self.size[storage]
-            if not self.kept[storage]:
-                change[steps.max() + 1] -= self.size[storage]
+        if len(self.size):
+            ops, starts = self._touching
+            steps = step[ops]
+            begins = np.where(self.present, 0, np.minimum.reduceat(steps, starts))
+            np.add.at(change, begins, self.size)
+            ends = np.maximum.reduceat(steps, starts)[~self.kept] + 1
+            np.subtract.at(change, ends, self.size[~self.kept])
         live: Ints = self.base + np.cumsum(change)[:-1] + self.extra[order]
         live[:1] += self.entry
         return live

@@ -25,6 +25,7 @@ RECOMPUTED = (
 SEARCHES = (
     "CP-SAT",
     "forced live bytes",
+    "minimum cut",
     "downset search",
     "Liu's algorithm",
     "least reach",

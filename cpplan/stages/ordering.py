@@ -1,7 +1,8 @@
 """``search_order``: the stages that look for the order with the least pressure.
 
-Bound, constructive orders, then the pieces between cuts: downset search, exact as far as its states
-reach, and window search, in turns on the highest piece. The given order is always a candidate.
+Bound, constructive orders, minimum cuts, then the pieces between ops with a fixed place: downset
+search, exact as far as its states reach, and window search, in turns on the highest piece. The
+given order is always a candidate.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from cpplan.problem import Ints
 from cpplan.search.cp_sat_ordering import NAME as CP_SAT
 from cpplan.search.cp_sat_ordering import prove_order
 from cpplan.search.downset_search import search_downsets
-from cpplan.search.order_bounds import FORCED, order_bounds
+from cpplan.search.order_bounds import FORCED, OrderBounds, order_bounds
+from cpplan.search.order_cuts import NAME as MINIMUM_CUT
+from cpplan.search.order_cuts import OrderCuts
 from cpplan.search.order_pieces import OrderPiece, cut_into_pieces, join_pieces
 from cpplan.search.outcome import OrderOutcome
 from cpplan.search.window_search import NAME as WINDOWS
@@ -32,6 +35,8 @@ MOST_STATE_BYTES = 1 << 30
 MOST_EFFORT = 1024
 # CP-SAT gets so much deterministic time in the first turn; on more ops than that, windows only.
 FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
+# Of what is left, for minimum cuts: milliseconds each, of which a few mostly do.
+CUTS_SHARE = 0.2
 # The first use of these compiles for seconds; few ops CP-SAT has mostly settled before.
 COMPILED = ("beam", "beam_backward")
 FEW_OPS, FEW_OPS_WORK = 150, 0.3
@@ -80,10 +85,12 @@ def search_order(
     if best.peak <= max(goal, best.bound):
         return best
     try:
-        best = _construct(problem, best, goal, deadline, report)
+        best, least = _construct(problem, bounds, best, goal, deadline, report)
         if best.peak <= max(goal, best.bound):
             return best
         pieces = cut_into_pieces(problem, best.order, bounds, best.found_by, seed)
+        for piece in pieces:
+            piece.offer_bound(int(least[piece.ops].max()), MINIMUM_CUT)
         effort = 1
         while best.peak > max(goal, best.bound) and effort <= MOST_EFFORT:
             deadline.check()
@@ -106,21 +113,35 @@ def search_order(
 
 def _construct(
     problem: OrderProblem,
+    bounds: OrderBounds,
     best: OrderOutcome,
     goal: int,
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
-) -> OrderOutcome:
-    """Forests exactly; else the constructive orders, until one meets the bound."""
+) -> tuple[OrderOutcome, Ints]:
+    """Forests exactly; else constructive orders and minimum cuts, until one meets the bound.
+
+    With the best order, the bytes that are live at least while each op runs, shape ``(ops,)``.
+    """
+    least = bounds.forced
     tree = tree_order(problem)
     if tree is not None:
         peak = problem.peak(tree)
         best = OrderOutcome(tree, peak, peak, LIU, LIU)
         report(best)
-        return best
+        return best, least
     plain = [name for name in orders.names() if name not in COMPILED]
     try:
         best = _construct_by(plain, problem, best, goal, deadline, report)
+        if best.peak > max(goal, best.bound):
+            cuts = OrderCuts(problem, least, best.order)
+            cuts.run(deadline.share(CUTS_SHARE))
+            least = cuts.bounds
+            if cuts.peak < best.peak:
+                best = best._replace(order=cuts.order, peak=cuts.peak, found_by=MINIMUM_CUT)
+            if cuts.bound > best.bound:
+                best = best._replace(bound=cuts.bound, bound_by=MINIMUM_CUT)
+            report(best)
         if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
             proof = prove_order(problem, best.order, deadline, bound=best.bound, work=FEW_OPS_WORK)
             if proof.peak < best.peak:
@@ -134,7 +155,7 @@ def _construct(
             best = _construct_by(COMPILED, problem, best, goal, deadline, report)
     except TimeUpError:
         pass  # the loop that follows sees it too
-    return best
+    return best, least
 
 
 def _construct_by(
