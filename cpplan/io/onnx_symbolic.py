@@ -25,8 +25,8 @@ from cpplan.io.onnx_model import (
     prepare_model,
     translate_prepared,
 )
-from cpplan.io.onnx_symbolic_check import at_upper, compare, sizes_to_check
-from cpplan.io.onnx_symbolic_graph import with_symbols
+from cpplan.io.onnx_symbolic_check import at_upper, compare, compare_bodies, sizes_to_check
+from cpplan.io.onnx_symbolic_graph import Reading, with_symbols
 from cpplan.io.onnx_symbolic_walk import Walk, types_by_path
 from cpplan.shapes import Range, variable
 from cpplan.symbols import parse_ranges
@@ -58,16 +58,6 @@ class SymbolicShapes:
     shapes: Mapping[str, Shape]
     lost: Mapping[str, str]
     checked: tuple[Mapping[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A model at its upper bounds, and what was found of its other sizes."""
-
-    translation: Translation
-    symbolic: SymbolicShapes
-    known: Mapping[str, Known]
-    opsets: Mapping[str, int]
 
 
 def read_symbolic_onnx(
@@ -108,16 +98,11 @@ def read_symbolic_onnx(
     """
     with naming(source):
         model = load_model(source, with_weights=False)
-        reading = _read(model, dims, name or name_of(source, model))
-        return with_symbols(
-            reading.translation,
-            reading.symbolic.ranges,
-            reading.symbolic.shapes,
-            reading.symbolic.lost,
-            reading.known,
-            reading.opsets,
-            at_upper(reading.symbolic.ranges),
-        )
+        symbolic, reading = _read(model, dims, name or name_of(source, model))
+        graph = with_symbols(reading, symbolic.shapes, symbolic.lost)
+        for sizes, other in reading.elsewhere:
+            compare_bodies(graph, other, sizes)
+        return graph
 
 
 def symbolic_shapes(model: onnx.ModelProto, dims: Mapping[str, object]) -> SymbolicShapes:
@@ -150,7 +135,7 @@ def symbolic_shapes(model: onnx.ModelProto, dims: Mapping[str, object]) -> Symbo
     {'z': "op 'DFT_2' (DFT): there is no rule for this operator's shapes"}
     """
     with naming(model):
-        return _read(load_model(model, with_weights=False), dims, model.graph.name).symbolic
+        return _read(load_model(model, with_weights=False), dims, model.graph.name)[0]
 
 
 def read_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
@@ -170,7 +155,9 @@ def read_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
     return ranges
 
 
-def _read(model: onnx.ModelProto, dims: Mapping[str, object], name: str) -> _Reading:
+def _read(
+    model: onnx.ModelProto, dims: Mapping[str, object], name: str
+) -> tuple[SymbolicShapes, Reading]:
     import onnx
 
     ranges = read_ranges(dims)
@@ -187,7 +174,8 @@ def _read(model: onnx.ModelProto, dims: Mapping[str, object], name: str) -> _Rea
     graph = translation.graph
     free = {n: r for n, r in ranges.items() if r.lower != r.upper}
     known = _input_facts(prepared.graph, most, free)
-    Walk(opsets, free, types_by_path(inferred.graph)).graph(prepared.graph, known)
+    walk = Walk(opsets, free, types_by_path(inferred.graph))
+    walk.graph(prepared.graph, known)
     shapes: dict[str, Shape] = {}
     lost: dict[str, str] = {}
     for tensor in graph.tensors:
@@ -197,20 +185,26 @@ def _read(model: onnx.ModelProto, dims: Mapping[str, object], name: str) -> _Rea
         else:
             lost[tensor.name] = fact
     checked: list[Mapping[str, int]] = []
+    elsewhere: list[tuple[Mapping[str, int], Graph]] = []
+    has_bodies = any(op.bodies for op in graph.ops)
     lowest, *others = sizes_to_check(ranges)
     for sizes in (most, lowest, *others):
         fixed = graph if sizes == most else None
-        if sizes not in checked and compare(
+        if sizes in checked:
+            continue
+        other = compare(
             graph,
             shapes,
             lost,
             sizes,
             lambda at, fixed=fixed: fixed or read_at(at)[1].graph,  # type: ignore[misc]
             must_hold=sizes in (most, lowest),
-        ):
+        )
+        if other is not None:
             checked.append(sizes)
+            elsewhere += [(sizes, other)] if has_bodies else []
     symbolic = SymbolicShapes(ranges, shapes, lost, tuple(checked))
-    return _Reading(translation, symbolic, known, opsets)
+    return symbolic, Reading(translation, ranges, most, opsets, known, walk.inner, elsewhere)
 
 
 def _input_facts(

@@ -42,6 +42,7 @@ def _results(
 ) -> list[Known]:
     inner = ChainMap(dict(given), *_maps(known))
     walk.graph(body, inner, path)
+    walk.inner[path] = inner.maps[0]
     return [inner[value.name] for value in body.output]
 
 

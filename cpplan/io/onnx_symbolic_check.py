@@ -50,7 +50,7 @@ def compare(
     read_at: Callable[[Mapping[str, int]], Graph],
     *,
     must_hold: bool,
-) -> bool:
+) -> Graph | None:
     """Compare with the model read at one size, and lose the shapes that differ, in place.
 
     Parameters
@@ -64,28 +64,27 @@ def compare(
 
     Returns
     -------
-    Whether the model is valid at this size.
+    The model at this size, or ``None`` if it is not valid there.
 
     Raises
     ------
     InputError
-        If ops, or what is a constant, depend on the size, or what a body of an op needs is more
-        than at the upper bounds: one plan is then not right for all sizes.
+        If ops, or what is a constant, depend on the size: one plan is then not right for all sizes.
     """
-    place = ", ".join(f"{name}={value}" for name, value in sizes.items())
+    place = _place(sizes)
     try:
         other = read_at(sizes)
     except InputError as error:
         if must_hold:
             raise InputError(f"at {place}: {error}") from error
-        return False
+        return None
     _check_structure(graph, other, place)
     for tensor in other.tensors:
         expected = shapes.get(tensor.name)
         if expected is None or tensor.shape is None:
             continue
         try:
-            found = tuple(e.evaluate(sizes) if isinstance(e, Dim) else e for e in expected)
+            found = _evaluate(expected, sizes)
         except InputError as error:
             found, why = (), str(error)
         else:
@@ -94,7 +93,7 @@ def compare(
             text = ", ".join(map(str, expected))
             lost[tensor.name] = f"its shape [{text}] is not right at {place}: {why}"
             del shapes[tensor.name]
-    return True
+    return other
 
 
 def _check_structure(graph: Graph, other: Graph, place: str) -> None:
@@ -107,7 +106,7 @@ def _check_structure(graph: Graph, other: Graph, place: str) -> None:
                 f"reads something else at {place}"
             )
         for inside, elsewhere in zip(one.bodies, two.bodies, strict=True):
-            _check_body(one.name, inside, elsewhere, place)
+            _check_structure(inside, elsewhere, place)
     more = graph.ops[len(other.ops) :] or other.ops[len(graph.ops) :]
     if more:
         raise InputError(
@@ -121,14 +120,39 @@ def _check_structure(graph: Graph, other: Graph, place: str) -> None:
             )
 
 
-def _check_body(op: str, body: Graph, other: Graph, place: str) -> None:
-    _check_structure(body, other, place)
-    for name, tensor in other.tensor.items():
-        if tensor.nbytes > body.tensor[name].nbytes:
-            raise InputError(
-                f"op {op!r}: tensor {name!r} of its body takes {tensor.nbytes} B at {place}, but "
-                f"{body.tensor[name].nbytes} B at the upper bounds: expected no more"
-            )
+def compare_bodies(graph: Graph, other: Graph, sizes: Mapping[str, int]) -> None:
+    """Compare the bodies of a graph with symbols with those of the model read at one size.
+
+    Raises
+    ------
+    InputError
+        If a body's tensor has another shape than its expression says or, where that is lost, more
+        bytes than at the upper bounds; names the op, the tensor and the size.
+    """
+    place = _place(sizes)
+    for op, twin in zip(graph.ops, other.ops, strict=True):
+        for body, elsewhere in zip(op.bodies, twin.bodies, strict=True):
+            compare_bodies(body, elsewhere, sizes)
+            shapes = {} if body.symbols is None else body.symbols.shapes
+            for name, tensor in elsewhere.tensor.items():
+                here = f"op {op.name!r}: tensor {name!r} of its body"
+                if name not in shapes:
+                    if tensor.nbytes > body.tensor[name].nbytes:
+                        raise InputError(
+                            f"{here} takes {tensor.nbytes} B at {place}, but "
+                            f"{body.tensor[name].nbytes} B at the upper bounds: expected no more"
+                        )
+                elif tensor.shape is not None and _evaluate(shapes[name], sizes) != tensor.shape:
+                    text = ", ".join(map(str, shapes[name]))
+                    raise InputError(f"{here} is {list(tensor.shape)}, not [{text}], at {place}")
+
+
+def _evaluate(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(e.evaluate(sizes) if isinstance(e, Dim) else e for e in shape)
+
+
+def _place(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
 
 
 def _lower(within: Range) -> int:

@@ -39,10 +39,16 @@ class Walk:
     types
         Of every tensor at one size, by the nodes around it and its name: where nothing depends on a
         variable the types are these.
+
+    Attributes
+    ----------
+    inner
+        What is known of the tensors of each body, by the nodes around it.
     """
 
     def __init__(self, opsets: Mapping[str, int], ranges: Mapping[str, Range], types: TypeOf):
         self.opsets, self.ranges, self.types = opsets, ranges, types
+        self.inner: dict[tuple[str, ...], Mapping[str, Known]] = {}
 
     def graph(
         self,

@@ -581,24 +581,44 @@ def test_a_transpose_that_moves_no_bytes_at_one_size_only_is_no_view() -> None:
     assert read_symbolic_onnx(model, {"N": (1, None)}).tensor["z"].view_of is None
 
 
-def test_a_graph_that_depends_on_the_size_is_refused() -> None:
-    """With one turn more than it may, the loop's body needs more than at the upper bounds."""
+def test_bodies_have_expressions_too() -> None:
+    """What a branch captures has the size that it has outside, bounds or none."""
+    text = """case (bool c, float[N, 4] x) => (float[a, b] z) {
+        y = Neg(x)
+        z = If (c) <
+            then_branch = one () => (float[d, e] p) { t = Relu(y)
+                p = Abs(t) },
+            else_branch = two () => (float[f, g] q) { q = Concat<axis = 0>(x) }
+        >
+    }"""
+    graph = read_symbolic_onnx(model_of(text), {"N": (1, None)})
+    (body, _) = graph.ops[-1].bodies
+    assert body.symbols is not None
+    assert {name: texts(shape) for name, shape in body.symbols.shapes.items()} == {
+        name: ["N", "4"] for name in ("y", "t", "z")
+    }
+    assert body.ops[0].in_place == (("t", "y"),)
+
+
+def test_a_body_that_grows_as_the_size_shrinks_has_a_decreasing_expression() -> None:
     text = """case (bool c, float[N] x) => (float[a] z) {
         most = Constant<value_ints = [8]>()
         size = Shape(x)
         rest = Sub(most, size)
         z = If (c) <
             then_branch = one () => (float[d] p) {
-                e = ConstantOfShape(rest)
-                big = Mul(e, e)
-                s = ReduceSum(big)
-                p = Add(x, s)
+                s = ReduceSum<keepdims = 1>(x)
+                e = Expand(s, rest)
+                p = Relu(x)
             },
             else_branch = two () => (float[f] q) { q = Relu(x) }
         >
     }"""
-    with pytest.raises(InputError, match=r"expected no more"):
-        read_symbolic_onnx(model_of(text), {"N": (1, 8)})
+    graph = read_symbolic_onnx(model_of(text), {"N": (1, 7)})
+    body = graph.ops[-1].bodies[0]
+    assert body.symbols is not None
+    assert texts(body.symbols.shapes["e"]) == ["8 - N"]
+    assert body.tensor["e"].nbytes == 7 * 4
 
 
 @pytest.mark.parametrize(
