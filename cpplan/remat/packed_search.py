@@ -1,10 +1,11 @@
-"""Simulated annealing over sequences and their offsets together.
+"""Sequences and their offsets, searched for together.
 
 A sequence whose live bytes fit may still not fit packed: where the profile is flat, packing loses
-a tenth. Here every stay has an offset below the limit throughout, and stays may overlap while the
-search is under way: the bytes shared are priced, as local search for strip packing does (Imamichi
-et al., 2009), against the cost of what runs. A stay is moved away, or the value is computed again
-later, whichever is cheaper.
+a tenth. Here every stay has an offset below the limit throughout, and stays may share bytes while
+the search is under way. First they are separated with the sequence as it is; then runs and offsets
+change together by simulated annealing, the bytes shared priced against the cost of what runs: a
+stay is moved away, or the value is computed again later, whichever is cheaper. Where neither ends
+in something that fits, so do sequences with fewer live bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import numpy as np
 from cpplan.deadline import Deadline
 from cpplan.problem import Ints
 from cpplan.remat.flat_problem import flatten
+from cpplan.remat.local_search import search_sequences
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.separation import MOST_STAYS, Stays, separate_stays
 from cpplan.remat.stay_buffers import StayBuffers
 from cpplan.residency import Residency
 from cpplan.verifier import check_offsets
@@ -30,9 +33,14 @@ _RATE = 1.5e7
 _CALL = 5e6
 # Moves of the first round for each run, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
-# Temperatures: of placing and of repairing, as parts of the limit shared; of what fits, in mean
-# costs of a unit.
-_PLACE, _REPAIR, _CHEAPEN = (4e-4, 2e-5), (1e-4, 4e-6), (0.3, 0.01)
+# Moves that separate, for each stay.
+_SEPARATE = 1000
+# Temperatures: of repairing, as parts of the limit shared; of what fits, in mean costs of a unit.
+_REPAIR, _CHEAPEN = (1e-4, 4e-6), (0.3, 0.01)
+# Of what is left: for separating and repairing the start, for sequences with fewer live bytes.
+_START_SHARE, _FEWER_SHARE = 0.2, 0.6
+# What those leave free of the arena.
+_SLACK = 0.07
 # What sharing ``limit`` bytes costs at first, in mean costs of a unit.
 _PRICE = 20000.0
 # The price falls after a round that fits, and rises after one that does not.
@@ -121,6 +129,24 @@ def search_packed(
     if buffers.room < max(largest, buffers.entry) or not len(problem):
         return None
     walk = _Walk(problem, buffers, sequence, seed, joint=joint)
+    if not walk.fits:
+        slot = deadline.share(_START_SHARE) if joint else deadline
+        walk.separate(slot, _SEPARATE)
+        if not walk.fits and joint:
+            walk.round(_FIRST * len(sequence) if moves is None else moves // 2, slot)
+    if not walk.fits and joint:
+        fewer = search_sequences(
+            problem,
+            limit - int(_SLACK * buffers.room),
+            sequence,
+            deadline.share(_FEWER_SHARE),
+            seed=seed,
+            moves=moves,
+        )
+        if fewer.peak < problem.peak(sequence.tolist()):
+            sequence = np.array(fewer.sequence, np.int64)
+            walk = _Walk(problem, buffers, sequence, seed, joint=joint)
+            walk.separate(deadline, 2 * _SEPARATE)
     base = problem.total_cost(range(len(problem)))
     left = _MOST * len(sequence) if moves is None else moves
     best: PackedSequence | None = None
@@ -135,6 +161,7 @@ def search_packed(
             return best
         tried = min(left, size)
         walk.round(tried, deadline)
+        walk.separate(deadline, _SEPARATE)
         left, size = left - tried, int(size * _GROWTH)
 
 
@@ -151,7 +178,7 @@ class _Walk:
         flat = flatten(problem)._replace(extra=buffers.extra, entry=buffers.entry)
         self._flat = flat
         self._mean = float(flat.cost.mean()) or 1.0
-        self._price, self._tries = _PRICE, 0
+        self._price = _PRICE
         written = int(np.diff(flat.write_start).max(initial=0))
         self._slots = written + bool(buffers.extra.any())
         room, storages = _ROOM * (len(problem) + len(start)) + 16, len(flat.size)
@@ -200,13 +227,31 @@ class _Walk:
         peak = int((offsets + buffers.size).max(initial=0))
         return PackedSequence(units, offsets, peak, self._problem.total_cost(units))
 
+    def separate(self, deadline: Deadline, moves: int) -> None:
+        """Give the best other offsets, so that its stays share less; ``moves`` for each stay."""
+        from cpplan.remat.packed_kernel import find_stays
+
+        sequence, runs, off = self._best
+        length = int(self._result[0])
+        self._measure(sequence, runs, length)
+        begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
+        count = find_stays(
+            self._flat, self._slots, sequence, runs, length, begin, end, stop, active
+        )
+        if self.fits or count > MOST_STAYS:
+            return
+        slots = active[:count]
+        stays = Stays(begin[slots], end[slots] + 1, self._size[slots], self._align[slots])
+        offsets, shared = separate_stays(
+            stays, off[slots], self._buffers.room, deadline, self._random, moves=moves * count
+        )
+        if shared < self._result[1]:
+            off[slots], self._result[1] = offsets, shared
+
     def round(self, moves: int, deadline: Deadline) -> None:
-        """Anneal once; the first round only places, where the start does not fit."""
+        """Anneal runs and offsets once."""
         from cpplan.remat.packed_kernel import anneal_packed
 
-        placing = not self.fits and self._tries % 2 == 0
-        reach = -1.0 if placing else float(len(self._problem))
-        self._tries += 1
         length = int(self._result[0])
         best_sequence, best_runs, best_off = self._best
         sequence, runs, off = best_sequence.copy(), best_runs.copy(), best_off.copy()
@@ -214,23 +259,21 @@ class _Walk:
         self._measure(sequence, runs, length)
         calls = max(1, int(moves * length / _CALL))
         price = self._price * self._mean
-        if self.fits:
-            hot, cold = _CHEAPEN[0] * self._mean, _CHEAPEN[1] * self._mean
-        else:
-            hot, cold = (price * part for part in (_PLACE if placing else _REPAIR))
+        bounds = _CHEAPEN if self.fits else _REPAIR
+        scale = self._mean if self.fits else price
+        hot, cold = (scale * part for part in bounds)
         step = (cold / hot) ** (1 / calls)
-        weight = price / max(1, self._buffers.room)
         for call in range(calls):
-            if deadline.expired() or (placing and self.fits):
+            if deadline.expired():
                 break
             length = anneal_packed(
                 self._flat, self._slots, self._buffers.room, self._align, sequence, runs, length,
-                off, self._size, self._best, self._result, moves // calls, weight,
-                hot * step**call, hot * step ** (call + 1), reach, self._joint, self._random,
+                off, self._size, self._best, self._result, moves // calls,
+                price / max(1, self._buffers.room), hot * step**call, hot * step ** (call + 1),
+                float(len(self._problem)), self._joint, self._random,
             )  # fmt: skip
             deadline.spend(moves // calls * length / _RATE)
-        if not placing:
-            self._price = self._price / _FALL if self.fits else self._price * _RISE
+        self._price = self._price / _FALL if self.fits else self._price * _RISE
 
     def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:
         """Sizes and alignments of what the runs write."""

@@ -1,0 +1,194 @@
+"""The compiled loop that separates stays; imports numba, so import it only to search."""
+
+# Arrays are described in ``separate``; the compiler infers their types.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# Prices nearer to each other than this are one.
+_SAME = 1e-6
+_NEVER = 1 << 60
+
+
+@njit(cache=True)
+def separate(random, stays, weight, low, best, limit, moves):
+    """Move stays to where they cost least; bytes shared at best, each pair's counted once.
+
+    What two stays share costs their weight for every byte. Where no stay that shares bytes has a
+    better offset, the weight of every pair that shares some rises by one.
+
+    Parameters
+    ----------
+    random
+        A ``numpy.random.Generator``.
+    stays
+        ``(begin, end, size, alignment)``, each of shape ``(stays,)``; ``end`` is exclusive.
+    weight
+        Of every pair, symmetric, zero on the diagonal, shape ``(stays, stays)``; updated.
+    low
+        The offset of every stay; updated.
+    best
+        Filled with the offsets that share least.
+    limit
+        Bytes; no stay ends above.
+    moves
+        Stays that are looked at, at most.
+    """
+    begin, end, size, step = stays
+    n = len(size)
+    high = low + size
+    by_low, by_high = np.argsort(low), np.argsort(high)
+    at_low, at_high = np.empty(n, np.int64), np.empty(n, np.int64)
+    at_low[by_low] = np.arange(n)
+    at_high[by_high] = np.arange(n)
+    lows, highs = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    rises, falls = np.empty(n + 1, np.float64), np.empty(n + 1, np.float64)
+    near = lows, highs, rises, falls
+    queue, waits, waiting = np.arange(n), np.ones(n, np.bool_), n
+    shared = 0
+    for i in range(n):
+        shared += _shared(i, begin, end, low, high, low[i], high[i], i)
+    least = shared
+    best[:] = low
+    for _ in range(moves):
+        if shared == 0:
+            break
+        if waiting == 0:
+            waiting = _raise(begin, end, low, high, by_low, weight, queue, waits)
+        k = random.integers(0, waiting)
+        waiting -= 1
+        i, queue[k] = queue[k], queue[waiting]
+        waits[i] = False
+        price = 0.0
+        for j in range(n):
+            if low[j] < high[i] and high[j] > low[i] and begin[j] < end[i] and end[j] > begin[i]:
+                price += weight[i, j] * (min(high[i], high[j]) - max(low[i], low[j]))
+        if price <= _SAME:
+            continue
+        _near(i, begin, end, low, high, by_low, by_high, weight, near)
+        offset, least_price = cheapest(random, size[i], step[i], limit - size[i], near)
+        if least_price >= price - _SAME:
+            continue
+        top = offset + size[i]
+        shared -= _shared(i, begin, end, low, high, low[i], high[i], n)
+        shared += _shared(i, begin, end, low, high, offset, top, n)
+        low[i], high[i] = offset, top
+        _seat(by_low, at_low, low, i)
+        _seat(by_high, at_high, high, i)
+        for j in range(n):
+            beside = begin[j] < end[i] and end[j] > begin[i] and low[j] < top and high[j] > offset
+            if beside and j != i and not waits[j]:
+                queue[waiting], waits[j] = j, True
+                waiting += 1
+        if shared < least:
+            least = shared
+            best[:] = low
+    return least
+
+
+@njit(cache=True)
+def _shared(i, begin, end, low, high, bottom, top, count):
+    """Bytes that a stay shares with the first ``count`` others, if it lies from bottom to top."""
+    total = 0
+    for j in range(count):
+        if j != i and begin[j] < end[i] and end[j] > begin[i]:
+            total += max(0, min(top, high[j]) - max(bottom, low[j]))
+    return total
+
+
+@njit(cache=True)
+def _raise(begin, end, low, high, by_low, weight, queue, waits):
+    """Raise the weights of pairs that share bytes; how many stays wait then."""
+    waiting = 0
+    for place in range(len(by_low)):
+        i = by_low[place]
+        for other in range(place + 1, len(by_low)):
+            j = by_low[other]
+            if low[j] >= high[i]:
+                break
+            if high[j] > low[j] and begin[j] < end[i] and end[j] > begin[i]:
+                weight[i, j] += 1
+                weight[j, i] += 1
+                for k in (i, j):
+                    if not waits[k]:
+                        queue[waiting], waits[k] = k, True
+                        waiting += 1
+    return waiting
+
+
+@njit(cache=True)
+def _near(i, begin, end, low, high, by_low, by_high, weight, near):
+    """Both ends of what lives at the same time as a stay, ascending, and the weights."""
+    lows, highs, rises, falls = near
+    first, last, prices = begin[i], end[i], weight[i]
+    count = 0
+    # No branches: which stays live at the same time is hard to foresee.
+    for j in by_low:
+        lows[count], rises[count] = low[j], prices[j]
+        count += np.int64(begin[j] < last) & np.int64(end[j] > first)
+    lows[count], count = _NEVER, 0
+    for j in by_high:
+        highs[count], falls[count] = high[j], prices[j]
+        count += np.int64(begin[j] < last) & np.int64(end[j] > first)
+    highs[count] = _NEVER
+
+
+@njit(cache=True)
+def cheapest(random, size, step, top, near):
+    """``(offset, price)`` where a stay of ``size`` bytes costs least, a multiple of ``step``.
+
+    The price is piecewise linear: as a stay moves up, what it shares with another grows, keeps,
+    and shrinks. The pieces' ends are merged in order. Offsets are at most ``top``.
+    """
+    lows, highs, rises, falls = near
+    meets, inside, leaves, past = 0, 0, 0, 0
+    price, slope, here = 0.0, 0.0, -size - 1
+    best, least, ties = 0, np.inf, 0
+    while here < top:
+        ends = lows[meets] - size, lows[inside], highs[leaves] - size, highs[past]
+        there = min(min(ends[0], ends[1]), min(ends[2], ends[3]))
+        first, last = max(here, 0), min(there, top)
+        if first <= last:
+            for offset in (-(-first // step) * step, last // step * step):
+                if offset < first or offset > last:
+                    continue
+                at = price + slope * (offset - here)
+                if at < least - _SAME:
+                    best, least, ties = offset, at, 1
+                elif at <= least + _SAME and offset != best:
+                    ties += 1
+                    if random.random() * ties < 1:
+                        best = offset
+        price += slope * (there - here)
+        here = there
+        if ends[0] == there:
+            slope += rises[meets]
+            meets += 1
+        elif ends[3] == there:
+            slope += falls[past]
+            past += 1
+        elif ends[1] == there:
+            slope -= rises[inside]
+            inside += 1
+        else:
+            slope -= falls[leaves]
+            leaves += 1
+    return best, least
+
+
+@njit(cache=True)
+def _seat(order, place, key, i):
+    """Move one item to its place in an order by key."""
+    k = place[i]
+    while k > 0 and key[order[k - 1]] > key[i]:
+        order[k] = order[k - 1]
+        place[order[k]] = k
+        k -= 1
+    while k < len(order) - 1 and key[order[k + 1]] < key[i]:
+        order[k] = order[k + 1]
+        place[order[k]] = k
+        k += 1
+    order[k], place[i] = i, k
