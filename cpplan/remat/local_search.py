@@ -41,6 +41,7 @@ def search_sequences(
     deadline: Deadline,
     *,
     goal_cost: float = 0,
+    joint: bool = True,
     seed: int = 0,
     moves: int | None = None,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
@@ -62,6 +63,8 @@ def search_sequences(
         When it passes, the best so far is returned.
     goal_cost
         A cost that is good enough, where it fits.
+    joint
+        Whether first runs may change places.
     seed
         Of the moves.
     moves
@@ -93,7 +96,7 @@ def search_sequences(
     goal = max(goal_cost, least)
     if (best.peak <= limit and best.cost <= goal) or len(problem) < 2:
         return best
-    walk = _Walk(problem, limit, best, seed)
+    walk = _Walk(problem, limit, best, seed, joint=joint)
     left = moves
     if left is None:
         left = min(_MOST * len(sequence), int(_MOST_WORK / len(sequence)))
@@ -120,7 +123,10 @@ class _Walk:
     own from there.
     """
 
-    def __init__(self, problem: RematProblem, limit: int, best: RematOutcome, seed: int):
+    def __init__(
+        self, problem: RematProblem, limit: int, best: RematOutcome, seed: int, *, joint: bool
+    ):
+        self._joint = joint
         self._random = np.random.default_rng(seed)
         self._problem, self._limit, self._best = problem, limit, best
         self._flat = flatten(problem)
@@ -149,7 +155,7 @@ class _Walk:
             length = anneal(
                 self._flat, self._limit, now, length, self._kept, result, moves // calls,
                 self._price * self._mean, hot * step**call, hot * step ** (call + 1),
-                float(len(self._problem)), self._random,
+                float(len(self._problem)), not self._joint, self._random,
             )  # fmt: skip
             deadline.spend(moves // calls * length / _RATE)
         fits = result[1] <= self._limit

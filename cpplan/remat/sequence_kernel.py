@@ -55,7 +55,9 @@ def measure(flat, sequence, length, scratch, limit):
 
 
 @njit(cache=True)
-def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold, reach, random):
+def anneal(
+    flat, limit, sequence, length, best, result, moves, weight, hot, cold, reach, fixed, random
+):
     """Random moves: compute a value again, compute it once less, move units.
 
     A sequence is judged by its cost, plus ``weight`` for every ``limit`` bytes beyond the limit at
@@ -81,6 +83,8 @@ def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold
         Temperatures at the first and at the last move.
     reach
         Positions that a unit moves at most.
+    fixed
+        Whether first runs keep the order that they have in ``sequence``.
     random
         A ``numpy.random.Generator``.
     """
@@ -106,6 +110,12 @@ def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold
     _, beyond = measure(flat, sequence, length, scratch, limit)
     scale = weight / max(1.0, limit)
     value = cost + scale * beyond
+    turn = np.zeros(units, np.int64)
+    count_first = 0
+    for position in range(length):
+        if first[sequence[position]] == position:
+            turn[sequence[position]] = count_first
+            count_first += 1
     fall = (cold / hot) ** (1.0 / max(1, moves))
     temperature = hot
     for _ in range(moves):
@@ -120,7 +130,7 @@ def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold
             size = _exchange(random, flat, rank, sequence, length, other, count, first)
         else:
             size = _move(random, flat, sequence, length, other, first, reach)
-        if size < 0:
+        if size < 0 or (fixed and not _keeps_order(other, size, turn)):
             continue
         total = cost
         if size != length or kind < 0.75:
@@ -147,6 +157,18 @@ def anneal(flat, limit, sequence, length, best, result, moves, weight, hot, cold
             result[0], result[1], result[2] = length, peak, cost
     given[:length] = sequence[:length]
     return length
+
+
+@njit(cache=True)
+def _keeps_order(sequence, length, turn):
+    """Whether units run for the first time in turn."""
+    ahead = 0
+    for position in range(length):
+        if turn[sequence[position]] > ahead:
+            return False
+        if turn[sequence[position]] == ahead:
+            ahead += 1
+    return True
 
 
 @njit(cache=True)

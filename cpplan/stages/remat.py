@@ -26,7 +26,7 @@ from cpplan.stages.sequences import SequenceSearch
 from cpplan.stages.trials import Trial, Trials
 
 # Of what is left: for a sequence, for packing it.
-SEQUENCE_SHARE, PACKING_SHARE = 0.4, 0.15
+SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.4, 0.15, 0.5
 # Then, where packing needed more than the limit: for sequence and offsets together.
 TOGETHER_SHARE = 0.6
 # Peaks tried on the way to the least one under a cost limit.
@@ -147,7 +147,9 @@ class RematSearch:
                 elif trials.knows(outcome):
                     break
                 else:
-                    trials.add(self._try(outcome, deadline.share(PACKING_SHARE)))
+                    # An order in which nothing runs twice is worth more effort to pack.
+                    share = ONCE_SHARE if outcome.cost <= self.base else PACKING_SHARE
+                    trials.add(self._try(outcome, deadline.share(share)))
                     if trials.cost is None or trials.together:
                         self._search_together(trials, deadline.share(TOGETHER_SHARE))
         except KeyboardInterrupt:

@@ -30,7 +30,7 @@ from cpplan.stages.ordering import search_order
 GIVEN = "given order"
 # Of what is left: for orders without repetition, starts, a proof that there is no sequence, CP-SAT
 # on few units, a bound on the cost, local search, windows.
-ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.3, 0.2, 0.05, 0.3
+ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.5, 0.2, 0.05, 0.3
 BOUND_SHARE, LOCAL_SHARE, WINDOWS_SHARE = 0.2, 0.6, 0.5
 # A sequence that needs so much more than the limit may be brought below it.
 NEAR = 1.15
@@ -180,11 +180,11 @@ class SequenceSearch:
             self.bound_cost(limit, deadline.share(BOUND_SHARE))
             yield
         before = None
-        while self.joint and (before is None or before != self.best(limit) or before.peak > limit):
+        while before is None or before != self.best(limit) or before.peak > limit:
             before = self.best(limit)
             self._search(limit, goal, deadline.share(LOCAL_SHARE))
             yield
-            if self._exact and self.best(limit).peak <= limit:
+            if self._exact and self.joint and self.best(limit).peak <= limit:
                 self._improve_windows(limit, deadline.share(WINDOWS_SHARE))
                 yield
         if self._exact and len(self.problem) <= MOST_UNITS:
@@ -238,6 +238,7 @@ class SequenceSearch:
                 (best if best.peak <= limit else begin).sequence,
                 deadline.share(1 / left),
                 goal_cost=0 if count else max(goal, best.bound),
+                joint=self.joint,
                 seed=self.seed + self._turns,
                 report=lambda outcome: self._add(self._outcome(outcome.sequence, LOCAL)),
             )

@@ -105,3 +105,13 @@ def test_the_loop_measures_what_the_problem_does():
                 pressure.max(),
                 beyond,
             )
+
+
+def test_first_runs_keep_their_order_if_they_must():
+    for seed in range(10):
+        problem = random_remat_problem(seed, 6)
+        given = list(range(len(problem)))
+        limit = problem.peak(given) - 1
+        found = search_sequences(problem, limit, given, Deadline(60), joint=False, moves=2000)
+        assert list(dict.fromkeys(found.sequence)) == given, seed
+        assert problem.is_sequence(found.sequence)
