@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from cpplan.costs import sum_costs
 from cpplan.dependencies import explain
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op
@@ -37,8 +38,8 @@ class Program:
     Raises
     ------
     InputError
-        If an op is missing, runs before one it waits for, or is run again though it is of a
-        sequence.
+        If an op is missing, runs before one it waits for, or runs again though it may not: it is
+        not ``recomputable``, or of a sequence.
 
     Examples
     --------
@@ -72,6 +73,10 @@ class Program:
                     raise InputError(
                         f"op {ops[k].name!r} runs before {explain(self.graph, before, k)}"
                     )
+            if k in done and not ops[k].recomputable:
+                raise InputError(
+                    f"op {ops[k].name!r} runs twice, but may not: it gives other values each time"
+                )
             if k in done and ops[k].sequence is not None:
                 raise InputError(
                     f"op {ops[k].name!r} runs twice, but the ops of sequence "
@@ -100,7 +105,7 @@ class Program:
     @property
     def cost(self) -> int | float:
         """Sum of the costs of all bindings, recomputations included."""
-        return sum(op.cost for op in self.ops)
+        return sum_costs(op.cost for op in self.ops)
 
     def live_bytes(self) -> Ints:
         """Bytes live at every step, boundary tensors included (see ``Residency``)."""

@@ -121,7 +121,7 @@ def programs(draw: st.DrawFn) -> Program:
         ready = sorted(k for k in waiting if not waiting & set(graph.predecessors[k]))
         order.append(draw(st.sampled_from(ready)))
         waiting.discard(order[-1])
-        again = [k for k in order if graph.ops[k].sequence is None]
+        again = [k for k in order if graph.ops[k].sequence is None and graph.ops[k].recomputable]
         if again and draw(st.integers(0, 2)) == 0:
             order.append(draw(st.sampled_from(again)))
     return Program(graph, tuple(order))

@@ -12,7 +12,6 @@ its graph optimisations, the basic one, which is on by default; ``ORT_DISABLE_AL
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -125,13 +124,6 @@ def _reorder(
     read, translation = translate_model(source, dims)
     with naming(source):
         program = to_anf(translation.graph, order)
-        runs = Counter(program.order)
-        for k, op in enumerate(program.graph.ops):
-            if runs[k] > 1 and not op.recomputable:
-                raise InputError(
-                    f"the order runs op {op.name!r} ({op.kind}) again, which may give other values "
-                    "then: expected it once"
-                )
         model = inline_functions(load_model(source, with_weights=with_weights))
     graph = model.graph
     count = len(graph.node)

@@ -250,8 +250,8 @@ def test_symbolic_dimensions_get_the_extents_of_the_plan() -> None:
 
 def test_what_draws_numbers_does_not_run_again() -> None:
     for seed, message in (
-        ("<seed = 1.0>", "runs op 'RandomNormalLike_0' (RandomNormalLike) again"),
-        ("", "op 'RandomNormalLike_0' runs twice, but the ops of sequence 'random' run once each"),
+        ("<seed = 1.0>", "op 'RandomNormalLike_0' runs twice, but may not"),
+        ("", "op 'RandomNormalLike_0' runs twice, but may not"),
     ):
         loaded = model(
             f"g (float[4] x) => (float[4] y) {{ a = RandomNormalLike {seed} (x) y = Neg(a) }}"
