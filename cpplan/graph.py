@@ -186,8 +186,8 @@ class Graph:
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
         _check_unique("tensor", (t.name for t in self.tensors))
         _check_unique("op", (op.name for op in self.ops))
-        if self.symbols is not None or any(t.symbolic for t in self.tensors):
-            from cpplan.symbols import resolve
+        if self.symbols is not None or _depends_on_variables(self.tensors, self.ops):
+            from cpplan.symbolic.resolving import resolve
 
             tensors, ops, symbols = resolve(self.tensors, self.ops, self.symbols)
             for field, value in (("tensors", tensors), ("ops", ops), ("symbols", symbols)):
@@ -383,6 +383,16 @@ class Graph:
                         f"tensor {tensor.name!r}: its offset within {self.root[tensor.name][0]!r} "
                         f"breaks its alignment {tensor.alignment}"
                     )
+
+
+def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:
+    views = (t.view_of for t in tensors if t.view_of is not None)
+    return (
+        any(tensor.symbolic for tensor in tensors)
+        or any(not isinstance(offset, int) for _, offset in views)
+        or any(not isinstance(p.offset, int) for op in ops for p in op.placements)
+        or any(body.symbols is not None for op in ops for body in op.bodies)
+    )
 
 
 def _a(noun: str) -> str:

@@ -186,6 +186,11 @@ class Plan:
         return {name: k for k, name in enumerate(self.buffers)}
 
     @cached_property
+    def sized(self) -> dict[tuple[object, ...], SizedPlan]:
+        """What :meth:`at` was asked for before."""
+        return {}
+
+    @cached_property
     def spans(self) -> Spans:
         """The rectangles of steps and bytes that the buffers fill (see ``Problem.spans``)."""
         return Problem(self.buffers, self.lower, self.upper, self.size, gaps=self.gaps).spans

@@ -7,18 +7,14 @@ other values is said by expressions beside them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from cpplan.dtypes import BITS
 from cpplan.errors import InputError
 from cpplan.printable import quote
 from cpplan.shapes import Dim, Range, ceildiv
 from cpplan.tensor import Tensor
-
-if TYPE_CHECKING:
-    from cpplan.graph import Op
 
 Extents = tuple[int | Dim, ...]
 
@@ -33,9 +29,9 @@ class Symbols:
         The variables and their ranges: an integer, ``(lower, upper)`` or a ``Range``; ``None`` for
         no bound.
     shapes
-        Of every tensor whose shape depends on a variable.
+        Of every tensor whose shape depends on a variable, or that lies in one of any size.
     offsets
-        Of every view whose byte offset within its base does.
+        Of every view whose byte offset within its base does, or that lies in one of any size.
     placements
         ``(op, part, whole)`` -> byte offset, of every placement whose offset does.
     lost
@@ -52,7 +48,7 @@ class Symbols:
 
     dims: Mapping[str, Range]
     shapes: Mapping[str, Extents] = field(default_factory=dict)
-    offsets: Mapping[str, Dim] = field(default_factory=dict)
+    offsets: Mapping[str, int | Dim] = field(default_factory=dict)
     placements: Mapping[tuple[str, str, str], Dim] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
 
@@ -147,101 +143,3 @@ def _range(name: str, given: object) -> Range:
     if lower is not None and upper is not None and lower > upper:
         raise InputError(f"dimension {name!r}: lower bound {lower} is above upper bound {upper}")
     return Range(lower, upper)
-
-
-def resolve(
-    tensors: Sequence[Tensor], ops: Sequence[Op], symbols: Symbols | None
-) -> tuple[tuple[Tensor, ...], tuple[Op, ...], Symbols]:
-    """Tensors and ops at the bounds, and what they are elsewhere.
-
-    Each tensor has the bytes that it may have at most, or none if there is no such number. What
-    lies within another and then would leave it begins that much earlier.
-
-    Raises
-    ------
-    InputError
-        If a variable has no bounds, a size may be negative, a symbolic shape has no dtype, or an
-        op may overwrite what may have another size; names the tensor or op.
-    """
-    symbols = symbols or Symbols({})
-    shapes, offsets = dict(symbols.shapes), dict(symbols.offsets)
-    placements = dict(symbols.placements)
-    found: dict[str, Tensor] = {}
-    for tensor in tensors:
-        place = f"tensor {tensor.name!r}"
-        if tensor.symbolic:
-            assert tensor.shape is not None
-            if tensor.dtype is None:
-                raise InputError(f"{place}: a symbolic shape needs a known dtype")
-            for extent in tensor.shape:
-                _check_extent(place, extent, symbols.dims)
-            shapes[tensor.name] = tensor.shape
-            most = upper_bound(tensor_bytes(tensor.shape, tensor.dtype), symbols.dims)
-            tensor = replace(tensor, shape=None, size=most or 0)
-        found[tensor.name] = tensor
-    for name, tensor in found.items():
-        if tensor.view_of is not None and not isinstance(tensor.view_of[1], int):
-            base, offset = tensor.view_of
-            offsets[name] = offset
-            within = _offset_at_bounds(f"tensor {name!r}", offset, base, name, found, symbols)
-            found[name] = replace(tensor, view_of=(base, within))
-    from cpplan.graph import Placement
-
-    resolved = []
-    for op in ops:
-        concrete = []
-        for part, whole, offset in op.placements:
-            if not isinstance(offset, int):
-                placements[op.name, part, whole] = offset
-                offset = _offset_at_bounds(f"op {op.name!r}", offset, whole, part, found, symbols)
-            concrete.append(Placement(part, whole, offset))
-        same = op.placements == tuple(concrete)
-        resolved.append(op if same else replace(op, placements=tuple(concrete)))
-    symbols = replace(symbols, shapes=shapes, offsets=offsets, placements=placements)
-    _check_in_place(found, resolved, symbols)
-    return tuple(found.values()), tuple(resolved), symbols
-
-
-def _offset_at_bounds(
-    place: str,
-    offset: Dim,
-    base: str,
-    part: str,
-    found: Mapping[str, Tensor],
-    symbols: Symbols,
-) -> int:
-    """The largest offset, or the last at which a part fits."""
-    _check_extent(f"{place}: offset within {base!r}", offset, symbols.dims)
-    if base not in found or part not in found:
-        return 0  # an unknown name, which is said elsewhere
-    room = max(0, found[base].nbytes - found[part].nbytes)
-    most = upper_bound(offset, symbols.dims)
-    return room if most is None else min(most, room)
-
-
-def _check_in_place(found: Mapping[str, Tensor], ops: Iterable[Op], symbols: Symbols) -> None:
-    for op in ops:
-        for pair in op.in_place:
-            if not all(name in found for name in pair):
-                continue  # said elsewhere
-            output, source = (symbols.size(found[name]) for name in pair)
-            if output != source:
-                raise InputError(
-                    f"op {op.name!r}: in_place pair of sizes that may differ: {pair[0]!r} has "
-                    f"{output} B, {pair[1]!r} has {source} B"
-                )
-
-
-def _check_extent(place: str, extent: int | Dim, dims: Mapping[str, Range]) -> None:
-    if isinstance(extent, int):
-        return
-    for name in extent.variables:
-        if name not in dims:
-            raise InputError(f"{place}: dimension {name!r} of {extent} is unbound: give its range")
-    try:
-        lower = extent.bounds(dims).lower
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
-    if lower is None or lower < 0:
-        least = "unbounded below" if lower is None else f"{lower} at least"
-        raise InputError(f"{place}: {extent} may be negative: it is {least} within the bounds")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.byte_sizes import format_bytes
-from cpplan.errors import InputError
+from cpplan.errors import InfeasibleError, InputError
 from cpplan.problem import Ints, Problem
 from cpplan.symbolic.layout import SymbolicLayout
 from cpplan.symbolic.sized import SizedPlan
@@ -32,67 +32,115 @@ def at_values(plan: Plan, values: Mapping[str, int], *, grow: bool = False) -> S
     if plan.offset is None:
         raise InputError("there is no plan to bind: nothing that fits was found")
     key = (grow, *(values.get(name) for name in layout.dims))
-    if len(values) == len(layout.dims) and key in layout.cache:
-        return layout.cache[key]
+    exact = len(values) == len(layout.dims) and all(type(v) is int for v in values.values())
+    if exact and key in plan.sized:
+        return plan.sized[key]
     values = check_values(layout.dims, values)
     numbers = layout.table.evaluate(values)
-    beyond = [
-        (name, within.upper)
-        for name, within in layout.dims.items()
-        if within.upper is not None and values[name] > within.upper
-    ]
     sized = SizedPlan(plan, values, numbers)
-    if beyond:
+    _check_within(layout, sized)
+    beyond = _beyond(layout, sized)
+    if beyond is not None:
+        needed = _problem(plan, layout, numbers)
         if not grow:
-            (name, bound), needed = beyond[0], _problem(plan, layout, numbers)
             live = int(needed.live_bytes().max(initial=0))
             raise InputError(
-                f"dimension {name!r} is {values[name]}, above its bound {bound}: the plan holds "
-                f"{plan.peak} B, and at least {live} B ({format_bytes(live)}) would be needed"
+                f"{beyond}: the plan holds {plan.peak} B, and at least {live} B "
+                f"({format_bytes(live)}) would be needed"
             )
-        sized = _grown(sized, layout)
-    while len(layout.cache) >= MOST_CACHED:
-        del layout.cache[next(iter(layout.cache))]
-    layout.cache[key] = sized
+        sized = _grown(sized, needed)
+    while len(plan.sized) >= MOST_CACHED:
+        del plan.sized[next(iter(plan.sized))]
+    plan.sized[key] = sized
     return sized
+
+
+def _beyond(layout: SymbolicLayout, sized: SizedPlan) -> str | None:
+    """Why the plan does not hold at these values, if it does not."""
+    for name, value in sized.values.items():
+        upper = layout.dims[name].upper
+        if upper is not None and value > upper:
+            return f"dimension {name!r} is {value}, above its bound {upper}"
+    size = sized.numbers[: len(layout.tensors)]
+    more = size > layout.room
+    if not layout.sizes or not more.any(axis=1).all():
+        return None
+    # Of the size that comes nearest.
+    k = int(np.argmin(more.sum(axis=1)))
+    row = int(np.argmax(more[k]))
+    at, nearest = (
+        ", ".join(f"{name} = {value}" for name, value in values.items())
+        for values in (sized.values, layout.sizes[k])
+    )
+    return (
+        f"{at} is at most none of the sizes planned: tensor {list(layout.tensors)[row]!r} has "
+        f"{size[row]} B, but {layout.room[k, row]} B at {nearest}"
+    )
+
+
+def _check_within(layout: SymbolicLayout, sized: SizedPlan) -> None:
+    """What bounds could not show: no extent is negative, and what lies in a buffer stays there."""
+    count, numbers = len(layout.tensors), sized.numbers
+    size, within = numbers[:count], numbers[count : 2 * count]
+    wrong = (within < 0) | (within + size > size[layout.holders])
+    negative = numbers[2 * count :] < 0
+    if not wrong.any() and not negative.any():
+        return
+    names = list(layout.tensors)
+    at = ", ".join(f"{name} = {value}" for name, value in sized.values.items())
+    if negative.any():
+        k = 2 * count + int(np.argmax(negative))
+        name = names[int(np.searchsorted(layout.extents, k, "right")) - 1]
+        extent = layout.table.expressions[k]
+        raise InputError(f"tensor {name!r}: its extent {extent} is {numbers[k]} at {at}")
+    k = int(np.argmax(wrong))
+    buffer = layout.tensors[names[k]].buffer
+    raise InputError(
+        f"tensor {names[k]!r}: bytes {within[k]}..{within[k] + size[k]} lie beyond {buffer!r} of "
+        f"{size[layout.holders[k]]} B at {at}"
+    )
 
 
 def _problem(plan: Plan, layout: SymbolicLayout, numbers: Ints) -> Problem:
     """The buffers at their new sizes; those that lie within others are part of them."""
     rows = [row for name, row in plan.row.items() if name not in layout.moving]
     names = [plan.buffers[row] for row in rows]
-    size, lower, upper = plan.size[rows].copy(), plan.lower[rows].copy(), plan.upper[rows].copy()
+    lower, upper = plan.lower[rows].copy(), plan.upper[rows].copy()
     new = {name: k for k, name in enumerate(names)}
-    for name, k in new.items():
-        if name in layout.rows:
-            size[k] = numbers[layout.rows[name]]
     for name in layout.moving:
         k, row = new[layout.tensors[name].buffer], plan.row[name]
         lower[k], upper[k] = min(lower[k], plan.lower[row]), max(upper[k], plan.upper[row])
-    gaps = {new[plan.buffers[row]]: gap for row, gap in plan.gaps.items() if row in rows}
     held = {layout.tensors[name].buffer for name in layout.moving}
     return Problem(
         names=tuple(names),
         lower=lower,
         upper=upper,
-        size=size,
+        size=np.array(
+            [numbers[layout.rows[n]] if n in layout.rows else 0 for n in names], np.int64
+        ),
         alignment=np.array([layout.alignment.get(name, 1) for name in names], np.int64),
-        gaps={k: gap for k, gap in gaps.items() if names[k] not in held},
+        gaps={
+            new[name]: plan.gaps[row]
+            for name, row in plan.row.items()
+            if row in plan.gaps and name in new and name not in held
+        },
+        pools=plan.pools[:1],
         name=plan.name,
     )
 
 
-def _grown(sized: SizedPlan, layout: SymbolicLayout) -> SizedPlan:
+def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
     """Planned anew in the same order; nothing is shared but what lies within another."""
     from cpplan.pipeline import solve
 
-    plan = sized.plan
+    plan, layout = sized.plan, sized.layout
     if len(plan.pools) > 1:
         raise InputError("a plan of several pools cannot grow: plan the graph anew")
-    problem = _problem(plan, layout, sized.numbers)
     found = solve(problem, time_limit=GROWTH_LIMIT, workers=1)
-    offset, size = plan.offset.copy(), plan.size.copy()  # type: ignore[union-attr]
-    assert found.offset is not None
+    if found.offset is None:
+        raise InfeasibleError(f"the plan cannot grow: {found.message}")
+    assert plan.offset is not None
+    offset, size = plan.offset.copy(), plan.size.copy()
     for k, name in enumerate(problem.names):
         offset[plan.row[name]], size[plan.row[name]] = found.offset[k], problem.size[k]
     relations = tuple(r for r in plan.relations if layout.moving & {r.tensor, r.other})

@@ -53,6 +53,48 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     return Graph(graph.name, tensors, ops)
 
 
+def bind_planned(graph: Graph, values: Mapping[str, int]) -> Graph:
+    """The graph at some values; what no arena holds has no bytes, as at the bounds."""
+    symbols = graph.symbols
+    at = bind(graph, values)
+    if symbols is None:
+        return at
+    free = {t.name for t in graph.tensors if symbols.unbounded(graph.tensor[graph.root[t.name][0]])}
+    bodies = {op.name: op.bodies for op in graph.ops if any(b.symbols for b in op.bodies)}
+    if not free and not bodies:
+        return at
+    tensors = tuple(_empty(tensor) if tensor.name in free else tensor for tensor in at.tensors)
+    ops = []
+    for op in at.ops:
+        inner = tuple(
+            bind_planned(body, {d: values[d] for d in body.symbols.dims}) if body.symbols else body
+            for body in bodies.get(op.name, op.bodies)
+        )
+        kept = tuple(p for p in op.placements if p.whole not in free)
+        ops.append(replace(op, placements=kept, bodies=inner))
+    return Graph(at.name, tensors, tuple(ops))
+
+
+def _empty(tensor: Tensor) -> Tensor:
+    view_of = None if tensor.view_of is None else (tensor.view_of[0], 0)
+    return replace(tensor, shape=None, size=0, view_of=view_of)
+
+
+def bind_largest(
+    source: Graph | Program | Problem, plan: Plan
+) -> tuple[Graph | Program | Problem, Plan]:
+    """What was planned for several sizes, and its plan, at the one with the largest arena.
+
+    That is the size of the plan's own columns; all that it claims of them is kept.
+    """
+    assert plan.symbols is not None
+    largest = max(plan.symbols.sizes, key=lambda values: plan.at(values).peak)
+    graph = source.graph if isinstance(source, Program) else source
+    if isinstance(graph, Graph) and graph.symbols is not None:
+        graph = bind(graph, largest)
+    return graph, replace(plan, symbols=None)
+
+
 def bind_both(
     source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int]
 ) -> tuple[Graph | Program | Problem, Plan]:
@@ -65,7 +107,8 @@ def bind_both(
     """
     graph = source.graph if isinstance(source, Program) else source
     if isinstance(graph, Graph) and graph.symbols is not None:
-        graph = bind(graph, dims)
+        listed = plan.symbols is not None and plan.symbols.sizes
+        graph = bind(graph, dims) if listed else bind_planned(graph, dims)
     return graph, plan.at(dims).plan_at
 
 
@@ -76,7 +119,7 @@ def _tensor(tensor: Tensor, symbols: Symbols, values: Mapping[str, int]) -> Tens
         tensor = replace(tensor, shape=extents, size=None)
     if tensor.name in symbols.offsets:
         assert tensor.view_of is not None
-        offset = symbols.offsets[tensor.name].evaluate(values)
+        offset = _value(symbols.offsets[tensor.name], values)
         tensor = replace(tensor, view_of=(tensor.view_of[0], offset))
     return tensor
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from cpplan.anf import Program, to_anf
+from cpplan.copy_names import tensor_copies
 from cpplan.graph import Graph
+from cpplan.liveness import to_problem
 from cpplan.shapes import Dim, Range, ShapeTable
+from cpplan.storages.instances import instances
+from cpplan.symbolic.substitution import at_most
 from cpplan.symbols import Symbols
+from cpplan.tensor import Tensor
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from cpplan.symbolic.sized import SizedPlan
+    from cpplan.plan import Plan
 
 
 class SymbolicTensor(NamedTuple):
@@ -44,8 +50,10 @@ class Unbounded(NamedTuple):
 
     Attributes
     ----------
+    nbytes
+        What it occupies.
     storage
-        Tensors of the same storage are of equal size, and not live at the same time.
+        Tensors of one storage need the same bytes at most, and are not live at the same time.
     """
 
     nbytes: int | Dim
@@ -61,7 +69,7 @@ class SymbolicLayout:
     dims
         The variables and their ranges.
     tensors
-        Everything that lies in a buffer of the plan.
+        Everything that lies in a buffer of the plan, and every buffer.
     unbounded
         What no arena holds: the plan gives it no bytes.
     alignment
@@ -70,6 +78,9 @@ class SymbolicLayout:
         Tensors whose bytes are known at the bounds only -> why.
     moving
         Buffers that lie within others, at an offset that may depend on the variables.
+    sizes
+        Where the plan holds, if not at all values within the ranges: at these, and where no buffer
+        is larger than at one of them.
     """
 
     dims: Mapping[str, Range]
@@ -78,16 +89,34 @@ class SymbolicLayout:
     alignment: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
     moving: frozenset[str] = frozenset()
+    sizes: tuple[Mapping[str, int], ...] = ()
 
     @cached_property
-    def cache(self) -> dict[tuple[object, ...], SizedPlan]:
-        """What was asked for before."""
-        return {}
+    def storages(self) -> dict[int, int | Dim]:
+        """Storage of unbounded tensors -> its bytes, with bounded variables at their bounds."""
+        found = {u.storage: at_most(u.nbytes, self.dims) for u in self.unbounded.values()}
+        return dict(sorted(found.items()))
 
     @cached_property
     def rows(self) -> dict[str, int]:
         """Tensor -> its position."""
         return {name: k for k, name in enumerate(self.tensors)}
+
+    @cached_property
+    def holders(self) -> np.ndarray:
+        """The row of every tensor's buffer, shape ``(tensors,)``."""
+        import numpy as np
+
+        return np.array([self.rows[t.buffer] for t in self.tensors.values()], np.int64)
+
+    @cached_property
+    def room(self) -> np.ndarray:
+        """Bytes of all tensors at every one of :attr:`sizes`, shape ``(sizes, tensors)``."""
+        import numpy as np
+
+        count = len(self.tensors)
+        rows = [self.table.evaluate(values)[:count] for values in self.sizes]
+        return np.array(rows, np.int64).reshape(len(rows), count)
 
     @cached_property
     def extents(self) -> np.ndarray:
@@ -108,67 +137,89 @@ class SymbolicLayout:
         )
 
 
-def symbolic_layout(
-    graph: Graph, buffers: Mapping[str, int], lower: np.ndarray, upper: np.ndarray
-) -> SymbolicLayout:
-    """What depends on the variables of a graph, for a plan with these buffers.
-
-    Parameters
-    ----------
-    graph
-        With symbols.
-    buffers
-        Name -> row.
-    lower, upper
-        When each is live.
-    """
+def symbolic_layout(graph: Graph, plan: Plan) -> SymbolicLayout:
+    """What depends on the variables of a graph with symbols, for a plan of it."""
     symbols = graph.symbols
     assert symbols is not None
+    program = to_anf(graph, plan.order)
+    problem = to_problem(program, plan.residency)
     tensors: dict[str, SymbolicTensor] = {}
-    alignment: dict[str, int] = {}
     free: dict[str, int | Dim] = {}
+    for name, (tensor, inner) in buffer_tensors(program, plan.buffers).items():
+        if inner.unbounded(tensor):
+            free[name] = inner.size(tensor)
+        else:
+            shape = inner.shapes.get(tensor.name, tensor.shape)
+            tensors[name] = SymbolicTensor(name, 0, inner.size(tensor), shape, tensor.dtype)
     for tensor in graph.tensors:
-        root = graph.root[tensor.name][0]
-        if root not in buffers:
-            continue
-        size = symbols.size(tensor)
-        if symbols.unbounded(graph.tensor[root]):
-            if tensor.name == root:
-                free[root] = size
-            continue
-        shape = symbols.shapes.get(tensor.name, tensor.shape)
-        within = _within(graph, symbols, tensor.name)
-        tensors[tensor.name] = SymbolicTensor(root, within, size, shape, tensor.dtype)
-        if tensor.alignment != 1:
-            alignment[root] = max(alignment.get(root, 1), tensor.alignment)
-    lives = {name: (int(lower[buffers[name]]), int(upper[buffers[name]])) for name in free}
+        buffer = plan.views.get(tensor.name, (tensor.name, 0))[0]
+        if buffer in tensors:
+            shape = symbols.shapes.get(tensor.name, tensor.shape)
+            tensors[tensor.name] = SymbolicTensor(
+                buffer,
+                _within(graph, symbols, tensor.name),
+                symbols.size(tensor),
+                shape,
+                tensor.dtype,
+            )
+    lives = {
+        name: (int(plan.lower[plan.row[name]]), int(plan.upper[plan.row[name]])) for name in free
+    }
     return SymbolicLayout(
-        symbols.dims, tensors, share_equal(free, lives), alignment, dict(symbols.lost)
+        dims=symbols.dims,
+        tensors=tensors,
+        unbounded=share_equal(free, lives, symbols.dims),
+        alignment={
+            name: int(k)
+            for name, k in zip(problem.names, problem.alignment, strict=True)
+            if k != 1 and name in plan.row
+        },
+        lost=dict(symbols.lost),
     )
 
 
+def buffer_tensors(program: Program, buffers: Iterable[str]) -> dict[str, tuple[Tensor, Symbols]]:
+    """For every buffer of a program, whose storage it is, and what is known of its size.
+
+    Copies have the size of what they are copies of; those in bodies depend on the variables there.
+    """
+    found: dict[str, tuple[Tensor, Symbols]] = {}
+    for prefix, inner in instances(program):
+        symbols = inner.graph.symbols or Symbols({})
+        found.update((prefix + t.name, (t, symbols)) for t in inner.graph.tensors)
+    copies = tensor_copies(program.graph)
+    return {name: found[name if name in found else copies.split(name)[0]] for name in buffers}
+
+
 def share_equal(
-    sizes: Mapping[str, int | Dim], lives: Mapping[str, tuple[int, int]]
+    sizes: Mapping[str, int | Dim],
+    lives: Mapping[str, tuple[int, int]],
+    dims: Mapping[str, Range],
+    groups: Mapping[str, str] | None = None,
 ) -> dict[str, Unbounded]:
     """Storages for tensors of unbounded size: as few as can be, each for provably equal ones.
 
-    Lifespans of one size form an interval graph: taking them by their beginnings, and any storage
-    that is free, needs no more than are live at once. O(n log n + n × storages).
+    Equal with every bounded variable at its bound, which is what a storage is given. Tensors of
+    different ``groups`` do not share. Lifespans of one size form an interval graph: taking them by
+    their beginnings, and any storage that is free, needs no more than are live at once.
+    O(n log n + n × storages).
 
     Examples
     --------
     >>> from cpplan.shapes import parse_dim
     >>> n = parse_dim("n")
     >>> lives = {"a": (0, 2), "b": (1, 3), "c": (2, 4)}
-    >>> [u.storage for u in share_equal({"a": 4 * n, "b": 4 * n, "c": 2 * n * 2}, lives).values()]
+    >>> sizes = {"a": 4 * n, "b": 4 * n, "c": 2 * n * 2}
+    >>> [u.storage for u in share_equal(sizes, lives, {"n": Range(0, None)}).values()]
     [0, 1, 0]
     """
-    free_from: dict[int | Dim, list[tuple[int, int]]] = {}
+    free_from: dict[tuple[int | Dim, str], list[tuple[int, int]]] = {}
     found: dict[str, Unbounded] = {}
     count = 0
     for name in sorted(sizes, key=lambda name: lives[name][0]):
         begin, end = lives[name]
-        held = free_from.setdefault(sizes[name], [])
+        group = "" if groups is None else groups[name]
+        held = free_from.setdefault((at_most(sizes[name], dims), group), [])
         storage = next((k for k, until in held if until <= begin), None)
         if storage is None:
             storage, count = count, count + 1

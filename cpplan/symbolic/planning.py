@@ -44,10 +44,12 @@ def plan_at_bounds(
     graph = program.graph
     symbols = graph.symbols
     assert symbols is not None
-    fixed = replace(graph, symbols=None)
+    fixed = _at_bounds(graph)
     moving = {(part, whole) for _, part, whole in symbols.placements}
     if not moves or not moving:
         plan = solve_part(_still(program, fixed, moving), 1.0)
+        if moving and "placement" in plan.sharing:
+            plan = _unproved(plan)
         return replace(plan, symbols=_layout(graph, plan, frozenset()))
     best = solve_part(Program(fixed, program.order), FIRST_SHARE)
     if best.offset is None or not any((r.tensor, r.other) in moving for r in best.relations):
@@ -68,6 +70,15 @@ def plan_at_bounds(
             status="optimal" if met else "feasible",
         )  # fmt: skip
     return replace(plan, symbols=_layout(graph, plan, names, parts))
+
+
+def _at_bounds(graph: Graph) -> Graph:
+    """The graph and its bodies without symbols."""
+    ops = tuple(
+        replace(op, bodies=tuple(map(_at_bounds, op.bodies))) if op.bodies else op
+        for op in graph.ops
+    )
+    return replace(graph, ops=ops, symbols=None)
 
 
 def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str, Relation]]:
@@ -157,6 +168,20 @@ def _still(program: Program, graph: Graph, moving: set[tuple[str, str]]) -> Prog
     return Program(replace(graph, ops=ops), program.order)
 
 
+def _unproved(plan: Plan) -> Plan:
+    """What was proved holds where nothing is placed at an offset that moves, and no further."""
+    status = {"optimal": "feasible", "infeasible": "unknown"}.get(plan.status, plan.status)
+    return replace(
+        plan,
+        status=status,  # type: ignore[arg-type]
+        lower_bound=None,
+        bound_by=None,
+        objective_bound=(),
+        cost_bound=None,
+        cost_bound_by=None,
+    )
+
+
 def _without(op: Op, stays: Callable[[str, str], bool]) -> Op:
     kept = tuple(p for p in op.placements if stays(p.part, p.whole))
     return op if kept == op.placements else replace(op, placements=kept)
@@ -191,7 +216,7 @@ def _layout(
     parts: Mapping[str, Relation] | None = None,
 ) -> SymbolicLayout:
     """What depends on the variables; parts lie where what they are copied to lies."""
-    layout = symbolic_layout(graph, plan.row, plan.lower, plan.upper)
+    layout = symbolic_layout(graph, plan)
     tensors = dict(layout.tensors)
     for name in layout.tensors:
         row, part = layout.tensors[name], layout.tensors[name].buffer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -38,12 +39,16 @@ class SizedPlan:
     grown: bool = False
 
     def nbytes(self, tensor: str) -> int:
-        """What a tensor occupies, bytes."""
+        """What a tensor occupies, bytes; also one that no arena holds."""
+        unbounded = self.layout.unbounded.get(tensor)
+        if unbounded is not None:
+            size = unbounded.nbytes
+            return size if isinstance(size, int) else size.evaluate(self.values)
         return int(self.numbers[self._row(tensor)])
 
     def shape(self, tensor: str) -> tuple[int, ...] | None:
         """Extents of a tensor, if known."""
-        layout, row = self._layout, self._row(tensor)
+        layout, row = self.layout, self._row(tensor)
         if layout.tensors[tensor].shape is None:
             return None
         return tuple(self.numbers[layout.extents[row] : layout.extents[row + 1]].tolist())
@@ -52,8 +57,8 @@ class SizedPlan:
         """Byte offset of a tensor in its pool."""
         row, plan = self._row(tensor), self.plan
         assert plan.offset is not None
-        start = plan.offset[plan.row[self._layout.tensors[tensor].buffer]]
-        return int(start + self.numbers[len(self._layout.tensors) + row])
+        start = plan.offset[plan.row[self.layout.tensors[tensor].buffer]]
+        return int(start + self.numbers[len(self.layout.tensors) + row])
 
     @property
     def peak(self) -> int:
@@ -69,7 +74,7 @@ class SizedPlan:
             If the arena is no flat array of bytes or too small, or shape or dtype are not known or
             have no NumPy equivalent.
         """
-        shape, dtype = self.shape(tensor), self._layout.tensors[tensor].dtype
+        shape, dtype = self.shape(tensor), self.layout.tensors[tensor].dtype
         if arena.dtype != np.uint8 or arena.ndim != 1:
             raise InputError("the arena must be a flat NumPy array of uint8")
         try:
@@ -79,7 +84,9 @@ class SizedPlan:
         if shape is None or kind is None:
             raise InputError(f"tensor {tensor!r}: no NumPy view of {dtype}{list(shape or ())}")
         begin = self.offset(tensor)
-        end = begin + self.nbytes(tensor)
+        end = begin + kind.itemsize * math.prod(shape)
+        if end - begin > self.nbytes(tensor):
+            raise InputError(f"tensor {tensor!r}: its elements do not lie one after another")
         if end > len(arena):
             raise InputError(
                 f"tensor {tensor!r} ends at byte {end}: the arena has {len(arena)} bytes"
@@ -90,27 +97,27 @@ class SizedPlan:
     @property
     def plan_at(self) -> Plan:
         """A plan of these sizes alone, to be verified or simulated like any other."""
-        plan, layout = self.plan, self._layout
-        count = len(layout.tensors)
-        size = plan.size.copy()
-        for name, row in plan.row.items():
-            base = name.rpartition("~")[0] if name not in layout.rows else name
-            if base in layout.rows:
-                size[row] = self.numbers[layout.rows[base]]
-        within = self.numbers[count : 2 * count]
-        views = {
-            name: (buffer, int(within[layout.rows[name]]) if name in layout.rows else offset)
-            for name, (buffer, offset) in plan.views.items()
-        }
+        plan, layout = self.plan, self.layout
         assert plan.offset is not None
-        offset = plan.offset.copy()
+        size, offset = plan.size.copy(), plan.offset.copy()
+        for name, row in plan.row.items():
+            if name in layout.rows:
+                size[row] = self.numbers[layout.rows[name]]
         for name in layout.moving:
             offset[plan.row[name]] = self.offset(name)
+        views = {
+            name: (buffer, self.offset(name) - int(offset[plan.row[buffer]]))
+            if name in layout.rows
+            else (buffer, within)
+            for name, (buffer, within) in plan.views.items()
+        }
+        # Of what has no bytes nobody can say where it lies.
         relations = tuple(
             relation._replace(offset=self.offset(relation.tensor) - self.offset(relation.other))
             if layout.moving & {relation.tensor, relation.other}
             else relation
             for relation in plan.relations
+            if self._copy_bytes(relation.tensor) and self._copy_bytes(relation.other)
         )
         tops = np.zeros(len(plan.pools), np.int64)
         np.maximum.at(tops, plan.pool, offset + size)
@@ -122,12 +129,20 @@ class SizedPlan:
         )  # fmt: skip
 
     @property
-    def _layout(self) -> SymbolicLayout:
+    def layout(self) -> SymbolicLayout:
+        """What depends on the variables."""
         assert self.plan.symbols is not None
         return self.plan.symbols
 
+    def _copy_bytes(self, name: str) -> int:
+        """Bytes of a tensor or of a copy of one."""
+        rows = self.layout.rows
+        return int(self.numbers[rows[name if name in rows else name.rpartition("~")[0]]])
+
     def _row(self, tensor: str) -> int:
-        row = self._layout.rows.get(tensor)
+        row = self.layout.rows.get(tensor)
         if row is None:
+            if tensor in self.layout.unbounded:
+                raise InputError(f"tensor {tensor!r} is unbounded: no arena holds it")
             raise InputError(f"the plan places no tensor {tensor!r}")
         return int(row)

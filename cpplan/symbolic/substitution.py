@@ -1,0 +1,69 @@
+"""Expressions in place of variables: what a size is at most, where some variables are bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import add, floordiv, mod, mul
+from typing import Any
+
+from cpplan.shapes import Dim, Range, dim_max, variable
+from cpplan.shapes.writing import write_name
+
+
+def at_most(size: int | Dim, dims: Mapping[str, Range]) -> int | Dim:
+    """An expression that is never smaller, with bounded variables at their bounds.
+
+    A variable is replaced where the expression grows with it, or falls, throughout its range.
+
+    Examples
+    --------
+    >>> from cpplan.shapes import parse_dim
+    >>> ranges = {"m": Range(0, None), "n": Range(1, 20)}
+    >>> str(at_most(parse_dim("4*n*m"), ranges)), str(at_most(parse_dim("max(m - n, 1)"), ranges))
+    ('80*m', 'max(m, 2) - 1')
+    """
+    for name in () if isinstance(size, int) else size.variables:
+        within, one = dims[name], variable(name)
+        if within.lower is None or within.upper is None or isinstance(size, int):
+            continue
+        if within.lower == within.upper:
+            size = substitute(size, {name: within.lower})
+            continue
+        # One step of the variable, wherever there is a next one.
+        steps = {**dims, name: Range(within.lower, within.upper - 1)}
+        change = substitute(size, {name: one + 1}) - size
+        rise = Range(change, change) if isinstance(change, int) else change.bounds(steps)
+        if rise.lower is not None and rise.lower >= 0:
+            size = substitute(size, {name: within.upper})
+        elif rise.upper is not None and rise.upper <= 0:
+            size = substitute(size, {name: within.lower})
+    return size
+
+
+def substitute(expression: int | Dim, values: Mapping[str, int | Dim]) -> int | Dim:
+    """The expression with other expressions for some of its variables.
+
+    Examples
+    --------
+    >>> from cpplan.shapes import parse_dim
+    >>> str(substitute(parse_dim("(n + 1)//2*m"), {"n": 7}))
+    '4*m'
+    """
+    if isinstance(expression, int):
+        return expression
+    known = {write_name(name): values.get(name, variable(name)) for name in expression.variables}
+    stack: list[int | Dim] = []
+    for word in expression.postfix:
+        if isinstance(word, int):
+            stack.append(word)
+        elif word in known:
+            stack.append(known[word])
+        else:
+            right = stack.pop()
+            stack[-1] = _OPERATORS[word](stack[-1], right)
+    return stack[0]
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], int | Dim]] = {
+    "+": add, "*": mul, "//": floordiv, "%": mod, "max": dim_max,
+}  # fmt: skip

@@ -1,0 +1,125 @@
+"""Random graphs of symbolic sizes: a plan at the bounds holds at every value below them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import given, settings
+from random_symbolic import DIMS, symbolic_graphs, values
+
+from cpplan.arena import simulate
+from cpplan.graph import Graph, Op, Placement, Tensor
+from cpplan.io.graph_json import graph_from_dict, graph_to_dict
+from cpplan.pipeline import solve
+from cpplan.plan import Plan
+from cpplan.pool import Pool
+from cpplan.symbolic.binding import bind
+from cpplan.verifier import verify
+
+FEW = settings(max_examples=20, derandomize=True)
+UPPER = {name: most for name, (_, most) in DIMS.items()}
+
+
+def _check(graph: Graph, at: dict[str, int], **options: object) -> Plan:
+    plan = solve(graph, time_limit=0.2, workers=1, **options)  # type: ignore[arg-type]
+    if plan.offset is None:
+        return plan
+    for point in (at, UPPER):
+        verify(graph, plan, dims=point)
+        simulate(graph, plan, dims=point)
+        assert plan.at(point).peak <= plan.peak
+    again = Plan.from_dict(json.loads(plan.to_json()))
+    assert again == plan
+    verify(graph, again, dims=at)
+    return plan
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_offsets_hold_at_every_value(graph, at):
+    _check(graph, at)
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_what_is_written_in_place_has_one_size(graph, at):
+    _check(graph, at, in_place=True, placement=False)
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_what_is_placed_within_another_moves_with_it(graph, at):
+    _check(graph, at, placement=True)
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_inputs_and_outputs_may_be_elsewhere(graph, at):
+    _check(graph, at, in_place=True, inputs="outside", outputs="outside")
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_inputs_and_constants_may_be_kept(graph, at):
+    _check(graph, at, placement=True, inputs="keep", constants="keep")
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_several_pools(graph, at):
+    _check(graph, at, in_place=True, pools=(Pool("sram", capacity=64), Pool("dram")))
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_an_aligned_pool(graph, at):
+    _check(graph, at, in_place=True, pools=(Pool("arena", alignment=16),))
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_a_searched_order(graph, at):
+    _check(graph, at, order="search", in_place=True)
+
+
+@settings(max_examples=12, derandomize=True)
+@given(symbolic_graphs(), values())
+def test_ops_that_run_again(graph, at):
+    _check(graph, at, remat=True, cost_limit=1.5, in_place=True)
+
+
+@FEW
+@given(symbolic_graphs(), values())
+def test_a_graph_at_values_is_the_graph_made_of_them(graph, at):
+    symbols = graph.symbols
+
+    def tensor(old: Tensor) -> Tensor:
+        shape = symbols.shapes.get(old.name, old.shape)
+        fixed = tuple(e if isinstance(e, int) else e.evaluate(at) for e in shape)
+        view = old.view_of
+        if old.name in symbols.offsets:
+            view = (view[0], symbols.offsets[old.name].evaluate(at))
+        return Tensor(old.name, shape=fixed, dtype=old.dtype, kind=old.kind, view_of=view)
+
+    def op(old: Op) -> Op:
+        moved = [
+            Placement(
+                *p[:2],
+                p.offset if key not in symbols.placements else symbols.placements[key].evaluate(at),
+            )
+            for p in old.placements
+            for key in [(old.name, p.part, p.whole)]
+        ]
+        bodies = tuple(bind(body, at) for body in old.bodies)
+        return replace(old, placements=tuple(moved), bodies=bodies)
+
+    made = Graph(graph.name, tuple(map(tensor, graph.tensors)), tuple(map(op, graph.ops)))
+    assert graph.at(at) == made
+    assert graph.at(**at) == made
+
+
+@FEW
+@given(symbolic_graphs())
+def test_graphs_round_trip(graph):
+    assert graph_from_dict(json.loads(json.dumps(graph_to_dict(graph)))) == graph
