@@ -37,10 +37,12 @@ _FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
 _SEPARATE = 1000
 # Temperatures: of repairing, as parts of the limit shared; of what fits, in mean costs of a unit.
 _REPAIR, _CHEAPEN = (1e-4, 4e-6), (0.3, 0.01)
-# Of what is left: for separating and repairing the start, for sequences with fewer live bytes.
-_START_SHARE, _FEWER_SHARE = 0.2, 0.6
-# What those leave free of the arena.
-_SLACK = 0.07
+# Of what is left: for separating the start and for repairing it, for sequences with fewer live
+# bytes.
+_START_SHARE, _REPAIR_SHARE, _FEWER_SHARE = 0.1, 0.3, 0.5
+# Parts of the arena: bytes still shared that runs may repair, and those that such sequences leave
+# free, at most. With less shared, less is left free: it costs runs.
+_NEAR, _SLACK = 0.03, 0.1
 # What sharing ``limit`` bytes costs at first, in mean costs of a unit.
 _PRICE = 20000.0
 # The price falls after a round that fits, and rises after one that does not.
@@ -129,15 +131,14 @@ def search_packed(
     if buffers.room < max(largest, buffers.entry) or not len(problem):
         return None
     walk = _Walk(problem, buffers, sequence, seed, joint=joint)
-    if not walk.fits:
-        slot = deadline.share(_START_SHARE) if joint else deadline
-        walk.separate(slot, _SEPARATE)
-        if not walk.fits and joint:
-            walk.round(_FIRST * len(sequence) if moves is None else moves // 2, slot)
-    if not walk.fits and joint:
+    walk.separate(deadline.share(_START_SHARE), _SEPARATE)
+    if 0 < walk.lacking < _NEAR:
+        tried = _FIRST * len(sequence) if moves is None else moves // 2
+        walk.round(tried, deadline.share(_REPAIR_SHARE))
+    if joint and not walk.fits:
         fewer = search_sequences(
             problem,
-            limit - int(_SLACK * buffers.room),
+            limit - int(min(walk.lacking, _SLACK) * buffers.room),
             sequence,
             deadline.share(_FEWER_SHARE),
             seed=seed,
@@ -201,6 +202,11 @@ class _Walk:
     @property
     def fits(self) -> bool:
         return bool(self._result[1] == 0)
+
+    @property
+    def lacking(self) -> float:
+        """Bytes shared, as a part of the arena."""
+        return float(self._result[1]) / max(1, self._buffers.room)
 
     @property
     def cost(self) -> float:

@@ -26,9 +26,9 @@ from cpplan.stages.sequences import SequenceSearch
 from cpplan.stages.trials import Trial, Trials
 
 # Of what is left: for a sequence, for packing it.
-SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.4, 0.15, 0.5
+SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
 # Then, where packing needed more than the limit: for sequence and offsets together.
-TOGETHER_SHARE = 0.6
+TOGETHER_SHARE = 0.85
 # Peaks tried on the way to the least one under a cost limit.
 BISECTIONS = 8
 # After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
