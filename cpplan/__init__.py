@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from cpplan.problem import Gap as Gap
     from cpplan.problem import Problem as Problem
     from cpplan.residency import Residency as Residency
+    from cpplan.sizes.for_graph import plan_sizes as plan_sizes
+    from cpplan.sizes.sizes_plan import SizesPlan as SizesPlan
     from cpplan.storages import StorageAssignment as StorageAssignment
     from cpplan.storages import share_storages as share_storages
     from cpplan.tensor import Tensor as Tensor
@@ -47,12 +49,14 @@ _HOME = {
     "Problem": "problem",
     "Program": "anf",
     "Residency": "residency",
+    "SizesPlan": "sizes.sizes_plan",
     "StorageAssignment": "storages",
     "Tensor": "tensor",
     "compare": "baselines",
     "execute": "execution",
     "load": "io",
     "pareto": "tradeoff",
+    "plan_sizes": "sizes.for_graph",
     "share_storages": "storages",
     "simulate": "arena",
     "solve": "pipeline",

@@ -77,7 +77,8 @@ def simulate(
     which any access begins or ends. No access begins or ends within a cell, so this is exact.
 
     Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``. With
-    ``dims``, a plan of symbolic sizes is run at these values, else at its bounds.
+    ``dims``, a plan of symbolic sizes is run at these values, else at its bounds, or at the size
+    with the largest arena of those that it was made for.
 
     Raises
     ------
@@ -104,6 +105,10 @@ buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
         from cpplan.symbolic.binding import bind_both
 
         source, plan = bind_both(source, plan, dims)
+    elif plan.symbols is not None and plan.symbols.sizes and plan.offset is not None:
+        from cpplan.symbolic.binding import bind_largest
+
+        source, plan = bind_largest(source, plan)
     if isinstance(source, Problem):
         script, ops = from_problem(source), 0
     else:

@@ -1,4 +1,4 @@
-"""The command line: ``cpplan plan | verify | compare | show | storages | pareto``.
+"""The command line: ``cpplan plan | verify | compare | show | storages | pareto | sizes``.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 2 usage or unreadable
 input, 3 it does not fit, 4 verification failed.
@@ -17,6 +17,7 @@ from cpplan.terminal.compare_command import compare
 from cpplan.terminal.pareto_command import pareto
 from cpplan.terminal.plan_command import plan
 from cpplan.terminal.show_command import show
+from cpplan.terminal.sizes_command import sizes
 from cpplan.terminal.storages_command import storages
 from cpplan.terminal.streams import write_to
 from cpplan.terminal.verify_command import verify
@@ -28,7 +29,7 @@ def cli() -> None:
     """Memory plans for neural networks, with proof."""
 
 
-for command in (plan, verify, compare, show, storages, pareto):
+for command in (plan, verify, compare, show, storages, pareto, sizes):
     cli.add_command(command)
 
 

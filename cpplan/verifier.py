@@ -50,7 +50,8 @@ def verify(
     plan
         The plan to check.
     dims
-        Values at which to check a plan of symbolic sizes; at its bounds if left out.
+        Values at which to check a plan of symbolic sizes; at its bounds, or all the sizes that it
+        was made for, if left out.
 
     Raises
     ------
@@ -74,6 +75,12 @@ def verify(
         from cpplan.symbolic.binding import bind_both
 
         source, plan = bind_both(source, plan, dims)
+    elif plan.symbols is not None and plan.symbols.sizes and plan.offset is not None:
+        from cpplan.symbolic.binding import bind_largest
+
+        for values in plan.symbols.sizes:
+            verify(source, plan, dims=values)
+        source, plan = bind_largest(source, plan)
     offset = planned_offsets(plan)
     for column in ("size", "lower", "upper", "pool"):
         integers(column, getattr(plan, column), len(plan.buffers))

@@ -10,7 +10,7 @@ from cpplan.errors import InputError
 from cpplan.printable import quote
 from cpplan.shapes import Dim, Range, parse_dim
 from cpplan.symbolic.layout import SymbolicLayout, SymbolicTensor, Unbounded
-from cpplan.symbols import parse_ranges
+from cpplan.symbols import check_values, parse_ranges
 
 
 def range_values(dims: Mapping[str, Range]) -> dict[str, list[int | None]]:
@@ -42,6 +42,7 @@ def layout_values(layout: SymbolicLayout) -> dict[str, Any]:
         "alignment": dict(layout.alignment),
         "lost": dict(layout.lost),
         "moving": sorted(layout.moving),
+        "sizes": [dict(values) for values in layout.sizes],
     }
 
 
@@ -53,7 +54,8 @@ def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
     InputError
         Names what is missing, malformed, or not in the plan.
     """
-    _check_keys("symbols", values, ("dims", "tensors", "unbounded", "alignment", "lost", "moving"))
+    keys = "dims", "tensors", "unbounded", "alignment", "lost", "moving", "sizes"
+    _check_keys("symbols", values, keys)
     dims = parse_ranges(_object("dims", values["dims"]))
     tensors = {}
     for name, row in _object("tensors", values["tensors"]).items():
@@ -85,7 +87,26 @@ def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
     if not isinstance(moving, list) or not all(k in tensors and k in buffers for k in moving):
         raise InputError("symbols: moving must be a list of buffers")
     lost = {str(k): str(v) for k, v in _object("lost", values["lost"]).items()}
-    return SymbolicLayout(dims, tensors, unbounded, alignment, lost, frozenset(moving))
+    sizes = _sizes(values["sizes"], dims)
+    return SymbolicLayout(dims, tensors, unbounded, alignment, lost, frozenset(moving), sizes)
+
+
+def _sizes(values: Any, dims: Mapping[str, Range]) -> tuple[Mapping[str, int], ...]:
+    if not isinstance(values, list):
+        raise InputError(f"symbols: sizes must be a list, not {quote(values)}")
+    found = []
+    for number, given in enumerate(values):
+        place = f"size {number}"
+        try:
+            size = check_values(dims, _object(place, given))
+        except InputError as error:
+            raise InputError(f"symbols: {place}: {error}") from error
+        for name, value in size.items():
+            upper = dims[name].upper
+            if upper is not None and value > upper:
+                raise InputError(f"symbols: {place}: {name!r} is {value}, above its bound {upper}")
+        found.append(size)
+    return tuple(found)
 
 
 def _text(expression: int | Dim) -> int | str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.baselines import Baseline
 from cpplan.byte_sizes import format_bytes
 from cpplan.plan import Plan
-from cpplan.printable import printable
+from cpplan.printable import MESSAGE, printable
 from cpplan.remat_comparison import RematBaseline
+
+if TYPE_CHECKING:
+    from cpplan.sizes.sizes_plan import SizesPlan
 
 
 def format_comparison(rows: Iterable[Baseline]) -> str:
@@ -100,6 +104,39 @@ def format_tradeoff(plans: Iterable[Plan]) -> str:
             )
         )
     return _format(header, cells, left=(2, 5))
+
+
+def format_sizes(found: SizesPlan) -> str:
+    """A plan for several sizes: what was minimised, and what each size needs."""
+    levels = ", ".join(
+        f"{printable(name)} {value}" + ("" if value == bound else f" (at least {bound})")
+        for name, value, bound in found.levels
+    )
+    rows = {
+        "sizes": printable(found.plan.name),
+        "status": found.status,
+        "minimised": levels,
+        "buffers": str(len(found.plan.buffers)),
+        "method": found.plan.found_by and printable(found.plan.found_by),
+        "runtime": None if found.runtime is None else f"{found.runtime:.3f} s",
+        "reason": found.plan.message and printable(found.plan.message, MESSAGE),
+    }
+    head = "".join(f"{key:<12} {value}\n" for key, value in rows.items() if value is not None)
+    cells = [
+        (
+            printable(size.label),
+            "" if size.arena is None else str(size.arena),
+            "" if size.arena is None else format_bytes(size.arena),
+            str(size.lower_bound),
+            str(size.alone),
+            "" if size.price is None else f"{size.price:.3f}",
+            "" if size.capacity is None else str(size.capacity),
+            size.status,
+        )
+        for size in found.sizes
+    ]
+    header = ("size", "arena", "", "bound", "alone", "price", "capacity", "status")
+    return f"{head}\n{_format(header, cells, left=(0, 2, 7))}"
 
 
 def _extra(cost: float | None, base: float | None) -> str:

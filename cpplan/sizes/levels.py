@@ -73,11 +73,13 @@ def objective_levels(
     *,
     prefix_stable: bool,
     capacities: Sequence[int | None] = (),
+    labels: Sequence[str] = (),
 ) -> list[Level]:
     """The levels, the first one first.
 
     Bytes above the capacities, if there are any; the largest arena, or the worst price; then, if
-    ``prefix_stable``, the arena at every size, from the largest to the smallest.
+    ``prefix_stable``, the arena at every size, from the largest to the smallest. Sizes are called
+    by their ``labels``, or by their numbers.
 
     Examples
     --------
@@ -100,5 +102,6 @@ def objective_levels(
     if prefix_stable:
         for k in np.lexsort((every, -bounds)).tolist():
             at = np.array([k])
-            levels.append(Level(f"arena at {k}", at, ones[at], zeros[at]))
+            name = labels[k] if labels else str(k)
+            levels.append(Level(f"arena at {name}", at, ones[at], zeros[at]))
     return levels

@@ -1,4 +1,4 @@
-"""``plan_sizes``: one layout for a set of sizes, and each size alone, within one deadline."""
+"""``layout_for_sizes``: one layout for a set of sizes, and each size alone, within one deadline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpplan.sizes.best_layout import BestLayout, Report
 from cpplan.sizes.level_search import improve_levels
 from cpplan.sizes.levels import EXCESS, LARGEST, SizesObjective, objective_levels
 from cpplan.sizes.size_set import SizeSet
-from cpplan.sizes.sizes_plan import SizesPlan
+from cpplan.sizes.sizes_layout import SizesLayout
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.packing import pack
 from cpplan.tensor import LIMIT
@@ -29,7 +29,7 @@ from cpplan.verifier import check_offsets
 _LARGEST_SHARE, _ALONE_SHARE = 0.3, 0.4
 
 
-def plan_sizes(
+def layout_for_sizes(
     problem: Problem,
     bytes: Ints,
     deadline: Deadline | None = None,
@@ -41,7 +41,7 @@ def plan_sizes(
     workers: int = 1,
     seed: int = 0,
     report: Report = lambda values, bounds, source: None,
-) -> SizesPlan:
+) -> SizesLayout:
     """One offset for every buffer, such that nothing overlaps at any of several sizes.
 
     Two buffers live together must be as far apart as the lower one is large, at its largest. So the
@@ -77,7 +77,7 @@ def plan_sizes(
 
     Returns
     -------
-    SizesPlan
+    SizesLayout
         Verified at every size.
 
     Raises
@@ -88,7 +88,7 @@ def plan_sizes(
     Examples
     --------
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[0, 0, 0])
-    >>> plan = plan_sizes(problem, np.array([[4, 8, 4], [9, 9, 1]]))
+    >>> plan = layout_for_sizes(problem, np.array([[4, 8, 4], [9, 9, 1]]))
     >>> plan.status, plan.arena.tolist(), plan.alone.tolist()
     ('optimal', [17, 18], [12, 18])
     """
@@ -103,8 +103,9 @@ def plan_sizes(
     merged = Incumbent(sizes.merged)
     bounds = arena_bounds(sizes)
     levels = objective_levels(
-        bounds, alone_bounds, objective, prefix_stable=prefix_stable, capacities=limits
-    )
+        bounds, alone_bounds, objective,
+        prefix_stable=prefix_stable, capacities=limits, labels=sizes.labels,
+    )  # fmt: skip
     best = BestLayout(
         sizes, merged.reduction, levels, bounds, merged.offsets.copy(), "bump", report
     )
@@ -162,7 +163,7 @@ def _make_plan(
     bounds: Ints,
     capacities: tuple[int | None, ...],
     runtime: float,
-) -> SizesPlan:
+) -> SizesLayout:
     """The layout, checked at every size; each size alone is never worse than in it."""
     sizes = best.sizes
     offset = best.reduction.restore(best.offsets, sizes.merged)
@@ -179,7 +180,7 @@ def _make_plan(
     status: Status = "infeasible" if best.hopeless else "unknown"
     if fits:
         status = "optimal" if best.done else "feasible"
-    return SizesPlan(
+    return SizesLayout(
         name=sizes.problem.name,
         status=status,
         buffers=tuple(sizes.problem.names),

@@ -1,132 +1,185 @@
-"""One layout for several sizes, and its price: what planning each size alone would need."""
+"""What ``plan_sizes`` hands out: one plan, and what it needs at every size it was made for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from cpplan.byte_sizes import format_bytes
-from cpplan.plan import Status
+from cpplan.plan import Plan, Status
 
 if TYPE_CHECKING:
     import pandas
 
-    from cpplan.problem import Ints
+
+class PlannedSize(NamedTuple):
+    """One of the sizes.
+
+    Attributes
+    ----------
+    values
+        Of the variables.
+    arena
+        Bytes needed of the arena, ``None`` if there is no plan.
+    lower_bound
+        No layout with offsets that stay at all sizes needs less here.
+    alone, alone_bound
+        Bytes needed where this size is planned alone, and a bound on that.
+    capacity
+        The limit asked for, or ``None``.
+    """
+
+    values: Mapping[str, int]
+    arena: int | None
+    lower_bound: int
+    alone: int
+    alone_bound: int
+    capacity: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Its values, in words."""
+        return size_label(self.values)
+
+    @property
+    def price(self) -> float | None:
+        """What offsets that stay cost here: ``arena / alone``, 1 where both are 0."""
+        if self.arena is None:
+            return None
+        return self.arena / self.alone if self.alone else 1.0
+
+    @property
+    def status(self) -> str:
+        """``optimal`` if the arena meets its bound, else ``feasible``; ``none`` without a plan."""
+        if self.arena is None:
+            return "none"
+        return "optimal" if self.arena == self.lower_bound else "feasible"
+
+
+class PlannedLevel(NamedTuple):
+    """Something that was minimised, with what came before it kept at its best."""
+
+    name: str
+    value: int
+    bound: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SizesPlan:
-    """Offsets that stay, and what the arena needs at every size.
+    """One plan for several sizes: offsets stay, and what is needed of the arena follows the size.
 
-    At a size, everything lies within that size's arena: growing it moves nothing. The layout is
-    also valid at any sizes that are, buffer by buffer, at most those of one of these.
+    At a size, everything lies within that size's arena, so growing it moves nothing.
 
     Attributes
     ----------
-    name
-        Of the model or file planned.
     status
         ``optimal``: every level is proved smallest, given the ones before it. ``feasible``: a
         layout, not proved best. ``infeasible``: proved not to fit the capacities. ``unknown``: no
-        layout within them was found, and none was ruled out.
-    buffers
-        Names, one a buffer.
-    labels
-        What the sizes are called.
-    bytes
-        Of every buffer at every size, shape ``(sizes, n)``.
-    offset
-        Byte addresses, the same at every size, shape ``(n,)``, or ``None`` if there is no plan.
-    arena
-        Bytes needed at every size, ``max(offset + bytes)``, shape ``(sizes,)``, or ``None``.
-    lower_bound
-        No layout with offsets that stay needs less at that size, shape ``(sizes,)``.
-    alone_offset
-        What a run time may prefer: offsets of every size's own, shape ``(sizes, n)``.
-    alone, alone_bound
-        Bytes needed where a size is planned alone, and a bound on that, shape ``(sizes,)``.
-    levels, value, bound
-        What was minimised, one after another; its values; and bounds on these, each of which
-        holds for layouts that are the best on the levels before. A price is in thousandths.
-    capacities
-        The limits asked for, one a size, or none.
-    found_by
-        What found the offsets.
+        layout within them was found, and none was ruled out. All at the order of ops in ``plan``.
+    sizes
+        In the order given.
+    levels
+        What was minimised, one after another. Prices are in thousandths.
+    plan
+        Offsets, order and shapes. ``plan.at(N=8)`` gives those of a size, and views into an arena,
+        at every size of the list and at any other where no buffer is larger than at one of these.
+        Its own columns are those of the size with the largest arena, ``plan.peak``.
     runtime
-        Seconds.
-
-    Examples
-    --------
-    >>> from cpplan.problem import Problem
-    >>> from cpplan.sizes.planning import plan_sizes
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
-    >>> plan = plan_sizes(problem, np.array([[1, 2], [100, 50]]), prefix_stable=True)
-    >>> plan.status, plan.offset.tolist(), plan.arena.tolist(), plan.price.tolist()
-    ('optimal', [50, 0], [51, 150], [17.0, 1.0])
+        Seconds, or ``None`` if it came from a file.
     """
 
-    name: str
     status: Status
-    buffers: tuple[str, ...]
-    labels: tuple[str, ...]
-    bytes: Ints
-    offset: Ints | None
-    arena: Ints | None
-    lower_bound: Ints
-    alone_offset: Ints
-    alone: Ints
-    alone_bound: Ints
-    levels: tuple[str, ...]
-    value: tuple[int, ...]
-    bound: tuple[int, ...]
-    capacities: tuple[int | None, ...] = ()
-    found_by: str | None = None
+    sizes: tuple[PlannedSize, ...]
+    levels: tuple[PlannedLevel, ...]
+    plan: Plan
     runtime: float | None = None
 
-    @property
-    def price(self) -> np.ndarray | None:
-        """Arena / arena of that size planned alone, shape ``(sizes,)``; 1 where both are 0."""
-        if self.arena is None:
-            return None
-        return np.where(self.alone == 0, 1.0, self.arena / np.maximum(self.alone, 1))
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SizesPlan):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        from cpplan.report.tables import format_sizes
+
+        return format_sizes(self)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a size: ``arena``, ``lower_bound``, ``alone``, ``alone_bound``, ``price``.
+        """One row a size: a column for each variable, then as in :class:`PlannedSize`.
 
-        ``arena`` and ``price`` are missing if there is no plan.
-
-        Examples
-        --------
-        >>> from cpplan.problem import Problem
-        >>> from cpplan.sizes.planning import plan_sizes
-        >>> problem = Problem(("a",), lower=[0], upper=[1], size=[0])
-        >>> print(plan_sizes(problem, np.array([[4], [8]])).to_frame().to_string(index=False))
-        size  arena  lower_bound  alone  alone_bound  price
-           0      4            4      4            4    1.0
-           1      8            8      8            8    1.0
+        Columns ``arena``, ``lower_bound``, ``alone``, ``alone_bound``, ``capacity``, ``price``,
+        ``status``; ``arena`` and ``price`` are missing if there is no plan.
         """
         import pandas
 
-        columns = {
-            "size": self.labels,
-            "arena": self.arena,
-            "lower_bound": self.lower_bound,
-            "alone": self.alone,
-            "alone_bound": self.alone_bound,
-            "price": self.price,
-        }
-        frame: pandas.DataFrame = pandas.DataFrame(columns)
+        rows = [{**size.values, **_numbers(size)} for size in self.sizes]
+        frame: pandas.DataFrame = pandas.DataFrame(rows)
         return frame
 
-    def __str__(self) -> str:
-        lines = [f"{self.name}: {self.status}, {len(self.buffers)} buffers"]
-        for k, label in enumerate(self.labels):
-            alone = f"{format_bytes(int(self.alone[k]))} alone"
-            if self.arena is None or self.price is None:
-                lines.append(f"  {label}: {alone}")
-            else:
-                arena = format_bytes(int(self.arena[k]))
-                lines.append(f"  {label}: {arena}, {self.price[k]:.3f} x {alone}")
-        return "\n".join(lines)
+    def to_dict(self, *, clock: bool = False) -> dict[str, Any]:
+        """JSON-ready values; ``clock=True`` adds ``runtime``."""
+        from cpplan.io.sizes_json import sizes_to_dict
+
+        return sizes_to_dict(self, clock=clock)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SizesPlan:
+        """What :meth:`to_dict` described.
+
+        Raises
+        ------
+        InputError
+            If the values are none of this version; names what is wrong.
+        """
+        from cpplan.io.sizes_json import sizes_from_dict
+
+        return sizes_from_dict(values)
+
+    def to_json(self, *, clock: bool = False) -> str:
+        """JSON text, one size and one buffer a line."""
+        from cpplan.io.sizes_json import format_sizes_json
+
+        return format_sizes_json(self.to_dict(clock=clock))
+
+    def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
+        """Write it as JSON, whole or not at all; ``clock=True`` adds the runtime."""
+        from cpplan.io.atomic import write_text
+
+        write_text(path, self.to_json(clock=clock))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> SizesPlan:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read or holds something else; names the file.
+        """
+        from cpplan.errors import InputError
+        from cpplan.io.json_file import read_json
+
+        values = read_json(path)
+        try:
+            return cls.from_dict(values)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+def size_label(values: Mapping[str, int]) -> str:
+    """Values of variables in words.
+
+    Examples
+    --------
+    >>> size_label({"N": 8, "H": 224})
+    'N=8, H=224'
+    """
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _numbers(size: PlannedSize) -> dict[str, Any]:
+    columns = ("arena", "lower_bound", "alone", "alone_bound", "capacity", "price", "status")
+    return {key: getattr(size, key) for key in columns}

@@ -73,8 +73,8 @@ def _beyond(layout: SymbolicLayout, sized: SizedPlan) -> str | None:
         for values in (sized.values, layout.sizes[k])
     )
     return (
-        f"{at} is at most none of the sizes planned: tensor {list(layout.tensors)[row]!r} has "
-        f"{size[row]} B, but {layout.room[k, row]} B at {nearest}"
+        f"{at} is not within any of the sizes planned: tensor {list(layout.tensors)[row]!r} has "
+        f"{size[row]} B, and {layout.room[k, row]} B at {nearest}"
     )
 
 

@@ -108,6 +108,27 @@ class Outputs:
             write_bytes(self.image, constants_image(self.model, result, dims=dims))
 
 
+def read_plan(path: str) -> Plan:
+    """The plan in a file of ``cpplan plan``, or in one of ``cpplan sizes``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds neither; names the file.
+    """
+    from cpplan.io.json_file import read_json
+    from cpplan.io.sizes_json import FORMAT, sizes_from_dict
+    from cpplan.plan import Plan
+
+    values = read_json(path)
+    try:
+        if isinstance(values, Mapping) and values.get("format") == FORMAT:
+            return sizes_from_dict(values).plan
+        return Plan.from_dict(values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
 def _planned(source: Graph | Problem, result: Plan) -> Problem:
     """The packing problem that the plan solves, which depends on the plan's order."""
     from cpplan.anf import to_anf

@@ -9,6 +9,7 @@ import click
 from cpplan.errors import InputError
 from cpplan.printable import printable
 from cpplan.terminal.options import KINDS, MODEL, READING, parse_dims, parse_kinds, with_options
+from cpplan.terminal.plan_files import read_plan
 from cpplan.terminal.printing import naming, print_out
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def verify(
         raise InputError(f"{model}: --execute needs an ONNX model")
     bound_dims = parse_dims(dims)
     source = cpplan.load(model, dims=bound_dims, in_place=parse_kinds(kinds))
-    result = cpplan.Plan.load(plan_file)
+    result = read_plan(plan_file)
     with naming(model, plan_file):
         result = _at_values(result, bound_dims)
         cpplan.verify(source, result)
