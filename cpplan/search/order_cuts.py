@@ -79,7 +79,7 @@ class OrderCuts:
         self._seen = np.empty(len(problem), np.int64)
         self._seen[self.order] = problem.pressure(self.order)
         self._settled = np.zeros(len(problem), bool)
-        self._network = _Network(problem)
+        self._network = CutNetwork(problem)
 
     @property
     def bound(self) -> int:
@@ -100,10 +100,7 @@ class OrderCuts:
             self._see(np.concatenate([before, [op], after[after != op]]))
 
     def least(self, op: int) -> tuple[int, np.ndarray]:
-        """The fewest bytes live while an op runs, over all orders; which ops have run then.
-
-        What is live during the first op only is not counted.
-        """
+        """As :meth:`CutNetwork.minimum`."""
         return self._network.minimum(op)
 
     def _see(self, order: Ints) -> None:
@@ -115,8 +112,19 @@ class OrderCuts:
             self.order, self.peak = order, peak
 
 
-class _Network:
-    """The arcs that all cuts have in common; a cut merges what is decided with source or sink."""
+class CutNetwork:
+    """The arcs that all cuts have in common; a cut merges what is decided with source or sink.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages; the precedences have no cycle.
+
+    Attributes
+    ----------
+    arcs
+        How many there are, for all cuts the same.
+    """
 
     def __init__(self, problem: OrderProblem):
         self.problem = problem
@@ -146,7 +154,10 @@ class _Network:
         return self._nodes - 1
 
     def minimum(self, op: int) -> tuple[int, np.ndarray]:
-        """The fewest bytes live while an op runs; which ops have run then, shape ``(ops,)``."""
+        """The fewest bytes live while an op runs, over all orders; which ops have run then.
+
+        What is live during the first op only is not counted. The flags have shape ``(ops,)``.
+        """
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
         problem, source, sink = self.problem, self._source, self._sink

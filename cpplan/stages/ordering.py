@@ -19,6 +19,7 @@ from cpplan.orders.reversal import reverse_time
 from cpplan.problem import Ints
 from cpplan.search.cp_sat_ordering import NAME as CP_SAT
 from cpplan.search.cp_sat_ordering import prove_order
+from cpplan.search.cut_division import divide_by_cuts
 from cpplan.search.downset_search import search_downsets
 from cpplan.search.order_bounds import FORCED, OrderBounds, order_bounds
 from cpplan.search.order_cuts import NAME as MINIMUM_CUT
@@ -37,6 +38,8 @@ MOST_EFFORT = 1024
 FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
 # Of what is left, for minimum cuts: milliseconds each, of which a few mostly do.
 CUTS_SHARE = 0.2
+# The order is divided by them so many times, within the same share.
+DIVISIONS = 8
 # The first use of these compiles for seconds; few ops CP-SAT has mostly settled before.
 COMPILED = ("beam", "beam_backward")
 FEW_OPS, FEW_OPS_WORK = 150, 0.3
@@ -142,6 +145,7 @@ def _construct(
             if cuts.bound > best.bound:
                 best = best._replace(bound=cuts.bound, bound_by=MINIMUM_CUT)
             report(best)
+            best = _divide(problem, best, goal, deadline.share(CUTS_SHARE), report)
         if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
             proof = prove_order(problem, best.order, deadline, bound=best.bound, work=FEW_OPS_WORK)
             if proof.peak < best.peak:
@@ -178,6 +182,28 @@ def _construct_by(
                 break
     except TimeUpError:
         pass  # the loop that follows sees it too
+    return best
+
+
+def _divide(
+    problem: OrderProblem,
+    best: OrderOutcome,
+    goal: int,
+    deadline: Deadline,
+    report: Callable[[OrderOutcome], None],
+) -> OrderOutcome:
+    """The best of orders made by dividing at minimum cuts, each from the one before."""
+    order = best.order
+    for _ in range(DIVISIONS):
+        least = max(goal, best.bound)
+        if best.peak <= least or deadline.expired():
+            break
+        # Half way: at the bound itself, parts are divided that are better left alone.
+        order = divide_by_cuts(problem, order, (least + best.peak) // 2, deadline)
+        peak = problem.peak(order)
+        if peak < best.peak:
+            best = best._replace(order=order, peak=peak, found_by=MINIMUM_CUT)
+            report(best)
     return best
 
 
