@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,9 +12,10 @@ from cpplan.errors import InputError
 from cpplan.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cpplan.problem import Ints, Problem
+    from cpplan.shapes import Dim
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +44,9 @@ class StorageAssignment:
         What found the assignment; what proves the bound.
     runtime
         Seconds, or ``None`` if nothing ran.
+    expressions
+        Bytes of each storage that may have any number of them; ``bytes`` counts none. Variables
+        that have bounds are at those.
 
     Examples
     --------
@@ -63,6 +67,7 @@ class StorageAssignment:
     found_by: str | None = None
     bound_by: str | None = None
     runtime: float | None = None
+    expressions: Mapping[int, int | Dim] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many storages there are."""
@@ -70,7 +75,7 @@ class StorageAssignment:
 
     @property
     def total(self) -> int:
-        """Bytes of all storages together."""
+        """Bytes of all storages together, but for those of any size."""
         return int(self.bytes.sum())
 
     @property
@@ -107,7 +112,10 @@ class StorageAssignment:
             "found_by": self.found_by,
             "bound_by": self.bound_by,
             "storages": [
-                {"bytes": size, **({} if self.groups is None else {"group": self.groups[k]})}
+                {
+                    "bytes": str(self.expressions[k]) if k in self.expressions else size,
+                    **({} if self.groups is None else {"group": self.groups[k]}),
+                }
                 for k, size in enumerate(self.bytes.tolist())
             ],
             "buffers": [
@@ -126,11 +134,17 @@ class StorageAssignment:
             "lower bound": format_bytes(self.lower_bound),
             "gap": "unknown" if self.gap is None else f"{self.gap:.2%}",
             "number": f"{len(self)}",
+            "any size": self._describe_expressions(),
             "buffers": f"{len(self.buffers)}",
             "method": method or None,
             "runtime": f"{self.runtime:.3f} s" if self.runtime is not None else None,
         }
         return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
+
+    def _describe_expressions(self) -> str | None:
+        if not self.expressions:
+            return None
+        return ", ".join(f"storage {k}: {size} B" for k, size in self.expressions.items())
 
 
 def make_assignment(

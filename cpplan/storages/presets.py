@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from cpplan.anf import Program, to_anf
@@ -10,20 +13,27 @@ from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.liveness import to_problem
+from cpplan.problem import Problem
 from cpplan.residency import Residency
 from cpplan.storages.assignment import StorageAssignment, make_assignment
 from cpplan.storages.checker import check_assignment
 from cpplan.storages.groups import GroupBy, as_labels, group_keys
 from cpplan.storages.instances import instances
 from cpplan.storages.tokens import MATCH_RANGE, storage_tokens
+from cpplan.storages.unbounded import assign_apart
 
 
 def relax_static_plan(
-    source: Graph | Program, *, group_by: GroupBy = "dtype", match_range: int = MATCH_RANGE
+    source: Graph | Program,
+    *,
+    group_by: GroupBy = "dtype",
+    match_range: int = MATCH_RANGE,
+    outputs: str = "outside",
 ) -> StorageAssignment:
     """The storages of TVM Relax's ``StaticPlanBlockMemory``.
 
-    Storage tokens within each dtype. What leaves its block is not planned and missing from the
+    Storage tokens within each dtype; what may have any size shares only with what has provably the
+    same. What leaves its block is not planned and missing from the
     result: inputs and outputs of the graph, and all that an op with bodies touches (its branches
     are blocks of their own, which are planned).
 
@@ -35,6 +45,9 @@ def relax_static_plan(
         As in ``share_storages``; a mapping can add the scope to the dtype.
     match_range
         See ``storage_tokens``.
+    outputs
+        ``"keep"``: what the graph returns has storages of its own, as with Relax's
+        ``memory_plan_dynamic_func_output``.
 
     Raises
     ------
@@ -62,18 +75,24 @@ def relax_static_plan(
         raise InputError(f"expected a Graph or a Program, not {type(source).__name__}")
     if not isinstance(match_range, int) or match_range < 0:
         raise InputError(f"match_range must be a non-negative integer, not {match_range!r}")
-    problem = to_problem(program, Residency(inputs="outside", outputs="outside"))
+    problem = to_problem(program, Residency(inputs="outside", outputs=outputs))
     leaving = _leave_their_block(program)
     copies = tensor_copies(program.graph)
     rows = [row for row, name in enumerate(problem.names) if copies.split(name)[0] not in leaving]
     problem = problem.subset(np.array(rows, np.int64))
-    keys = group_keys(program, problem, group_by)
-    storage = storage_tokens(
-        problem, as_labels(keys, len(problem)), Deadline(float("inf")), match_range=match_range
-    )
-    assignment = make_assignment(problem, storage, keys, found_by="relax_static_plan")
-    check_assignment(problem, assignment, keys)
-    return assignment
+
+    returned = {t.name for t in program.graph.tensors if t.kind == "output"}
+    returned = {program.graph.root[name][0] for name in returned}
+
+    def assign(bounded: Problem, keys: Sequence[str] | None) -> StorageAssignment:
+        apart = zip(keys or (), bounded.names, strict=True)
+        labels = as_labels([key + f"/{n}" * (n in returned) for key, n in apart], len(bounded))
+        storage = storage_tokens(bounded, labels, Deadline(math.inf), match_range=match_range)
+        found = make_assignment(bounded, storage, keys, found_by="relax_static_plan")
+        check_assignment(bounded, found, keys)
+        return found
+
+    return assign_apart(program, problem, group_keys(program, problem, group_by), assign, returned)
 
 
 def _leave_their_block(program: Program) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ from cpplan.storages.checker import check_assignment
 from cpplan.storages.groups import GroupBy, as_labels, group_keys
 from cpplan.storages.rank_bound import rank_bound
 from cpplan.storages.tokens import storage_tokens
+from cpplan.storages.unbounded import assign_apart
 
 
 class StorageAlgorithm(Protocol):
@@ -69,7 +70,7 @@ def share_storages(
     """Assign buffers to whole storages, one after another, with the smallest total found.
 
     For runtimes that cannot place a tensor at an offset within a block. Buffers that are live
-    together never share.
+    together never share, nor do two of which one may have any size, unless they are provably equal.
 
     Parameters
     ----------
@@ -125,28 +126,24 @@ def share_storages(
             f"buffer {problem.names[row]!r} has a fixed offset, but there are none in storages"
         )
     keys = group_keys(source, problem, group_by)
-    best = _Best(problem, as_labels(keys, len(problem)))
-    try:
-        if algorithm is not None:
-            best.run(algorithm, deadline)
-        else:
-            workers = 1 if deterministic else workers or available_cores()
-            _search(best, deadline, workers=workers, seed=seed)
-    except (TimeUpError, KeyboardInterrupt):
-        deadline.cancel()
-    with holding_interrupts() as hold:
-        hold()  # what was found is checked and handed out, however impatient the user
-        assignment = make_assignment(
-            problem,
-            best.storage,
-            keys,
-            lower_bound=best.bound,
-            found_by=best.found_by,
-            bound_by=best.bound_by,
-            runtime=deadline.elapsed(),
-        )
-        check_assignment(problem, assignment, keys)
-    return assignment
+    workers = 1 if deterministic else workers or available_cores()
+
+    def assign(bounded: Problem, keys: Sequence[str] | None) -> StorageAssignment:
+        best = _Best(bounded, as_labels(keys, len(bounded)))
+        try:
+            if algorithm is not None:
+                best.run(algorithm, deadline)
+            else:
+                _search(best, deadline, workers=workers, seed=seed)
+        except (TimeUpError, KeyboardInterrupt):
+            deadline.cancel()
+        with holding_interrupts() as hold:
+            hold()  # what was found is checked and handed out, however impatient the user
+            found = best.assignment(keys, deadline.elapsed())
+            check_assignment(bounded, found, keys)
+        return found
+
+    return assign_apart(source, problem, keys, assign)
 
 
 class _Best:
@@ -162,6 +159,17 @@ class _Best:
     @property
     def proved(self) -> bool:
         return self.total == self.bound
+
+    def assignment(self, keys: Sequence[str] | None, runtime: float) -> StorageAssignment:
+        return make_assignment(
+            self.problem,
+            self.storage,
+            keys,
+            lower_bound=self.bound,
+            found_by=self.found_by,
+            bound_by=self.bound_by,
+            runtime=runtime,
+        )
 
     def run(self, name: str, deadline: Deadline) -> None:
         """Take what a baseline finds, if it is the first or better."""

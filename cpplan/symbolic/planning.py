@@ -8,20 +8,19 @@ from its first byte written to its last one read, as views are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from cpplan.anf import Program, to_anf
-from cpplan.graph import Graph, Op
-from cpplan.liveness import outside_storages, to_problem
+from cpplan.graph import Graph
+from cpplan.liveness import to_problem
 from cpplan.plan import Plan, Relation
-from cpplan.residency import Residency
 from cpplan.shapes import Dim
 from cpplan.symbolic.layout import SymbolicLayout, symbolic_layout
+from cpplan.symbolic.moving import Related, moving_relations, place_as_views, without
 from cpplan.symbols import Symbols
-from cpplan.tensor import Tensor
 
 # Of the time: for every placement at its offset at the bounds, for those that never move.
 FIRST_SHARE, SECOND_SHARE = 0.4, 0.3
@@ -45,18 +44,19 @@ def plan_at_bounds(
     symbols = graph.symbols
     assert symbols is not None
     fixed = _at_bounds(graph)
-    moving = {(part, whole) for _, part, whole in symbols.placements}
+    moving = moving_relations(graph)
     if not moves or not moving:
         plan = solve_part(_still(program, fixed, moving), 1.0)
-        if moving and "placement" in plan.sharing:
+        if any(kind in plan.sharing for kind, _, _ in moving):
             plan = _unproved(plan)
         return replace(plan, symbols=_layout(graph, plan, frozenset()))
     best = solve_part(Program(fixed, program.order), FIRST_SHARE)
-    if best.offset is None or not any((r.tensor, r.other) in moving for r in best.relations):
+    if best.offset is None or not any(r[:3] in moving for r in best.relations):
         return replace(best, symbols=_layout(graph, best, frozenset()))
     bound = best.lower_bound
     still = solve_part(_still(program, fixed, moving), SECOND_SHARE)
-    merged, parts = place_as_views(fixed, best.residency)
+    over = {related for related in moving if related[0] == "in place"}
+    merged, parts = place_as_views(without(fixed, over), best.residency)
     whole = solve_part(Program(merged, program.order), 1.0)
     if still.peak is None or (whole.peak is not None and whole.peak < still.peak):
         plan = _apart(fixed, whole, parts, best)
@@ -81,91 +81,9 @@ def _at_bounds(graph: Graph) -> Graph:
     return replace(graph, ops=ops, symbols=None)
 
 
-def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str, Relation]]:
-    """The graph in which what is copied lies where it is copied to, as a view of that.
-
-    Each tensor within one other: the first that an op names. Left out are constants, views, what
-    is outside the arena, and what would lie within itself. Returned with the graph: part -> how it
-    lies.
-
-    Examples
-    --------
-    >>> from cpplan.graph import Tensor
-    >>> tensors = Tensor("a", 4, kind="input"), Tensor("b", 8, kind="input")
-    >>> tensors += (Tensor("y", 12, kind="output"),)
-    >>> places = ("a", "y", 0), ("b", "y", 4)
-    >>> join = Op("join", inputs=("a", "b"), outputs=("y",), placements=places)
-    >>> merged, parts = place_as_views(Graph("g", tensors, (join,)), Residency())
-    >>> merged.tensor["b"].view_of, list(parts)
-    (('y with its parts', 4), ['a', 'b'])
-    """
-    outside = outside_storages(graph, residency)
-    parts: dict[str, Relation] = {}
-    for op in graph.ops:
-        for part, whole, offset in op.placements:
-            assert isinstance(offset, int)
-            tensor = graph.tensor[part]
-            barred = tensor.kind in ("constant", "workspace") or tensor.view_of is not None
-            roots = {graph.root[part][0], graph.root[whole][0]}
-            constant = graph.tensor[graph.root[whole][0]].kind == "constant"
-            if barred or constant or roots & outside or part in parts:
-                continue
-            if part in _chain(graph, whole, parts):
-                continue
-            parts[part] = Relation("placement", part, whole, offset)
-    tensors = [
-        replace(t, view_of=(parts[t.name].other, parts[t.name].offset)) if t.name in parts else t
-        for t in graph.tensors
-    ]
-    _bring_into_blocks(graph, tensors, parts)
-    ops = tuple(_without(op, lambda part, whole: False) for op in graph.ops)
-    return Graph(graph.name, tuple(tensors), ops), parts
-
-
-def _bring_into_blocks(graph: Graph, tensors: list[Tensor], parts: Mapping[str, Relation]) -> None:
-    """What the caller brings cannot lie in what an op makes: both lie in a block of the caller."""
-    row = {t.name: k for k, t in enumerate(tensors)}
-    blocks: dict[str, str] = {}
-    for name in [part for part in parts if graph.tensor[part].kind == "input"]:
-        chain = _chain(graph, name, parts)
-        views = [tensors[row[part]].view_of or ("", 0) for part in chain[:-1]]
-        whole = tensors[row[chain[-1]]]
-        if whole.kind != "input" and whole.name not in blocks:
-            block = _unused(f"{whole.name} with its parts", row)
-            row[block] = len(tensors)
-            blocks[whole.name] = block
-            tensors.append(replace(whole, name=block, kind="input", shape=None))
-            tensors[row[whole.name]] = replace(whole, view_of=(block, 0))
-        within = blocks.get(whole.name, whole.name), sum(offset for _, offset in views)
-        tensors[row[name]] = replace(tensors[row[name]], view_of=within)
-
-
-def _unused(name: str, taken: Mapping[str, int]) -> str:
-    while name in taken:
-        name += "'"
-    return name
-
-
-def _chain(graph: Graph, name: str, parts: Mapping[str, Relation]) -> list[str]:
-    """A tensor and all that it lies within."""
-    found = [name]
-    while True:
-        view_of = graph.tensor[name].view_of
-        if view_of is not None:
-            name = view_of[0]
-        elif name in parts:
-            name = parts[name].other
-        else:
-            return found
-        found.append(name)
-
-
-def _still(program: Program, graph: Graph, moving: set[tuple[str, str]]) -> Program:
-    """The program without placements whose offset depends on the variables."""
-    if not moving:
-        return Program(graph, program.order)
-    ops = tuple(_without(op, lambda part, whole: (part, whole) not in moving) for op in graph.ops)
-    return Program(replace(graph, ops=ops), program.order)
+def _still(program: Program, graph: Graph, moving: Collection[Related]) -> Program:
+    """The program without relations at an offset that depends on the variables."""
+    return Program(without(graph, moving), program.order)
 
 
 def _unproved(plan: Plan) -> Plan:
@@ -180,11 +98,6 @@ def _unproved(plan: Plan) -> Plan:
         cost_bound=None,
         cost_bound_by=None,
     )
-
-
-def _without(op: Op, stays: Callable[[str, str], bool]) -> Op:
-    kept = tuple(p for p in op.placements if stays(p.part, p.whole))
-    return op if kept == op.placements else replace(op, placements=kept)
 
 
 def _apart(graph: Graph, plan: Plan, parts: Mapping[str, Relation], best: Plan) -> Plan:
