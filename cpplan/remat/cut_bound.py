@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.costs import sum_costs
 from cpplan.deadline import Deadline
 from cpplan.remat.problem import RematProblem
 from cpplan.search.cp_sat_run import run_model
@@ -127,7 +128,7 @@ class _Search:
         self.goal, self.workers, self.seed = goal, workers, seed
         self.given = None if order is None else tuple(order)
         self.before = precedence(problem, order)
-        self.best = CutBound(sum(problem.cost), RUNS_ONCE, ())
+        self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
 
     def run(self) -> None:
         """Single cuts, numbers of them that double, and the same in integers."""
@@ -159,7 +160,7 @@ class _Search:
             if self._settled() or deadline.expired():
                 break
             cost = self._relax((unit,), deadline)
-            extra = 0.0 if cost is None else float(cost - sum(self.problem.cost))
+            extra = 0.0 if cost is None else float(cost - sum_costs(self.problem.cost))
             found[unit] = extra + 1e-3 * float(needs[unit]) / most
         return found
 

@@ -16,8 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from cpplan.anf import Program, to_anf
+from cpplan.costs import sum_costs
 from cpplan.errors import InputError
 from cpplan.graph import Graph
+from cpplan.liveness import outside_storages
 from cpplan.ordering import OrderProblem, order_problem
 from cpplan.problem import Ints
 from cpplan.residency import Residency
@@ -83,7 +85,7 @@ class RematProblem:
 
     def total_cost(self, sequence: Iterable[int]) -> int | float:
         """What running a sequence costs."""
-        return sum(self.cost[unit] for unit in sequence)
+        return sum_costs(self.cost[unit] for unit in sequence)
 
     @cached_property
     def written_in_parts(self) -> frozenset[int]:
@@ -190,6 +192,7 @@ def remat_problem(
         storages=plain.storages,
     )
     row = {name: k for k, name in enumerate(plain.storages)}
+    outside = outside_storages(graph, residency)
     reads, writes, begun_by = [], [], dict[int, set[int]]()
     for unit, ops in enumerate(units.values()):
         inner = {graph.root[n][0] for op in ops for n in graph.ops[op].inputs}
@@ -209,7 +212,7 @@ def remat_problem(
         all(graph.ops[op].recomputable and graph.ops[op].sequence is None for op in ops)
         and all(begun_by[storage] == {unit} for storage in writes[unit])
         and all(unit not in begun_by.get(storage, ()) for storage in reads[unit])
-        and not any(graph.root[n][0] not in row for op in ops for n in graph.ops[op].outputs)
+        and not any(graph.root[n][0] in outside for op in ops for n in graph.ops[op].outputs)
         for unit, ops in enumerate(units.values())
     ]
     return RematProblem(
@@ -218,7 +221,7 @@ def remat_problem(
         ordering=ordering,
         reads=tuple(reads),
         writes=tuple(writes),
-        cost=tuple(sum(graph.ops[op].cost for op in ops) for ops in units.values()),
+        cost=tuple(sum_costs(graph.ops[op].cost for op in ops) for ops in units.values()),
         repeatable=np.array(repeatable, bool),
         overwrites=_overwrites(graph, residency, units.values(), row, in_place),
     )

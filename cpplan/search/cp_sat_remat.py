@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from cpplan.costs import sum_costs
 from cpplan.deadline import Deadline
 from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.problem import RematProblem
@@ -94,7 +95,7 @@ def improve_sequence(
     >>> found.sequence, found.peak, found.cost, found.bound
     ((0, 1, 2, 3, 0, 4), 24, 6, 6)
     """
-    base, base_name = bound or (sum(problem.cost), BASE)
+    base, base_name = bound or (sum_costs(problem.cost), BASE)
     start = tuple(start)
     fits = problem.peak(start) <= limit
     beyond = cost_beyond(problem, copies) if free_order else base
@@ -117,8 +118,9 @@ def improve_sequence(
         if news is not None:
             report(news)
 
+    once = sum_costs(problem.cost)
     state = SequenceProof(
-        start if fits else None, problem.total_cost(start) if fits else None, sum(problem.cost)
+        start if fits else None, problem.total_cost(start) if fits else None, once
     )
     if state.cost is None or state.cost > base:
         order = None if free_order else tuple(dict.fromkeys(start))
@@ -184,7 +186,7 @@ def cost_beyond(problem: RematProblem, copies: int) -> int | float:
 
     worth = worth_repeating(problem)
     least = min((c for c, pays in zip(problem.cost, worth, strict=True) if pays), default=None)
-    return float("inf") if least is None else sum(problem.cost) + copies * least
+    return float("inf") if least is None else sum_costs(problem.cost) + copies * least
 
 
 def _first(pair: tuple[int | float, str]) -> int | float:

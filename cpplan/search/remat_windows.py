@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from cpplan.costs import sum_costs
 from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.remat.outcome import RematOutcome
@@ -84,7 +85,7 @@ def improve_windows(
     peak = problem.peak(start)
     if peak > limit:
         raise InputError(f"start takes {peak} bytes: expected at most {limit}")
-    proved, proved_by = bound or (sum(problem.cost), BASE)
+    proved, proved_by = bound or (sum_costs(problem.cost), BASE)
     cost = problem.total_cost(start)
     best = RematOutcome(tuple(start), peak, cost, min(proved, cost), "given", proved_by)
     chance, done = random.Random(seed), 0

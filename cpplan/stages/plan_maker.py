@@ -12,10 +12,12 @@ from cpplan.anf import Program
 from cpplan.bounds import Bound
 from cpplan.checks.pool_bounds import objective_bound
 from cpplan.checks.pool_objective import pool_peaks
+from cpplan.costs import sum_costs
 from cpplan.liveness import last_places
 from cpplan.plan import Plan, Progress, Scope, Status
 from cpplan.printable import printable
 from cpplan.problem import Problem
+from cpplan.remat.cut_bound import RUNS_ONCE
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
 from cpplan.stages.bound_names import CHAIN, CUTS, REACH
@@ -23,6 +25,7 @@ from cpplan.stages.packed import Packed
 from cpplan.stages.shortfall import explain_shortfall
 
 if TYPE_CHECKING:
+    from cpplan.remat.outcome import RematOutcome
     from cpplan.stages.remat import Rematerialized
 
 
@@ -129,15 +132,26 @@ def make_remat_plan(
         assert limit is not None
         status: Status = "infeasible" if found.least > limit else "unknown"
         return replace(plan, status=status, message=_remat_shortfall(found, limit))
-    plan = replace(plan, found_by=f"{outcome.found_by}, {plan.found_by}")
+    names = dict.fromkeys((outcome.found_by, str(plan.found_by)))
+    plan = replace(plan, found_by=", ".join(names))
     if limit is None:
         return plan
+    bound = _cost_bound(outcome, plan)
     return replace(
         plan,
-        status="optimal" if outcome.cost == outcome.bound else "feasible",
-        cost_bound=outcome.bound,
+        status="optimal" if plan.cost == bound else "feasible",
+        cost_bound=bound,
         cost_bound_by=outcome.bound_by,
     )
+
+
+def _cost_bound(outcome: RematOutcome, plan: Plan) -> int | float:
+    """What no plan costs less than; a search rounds sums of numbers otherwise than the plan."""
+    assert plan.cost is not None
+    assert plan.base_cost is not None
+    if outcome.bound_by == RUNS_ONCE:
+        return plan.base_cost
+    return plan.cost if outcome.cost <= outcome.bound else min(outcome.bound, plan.cost)
 
 
 def _remat_shortfall(found: Rematerialized, limit: int) -> str:
@@ -214,7 +228,7 @@ def _columns(packed: Packed) -> dict[str, Any]:
         "pools": tuple(problem.pools),
         "order": program.names if program else (),
         "cost": program.cost if program else None,
-        "base_cost": sum(op.cost for op in program.graph.ops) if program else None,
+        "base_cost": sum_costs(op.cost for op in program.graph.ops) if program else None,
         "inputs": _boundary(program, places, "input") if program else (),
         "outputs": _boundary(program, places, "output") if program else (),
         "views": {name: place for name, place in places.items() if place != (name, 0)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -170,13 +170,16 @@ class Run:
 
         if not isinstance(source, Program):
             raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
+        links = find_links(source.graph, self.residency, self.sharing)
+        # Where nothing can be shared, what is proved of live bytes holds.
+        run = self if links else replace(self, sharing=frozenset())
         search = RematSearch(
             source,
             self.residency,
             joint=joint,
-            pack=self.pack,
-            place=self.place if self.pools is None and not self.sharing else None,
-            links=find_links(source.graph, self.residency, self.sharing),
+            pack=run.pack,
+            place=run.place if self.pools is None and not run.sharing else None,
+            links=links,
             workers=self.workers,
             seed=self.seed,
             report=lambda text: self.record(None, None, text),

@@ -11,7 +11,7 @@ import pytest
 from remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan import Op, Plan, Pool, Problem
+from cpplan import Op, Plan, Pool, Problem, Tensor
 from cpplan.errors import InputError, VerificationError
 from cpplan.remat.problem import remat_problem
 
@@ -238,3 +238,43 @@ def test_pools_with_capacities_hold_what_runs_again():
     assert (none.status, none.offset) == ("infeasible", None)
     cheap = checked(graph, cpplan.solve(graph, remat=True, cost_limit=10 / 9, pools=pools))
     assert cheap.cost is not None and cheap.cost <= 10
+
+
+def test_sharing_that_no_op_offers_leaves_every_proof():
+    # While f runs, x stays beside t: 6 B. Nothing is done in place, whether it may be or not.
+    tensors = (Tensor("x", 4, kind="input"), Tensor("t", 2), Tensor("y", 1, kind="output"))
+    ops = Op("f", outputs=("t",)), Op("g", inputs=("t",), outputs=("y",))
+    graph = cpplan.Graph("beside", tensors, ops)
+    options = {"remat": True, "memory_limit": 7, "inputs": "keep"}
+    plan = checked(graph, cpplan.solve(graph, in_place=True, **options))
+    assert (plan.status, plan.peak, plan.lower_bound) == ("optimal", 7, 7)
+    assert plan == cpplan.solve(graph, **options)
+
+
+def test_what_every_op_once_costs_does_not_depend_on_the_order():
+    # 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1. As listed the ops need 9 B, the last one first 8 B.
+    tensors = Tensor("a", 1), Tensor("b", 8), Tensor("y", 1, kind="output")
+    ops = (
+        Op("f", outputs=("a",), cost=0.1),
+        Op("g", inputs=("a",), outputs=("y",), cost=0.2),
+        Op("h", outputs=("b",), cost=0.3),
+    )
+    graph = cpplan.Graph("rounded", tensors, ops)
+    plan = checked(graph, cpplan.solve(graph, remat=True, memory_limit=8))
+    assert plan.order[0] == "h"
+    assert (plan.status, plan.cost, plan.base_cost, plan.cost_bound) == ("optimal", 0.6, 0.6, 0.6)
+
+
+def test_an_empty_result_forbids_no_second_run():
+    # f, g, m, n, f, k: beside c of 8 B lies b or d alone; with t kept it would be 13 B.
+    sizes = {"t": 4, "empty": 0, "b": 1, "c": 8, "d": 1, "y": 1}
+    ops = (
+        Op("f", outputs=("t", "empty")),
+        Op("g", inputs=("t",), outputs=("b",)),
+        Op("m", inputs=("b",), outputs=("c",)),
+        Op("n", inputs=("c",), outputs=("d",)),
+        Op("k", inputs=("d", "t"), outputs=("y",)),
+    )
+    graph = cpplan.Graph("g", tuple(Tensor(name, size) for name, size in sizes.items()), ops)
+    plan = checked(graph, cpplan.solve(graph, remat=True, memory_limit=9))
+    assert (plan.status, plan.peak, plan.cost) == ("optimal", 9, 6)

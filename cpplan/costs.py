@@ -1,0 +1,20 @@
+"""The sum of what ops cost, the same in whatever order they run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def sum_costs(costs: Iterable[int | float]) -> int | float:
+    """The sum: exact of integers, else the float nearest to the exact one.
+
+    So two orders of the same ops cost the same, and what every op once costs is one number.
+
+    Examples
+    --------
+    >>> sum_costs([2, 3]), sum_costs([0.1, 0.2, 0.3]), sum_costs([0.3, 0.2, 0.1])
+    (5, 0.6, 0.6)
+    """
+    terms = list(costs)
+    return math.fsum(terms) if any(isinstance(cost, float) for cost in terms) else sum(terms)
