@@ -187,7 +187,8 @@ class _Portfolio:
         return _Task(strategy, target, strategy is None and self.low < self.high, solver)
 
     def _start(self, task: _Task) -> None:
-        thread = threading.Thread(target=self._solve, args=(task, self.state), daemon=True)
+        # Not a daemon: Python cannot end while a solver's thread still runs, but aborts.
+        thread = threading.Thread(target=self._solve, args=(task, self.state))
         self.running[task] = thread
         thread.start()
 

@@ -135,7 +135,8 @@ class _Run(Generic[U]):
             parameters.max_time_in_seconds = deadline.remaining()
         if work is not None:
             parameters.max_deterministic_time = work
-        self.thread = threading.Thread(target=self._solve, daemon=True)
+        # Not a daemon: Python cannot end while a solver's thread still runs, but aborts.
+        self.thread = threading.Thread(target=self._solve)
         self.thread.start()
 
     def watch(self) -> None:
