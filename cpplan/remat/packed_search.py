@@ -43,6 +43,8 @@ _START_SHARE, _REPAIR_SHARE, _FEWER_SHARE = 0.1, 0.3, 0.5
 # Parts of the arena: bytes still shared that runs may repair, and those that such sequences leave
 # free, at most. With less shared, less is left free: it costs runs.
 _NEAR, _SLACK = 0.03, 0.1
+# How often such a sequence is looked for.
+_TURNS = 5
 # What sharing ``limit`` bytes costs at first, in mean costs of a unit.
 _PRICE = 20000.0
 # The price falls after a round that fits, and rises after one that does not.
@@ -132,22 +134,26 @@ def search_packed(
         return None
     walk = _Walk(problem, buffers, sequence, seed, joint=joint)
     walk.separate(deadline.share(_START_SHARE), _SEPARATE)
+    tried = _FIRST * len(sequence) if moves is None else moves // 2
     if 0 < walk.lacking < _NEAR:
-        tried = _FIRST * len(sequence) if moves is None else moves // 2
         walk.round(tried, deadline.share(_REPAIR_SHARE))
-    if joint and not walk.fits:
+    for turn in range(_TURNS if moves is None else 1):
+        if not joint or walk.fits or deadline.expired():
+            break
         fewer = search_sequences(
             problem,
             limit - int(min(walk.lacking, _SLACK) * buffers.room),
             sequence,
             deadline.share(_FEWER_SHARE),
-            seed=seed,
+            seed=seed + turn,
             moves=moves,
         )
-        if fewer.peak < problem.peak(sequence.tolist()):
-            sequence = np.array(fewer.sequence, np.int64)
-            walk = _Walk(problem, buffers, sequence, seed, joint=joint)
-            walk.separate(deadline, 2 * _SEPARATE)
+        other = _Walk(problem, buffers, np.array(fewer.sequence, np.int64), seed, joint=joint)
+        other.separate(deadline, 2 * _SEPARATE)
+        if 0 < other.lacking < _NEAR:
+            other.round(tried, deadline.share(_REPAIR_SHARE))
+        if other.lacking < walk.lacking:
+            walk, sequence = other, np.array(fewer.sequence, np.int64)
     base = problem.total_cost(range(len(problem)))
     left = _MOST * len(sequence) if moves is None else moves
     best: PackedSequence | None = None
