@@ -2,19 +2,17 @@
 
 Offsets stay while sizes change, so what is planned is one layout (see ``cpplan.sizes.planning``) of
 the buffers' bytes at each size, which are those of the graph bound to its values. Ops run in one
-order at all sizes. No tensor is written over another or within one: the price of that would be a
-choice for each size.
+order at all sizes. What is written in place is one buffer with what it is written over, since both
+have the same bytes at every size; nothing is placed within another tensor, where it would move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from cpplan.anf import Program
-from cpplan.bounds import lower_bound
 from cpplan.byte_sizes import parse_bytes
 from cpplan.cores import available_cores
 from cpplan.deadline import Deadline
@@ -22,28 +20,24 @@ from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.interrupts import holding_interrupts
 from cpplan.liveness import to_problem
-from cpplan.plan import Plan, Progress, Status
+from cpplan.plan import Progress
 from cpplan.printable import quote
-from cpplan.problem import Ints, Problem
+from cpplan.problem import Problem
 from cpplan.residency import Residency, choose_residency
 from cpplan.search_options import check_search_options
 from cpplan.sizes.best_layout import Report
+from cpplan.sizes.choices import choose, merge_related
 from cpplan.sizes.levels import SizesObjective
 from cpplan.sizes.planning import layout_for_sizes
-from cpplan.sizes.sizes_layout import SizesLayout
-from cpplan.sizes.sizes_plan import PlannedLevel, PlannedSize, SizesPlan, size_label
-from cpplan.stages.plan_maker import make_plan
+from cpplan.sizes.results import plan_of, sizes_plan_of
+from cpplan.sizes.sizes_plan import SizesPlan, size_label
 from cpplan.stages.run import Run
-from cpplan.stages.shortfall import explain_shortfall
 from cpplan.stages.sources import as_program
 from cpplan.symbolic.binding import bind
-from cpplan.symbolic.layout import symbolic_layout
 from cpplan.symbolic.narrowing import narrow_to
 from cpplan.verifier import verify
 
 ORDERS = ("given", "search")
-# Of the time, for the order of ops.
-ORDER_SHARE = 0.4
 
 
 def plan_sizes(
@@ -52,6 +46,7 @@ def plan_sizes(
     *,
     time_limit: float = 60.0,
     order: str = "given",
+    in_place: bool = False,
     prefix_stable: bool = False,
     objective: SizesObjective = "largest",
     capacities: Sequence[int | str | None] = (),
@@ -68,8 +63,7 @@ def plan_sizes(
     :func:`~cpplan.solve` plans at the bounds of the variables: its plan holds at all sizes below,
     but only the arena at the bounds is made small. Here the sizes that will be used are known. Only
     they count, so that variables need no bounds; and which buffers lie on top, where a smaller size
-    leaves bytes free, is chosen with all of them in view. Nothing is done in place or placed within
-    another tensor.
+    leaves bytes free, is chosen with all of them in view.
 
     Parameters
     ----------
@@ -83,7 +77,10 @@ def plan_sizes(
     order
         ``"given"``: ops run in the order in which the graph lists them, or the program has them.
         ``"search"``: in the order that needs the fewest bytes with every variable at its largest.
-        All that is proved is for this order.
+    in_place
+        Let ops write over what they are the last to read, where the model says that they may: what
+        is best with every variable at its largest. (There is no ``placement``: what lies within
+        another tensor would move with the size.)
     prefix_stable
         Go on to minimise the arena at every size, from the largest to the smallest, with what came
         before at its minimum. Otherwise, all but the largest are what the layout happens to need.
@@ -109,7 +106,8 @@ def plan_sizes(
     Returns
     -------
     SizesPlan
-        Verified at every size; without offsets if none that keep the capacities were found.
+        Verified at every size; without offsets if none that keep the capacities were found. All
+        that is proved is for its order, and for what is done in place in it.
 
     Raises
     ------
@@ -135,6 +133,8 @@ def plan_sizes(
     """
     if order not in ORDERS:
         raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
+    if not isinstance(in_place, bool):
+        raise InputError(f"in_place must be true or false, not {in_place!r}")
     check_search_options(time_limit, workers, seed, deterministic=deterministic)
     deadline = Deadline(time_limit, deterministic=deterministic)
     residency = choose_residency(inputs, outputs, constants)
@@ -143,12 +143,15 @@ def plan_sizes(
     limits = [None if limit is None else parse_bytes(limit) for limit in capacities]
     run = Run(
         deadline=deadline, residency=residency, pools=None, objective="total",
-        sharing=frozenset(), algorithm=None, goal=None, ceiling=None,
-        workers=threads, seed=seed, progress=None,
+        sharing=frozenset(("in place",) if in_place else ()), algorithm=None, goal=None,
+        ceiling=None, workers=threads, seed=seed, progress=None,
     )  # fmt: skip
-    if order == "search":
-        program = _search_order(run, program, listed)
-    problems = [_problem(program, values, residency) for values in listed]
+    choices = choose(run, program, listed, order)
+    merged = [
+        merge_related(_problem(choices.program, values, residency), choices.relations)
+        for values in listed
+    ]
+    problems, rows = [problem for problem, _ in merged], merged[0][1]
     layout = layout_for_sizes(
         problems[0],
         np.array([problem.size for problem in problems]),
@@ -163,10 +166,10 @@ def plan_sizes(
     )
     with holding_interrupts() as hold:
         hold()  # what was found is checked and handed out, however impatient the user
-        plan = _make_plan(run, program, listed, problems, layout)
+        plan = plan_of(run, choices, listed, problems, rows, layout)
         if plan.offset is not None:
             verify(program, plan)
-    return _sizes_plan(layout, listed, plan, deadline.elapsed())
+    return sizes_plan_of(layout, listed, plan, deadline.elapsed())
 
 
 def _within_sizes(
@@ -200,18 +203,6 @@ def _within_sizes(
     return Program(narrow_to(graph, listed), program.order), listed
 
 
-def _search_order(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> Program:
-    """The program in the best order found with every variable at its largest."""
-    most = {name: max(values[name] for values in listed) for name in listed[0]}
-    largest = Program(bind(program.graph, most), program.order)
-    share = run.deadline.share(ORDER_SHARE)
-    packed, _ = replace(run, deadline=share).search(largest, (), ())
-    if share.cancelled:
-        run.deadline.cancel()
-    assert isinstance(packed.source, Program)
-    return Program(program.graph, packed.source.order)
-
-
 def _problem(program: Program, values: Mapping[str, int], residency: Residency) -> Problem:
     return to_problem(Program(bind(program.graph, values), program.order), residency)
 
@@ -233,64 +224,3 @@ def _reporter(
             progress(Progress(deadline.elapsed(), None, None, source))
 
     return report
-
-
-def _make_plan(
-    run: Run,
-    program: Program,
-    listed: Sequence[Mapping[str, int]],
-    problems: Sequence[Problem],
-    layout: SizesLayout,
-) -> Plan:
-    """The layout as a plan at the size with the largest arena, and what depends on variables."""
-    needed: Ints = layout.lower_bound if layout.arena is None else layout.arena
-    k = int(np.argmax(needed))
-    here = Program(bind(program.graph, listed[k]), program.order)
-    packed = run.place(here, layout.alone_offset[k], layout.found_by or "no plan")
-    plan = make_plan(packed, run.residency, runtime=layout.runtime or 0.0, history=())
-    if layout.offset is None:
-        plan = replace(
-            plan, status=layout.status, offset=None, peak=None, found_by=None,
-            message=_shortfall(problems, layout),
-        )  # fmt: skip
-    else:
-        peak = int(needed[k])
-        status: Status = "optimal" if peak == plan.lower_bound else "feasible"
-        plan = replace(plan, offset=layout.offset, peak=peak, status=status)
-    found = symbolic_layout(program.graph, plan)
-    return replace(plan, symbols=replace(found, sizes=tuple(listed)))
-
-
-def _shortfall(problems: Sequence[Problem], layout: SizesLayout) -> str:
-    """Why there is no plan: a size that does not fit alone, or all of them together."""
-    for k, capacity in enumerate(layout.capacities):
-        bound = lower_bound(problems[k])
-        if capacity is not None and bound.value > capacity:
-            alone = int(layout.alone[k])
-            return f"{layout.labels[k]} {explain_shortfall(problems[k], bound, alone, capacity)}"
-    if layout.status == "infeasible":
-        return f"no layout is within all capacities: at some size {layout.bound[0]} B are missing"
-    return (
-        "no layout within all capacities was found in time: at some size the best needs "
-        f"{layout.value[0]} B more"
-    )
-
-
-def _sizes_plan(
-    layout: SizesLayout, listed: Sequence[Mapping[str, int]], plan: Plan, runtime: float
-) -> SizesPlan:
-    limits = layout.capacities or (None,) * len(listed)
-    sizes = tuple(
-        PlannedSize(
-            values,
-            None if layout.arena is None else int(layout.arena[k]),
-            int(layout.lower_bound[k]),
-            int(layout.alone[k]),
-            int(layout.alone_bound[k]),
-            limits[k],
-        )
-        for k, values in enumerate(listed)
-    )
-    rows = zip(layout.levels, layout.value, layout.bound, strict=True)
-    levels = tuple(PlannedLevel(name, int(value), int(bound)) for name, value, bound in rows)
-    return SizesPlan(layout.status, sizes, levels, plan, runtime)

@@ -76,7 +76,8 @@ class SizesPlan:
     status
         ``optimal``: every level is proved smallest, given the ones before it. ``feasible``: a
         layout, not proved best. ``infeasible``: proved not to fit the capacities. ``unknown``: no
-        layout within them was found, and none was ruled out. All at the order of ops in ``plan``.
+        layout within them was found, and none was ruled out. All in the order of ops in ``plan``,
+        and with what that does in place.
     sizes
         In the order given.
     levels

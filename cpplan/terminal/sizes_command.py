@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     help="Run ops as the model lists them, or in the order that needs least at the largest size.",
 )
 @click.option(
+    "--in-place/--no-in-place",
+    default=False,
+    help="Let ops write over what they are the last to read.",
+)
+@click.option(
     "--prefix-stable",
     is_flag=True,
     help="Minimise the arena at every size, from the largest to the smallest.",

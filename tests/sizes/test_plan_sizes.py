@@ -141,6 +141,36 @@ def test_orders_are_searched_at_the_largest_size():
     cpplan.verify(graph, found.plan)
 
 
+def chain() -> Graph:
+    """x, y, z of 8 n bytes, each written over the last; w is a row of 4 beside y."""
+    kinds = {"x": "input", "y": "intermediate", "z": "output"}
+    tensors = [Tensor(k, shape=("8*n",), dtype="int8", kind=kind) for k, kind in kinds.items()]
+    ops = (
+        Op("f", inputs=("x",), outputs=("y", "w"), in_place=(("y", "x"),)),
+        Op("g", inputs=("y", "w"), outputs=("z",), in_place=(("z", "y"),)),
+    )
+    return Graph("chain", (*tensors, Tensor("w", 4)), ops, Symbols({"n": (1, None)}))
+
+
+def test_what_is_written_in_place_is_one_buffer():
+    """x, y and z at one address, above w: 8 n + 4; two of them at once without in_place."""
+    graph, sizes = chain(), [{"n": 1}, {"n": 4}]
+    apart = plan(graph, sizes, prefix_stable=True)
+    assert [size.alone for size in apart.sizes] == [20, 68]
+    assert apart.plan.relations == ()
+    found = plan(graph, sizes, in_place=True, prefix_stable=True)
+    assert found.status == "optimal"
+    assert [(size.arena, size.alone) for size in found.sizes] == [(12, 12), (36, 36)]
+    assert {(r.tensor, r.other) for r in found.plan.relations} == {("y", "x"), ("z", "y")}
+    cpplan.verify(graph, found.plan)
+    for n in (1, 2, 4):
+        assert cpplan.simulate(graph, found.plan, dims={"n": n}).arena_bytes == 8 * n + 4
+    assert SizesPlan.from_dict(found.to_dict()) == found
+    none = plan(graph, sizes, in_place=True, capacities=[None, 35])
+    assert "n=4 does not fit into 35 B: 1 B are missing" in none.plan.message
+    assert none.plan.lower_bound is None
+
+
 def test_a_program_keeps_its_order():
     graph = two_chains()
     order = ("spread1", "reduce1", "spread0", "reduce0")
@@ -254,6 +284,7 @@ def test_files_that_lack_something_are_refused(key):
         ([ONE], {"capacities": ["many"]}, "'many' is not a byte count"),
         ([ONE], {"inputs": "lost"}, "inputs='lost'"),
         ([ONE], {"seed": -1}, "seed"),
+        ([ONE], {"in_place": 1}, "in_place must be true or false"),
     ],
 )
 def test_bad_input_is_named(sizes, options, message):
@@ -295,12 +326,13 @@ EXTENTS = "1", "3", "n", "n + m", "2*n", "max(n - m, 0)", "6 - n", "m//2", "n*m"
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
     """Ops that read some of what is there, make one or two tensors, and views of these."""
-    tensors = [Tensor("t0", shape=(draw(st.sampled_from(EXTENTS)),), dtype="int8", kind="input")]
+    known = {"t0": (draw(st.sampled_from(EXTENTS)),)}
+    tensors = [Tensor("t0", shape=known["t0"], dtype="int8", kind="input")]
     ops = []
     for k in range(draw(st.integers(1, 5))):
-        known = [t.name for t in tensors]
-        read = draw(st.lists(st.sampled_from(known), max_size=2, unique=True))
-        made = []
+        names = [t.name for t in tensors]
+        read = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+        made, pairs = [], []
         for _ in range(draw(st.integers(1, 2))):
             kind = draw(st.sampled_from(["intermediate", "output"]))
             shape = (draw(st.sampled_from(EXTENTS)),)
@@ -308,11 +340,13 @@ def graphs(draw: st.DrawFn) -> Graph:
             name = f"t{len(tensors)}"
             tensors.append(Tensor(name, shape=shape, dtype="int8", kind=kind, alignment=align))
             made.append(name)
+            pairs += [(name, r) for r in read if known[r] == shape]
+            known[name] = shape
             if draw(st.integers(0, 4)) == 0:
-                tensors.append(
-                    Tensor(f"t{len(tensors)}", shape=shape, dtype="int8", view_of=(name, 0))
-                )
-        ops.append(Op(f"op{k}", inputs=tuple(read), outputs=tuple(made)))
+                view = f"t{len(tensors)}"
+                tensors.append(Tensor(view, shape=shape, dtype="int8", view_of=(name, 0)))
+                known[view] = shape
+        ops.append(Op(f"op{k}", "op", tuple(read), tuple(made), in_place=tuple(pairs)))
     return Graph("random", tuple(tensors), tuple(ops), Symbols({"n": (0, 6), "m": (0, None)}))
 
 
@@ -325,9 +359,11 @@ POINTS = st.fixed_dictionaries({"n": st.integers(0, 6), "m": st.integers(0, 6)})
     st.lists(POINTS, min_size=1, max_size=3, unique_by=lambda p: tuple(p.values())),
     POINTS,
     st.booleans(),
+    st.booleans(),
+    st.sampled_from(["given", "search"]),
 )
-def test_offsets_hold_at_every_size(graph, sizes, other, stable):
-    found = plan(graph, sizes, prefix_stable=stable)
+def test_offsets_hold_at_every_size(graph, sizes, other, stable, in_place, order):
+    found = plan(graph, sizes, prefix_stable=stable, in_place=in_place, order=order)
     assert found.status == "optimal"
     cpplan.verify(graph, found.plan)
     for size in found.sizes:
