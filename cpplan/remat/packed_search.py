@@ -178,7 +178,7 @@ class _Walk:
     def __init__(
         self, problem: RematProblem, buffers: StayBuffers, start: Ints, seed: int, *, joint: bool
     ):
-        from cpplan.remat.packed_kernel import place_all
+        from cpplan.remat.stay_kernel import place_all
 
         self._problem, self._buffers, self._joint = problem, buffers, joint
         self._random = np.random.default_rng(seed)
@@ -220,7 +220,7 @@ class _Walk:
 
     def packed(self) -> PackedSequence:
         """The best so far, which fits."""
-        from cpplan.remat.packed_kernel import find_stays
+        from cpplan.remat.stay_kernel import find_stays
 
         sequence, runs, off = self._best
         length, storages = int(self._result[0]), len(self._flat.size)
@@ -241,7 +241,7 @@ class _Walk:
 
     def separate(self, deadline: Deadline, moves: int) -> None:
         """Give the best other offsets, so that its stays share less; ``moves`` for each stay."""
-        from cpplan.remat.packed_kernel import find_stays
+        from cpplan.remat.stay_kernel import find_stays
 
         sequence, runs, off = self._best
         length = int(self._result[0])
@@ -289,7 +289,7 @@ class _Walk:
 
     def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:
         """Sizes and alignments of what the runs write."""
-        from cpplan.remat.packed_kernel import measure_run
+        from cpplan.remat.stay_kernel import measure_run
 
         for k in range(length):
             measure_run(self._flat, self._slots, sequence[k], runs[k], self._align, self._size)

@@ -1,0 +1,88 @@
+"""Which run of one sequence is which of the next, one move later; imports numba."""
+
+# Arrays are described in ``anneal_packed``; the compiler infers their types.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True)
+def differs(slot, storages, slots, begin, begin2, ids, other_ids, stop, stop2, moved, stamp):
+    if stop[slot] != stop2[slot] or ids[begin[slot]] != other_ids[begin2[slot]]:
+        return True
+    if moved[ids[begin[slot]]] == stamp:
+        return True
+    return stop[slot] >= 0 and moved[stop[slot]] == stamp
+
+
+@njit(cache=True)
+def name_inserted(sequence, ids, length, other, other_ids, n, free, left, moved, stamp):
+    """Runs of a sequence with some in a row inserted; how many, or -1 if there is no room."""
+    more, place = n - length, 0
+    if more > left:
+        return -1
+    while place < length and sequence[place] == other[place]:
+        place += 1
+    other_ids[:place] = ids[:place]
+    for k in range(more):
+        other_ids[place + k] = free[left - 1 - k]
+        moved[free[left - 1 - k]] = stamp
+    other_ids[place + more : n] = ids[place:length]
+    return more
+
+
+@njit(cache=True)
+def name_removed(sequence, ids, length, other, other_ids, n, moved, stamp):
+    less, place = length - n, 0
+    while place < n and sequence[place] == other[place]:
+        place += 1
+    other_ids[:place] = ids[:place]
+    other_ids[place:n] = ids[place + less : length]
+
+
+@njit(cache=True)
+def name_moved(sequence, ids, other, other_ids, n, moved, stamp):
+    """Runs of a sequence in which some in a row have moved."""
+    low, high = 0, n
+    while low < n and sequence[low] == other[low]:
+        low += 1
+    while high > low and sequence[high - 1] == other[high - 1]:
+        high -= 1
+    if low == high:
+        return False
+    other_ids[:n] = ids[:n]
+    wide = high - low
+    for block in range(1, min(9, wide)):
+        for way in range(2):
+            turn = block if way == 0 else wide - block
+            same = True
+            for k in range(wide):
+                if other[low + k] != sequence[low + (k + turn) % wide]:
+                    same = False
+                    break
+            if same:
+                for k in range(wide):
+                    other_ids[low + k] = ids[low + (k + turn) % wide]
+                start = low if way == 0 else high - block
+                for k in range(start, start + block):
+                    moved[ids[k]] = stamp
+                return True
+    return False
+
+
+@njit(cache=True)
+def same_order(sequence, first, other, n, seen, stamp):
+    """Whether units run first in the same order."""
+    k = 0
+    for position in range(n):
+        unit = other[position]
+        if seen[unit] != stamp:
+            seen[unit] = stamp
+            while first[sequence[k]] != k:
+                k += 1
+            if sequence[k] != unit:
+                return False
+            k += 1
+    return True

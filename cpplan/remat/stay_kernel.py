@@ -1,0 +1,264 @@
+"""Stays of a sequence, their offsets, and what they share; imports numba."""
+
+# Arrays are described in ``anneal_packed``; the compiler infers their types.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# Offsets that are looked at for a stay, at most.
+_LOOKS = 400
+# Any number of bytes, what cannot be, and stays in another's way that move with it, at most.
+_ALL, NO, _EJECTED = 1 << 60, 1 << 61, 6
+
+
+@njit(cache=True)
+def find_stays(flat, slots, sequence, ids, length, begin, end, stop, active):
+    """The stays of a sequence: first and last position, run that ends them; how many there are.
+
+    ``active`` lists their slots by first position; ``end`` of all other slots is -1.
+    """
+    storages = len(flat.size)
+    end[:] = -1
+    latest = np.full(storages, -1, np.int64)
+    count = 0
+    if flat.entry > 0:
+        slot = len(end) - 1
+        begin[slot], end[slot], stop[slot] = 0, 0, ids[0]
+        active[count] = slot
+        count += 1
+    for s in range(storages):
+        if flat.present[s]:
+            begin[s], end[s], stop[s] = 0, 0, ids[0]
+            latest[s] = s
+            active[count] = s
+            count += 1
+    for position in range(length):
+        unit, run = sequence[position], ids[position]
+        for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
+            slot = latest[flat.reads[t]]
+            end[slot], stop[slot] = position, run
+        first = storages + run * slots
+        for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
+            s = flat.writes[t]
+            slot = s if flat.in_parts[s] else first + t - flat.write_start[unit]
+            if latest[s] != slot:
+                latest[s] = slot
+                begin[slot] = position
+                active[count] = slot
+                count += 1
+            end[slot], stop[slot] = position, run
+        if flat.extra[unit] > 0:
+            slot = first + slots - 1
+            begin[slot], end[slot], stop[slot] = position, position, run
+            active[count] = slot
+            count += 1
+    for s in range(storages):
+        if flat.kept[s] and latest[s] >= 0:
+            end[latest[s]], stop[latest[s]] = length - 1, -1
+    return count
+
+
+@njit(cache=True)
+def overlap(slot, offset, limit, begin, end, active, count, pending, off, size):
+    """Bytes that a stay at an offset shares with others, pair by pair; at most about ``limit``."""
+    low, high, first, last = offset, offset + size[slot], begin[slot], end[slot]
+    shared = 0
+    for k in range(count):
+        other = active[k]
+        if begin[other] > last:
+            break
+        if end[other] < first or pending[other] or other == slot:
+            continue
+        both = min(high, off[other] + size[other]) - max(low, off[other])
+        if both > 0:
+            shared += both
+            if shared > limit:
+                break
+    return shared
+
+
+@njit(cache=True)
+def place(random, slot, limit, most, align, begin, end, active, count, pending, off, size, near):
+    """``(offset, bytes shared)`` where a stay shares least with others, beside one of them.
+
+    If that is more than ``most``, its offset is left and the bytes are ``most + 1``.
+    """
+    found = 0
+    for k in range(count):
+        other = active[k]
+        if begin[other] > end[slot]:
+            break
+        if end[other] >= begin[slot] and not pending[other] and other != slot:
+            near[found] = other
+            found += 1
+    step, top = align[slot], limit - size[slot]
+    best, least = off[slot], most + 1
+    looks = min(2 * found + 2, _LOOKS)
+    start = random.integers(0, 2 * found + 2)
+    for look in range(looks):
+        k = (start + look) % (2 * found + 2)
+        if k == 2 * found:
+            offset = np.int64(0)
+        elif k == 2 * found + 1:
+            offset = top
+        elif k % 2:
+            offset = off[near[k // 2]] + size[near[k // 2]]
+        else:
+            offset = off[near[k // 2]] - size[slot]
+        if step > 1:
+            offset = offset // step * step if k % 2 == 0 else -(-offset // step) * step
+            if k == 2 * found + 1:
+                offset = top // step * step
+        if offset < 0 or offset > top:
+            continue
+        shared, high = 0, offset + size[slot]
+        for j in range(found):
+            other = near[j]
+            both = min(high, off[other] + size[other]) - max(offset, off[other])
+            if both > 0:
+                shared += both
+                if shared >= least:
+                    break
+        if shared < least:
+            best, least = offset, shared
+            if least == 0:
+                break
+    return best, least
+
+
+@njit(cache=True)
+def shift(
+    random, slot, limit, most, align, begin, end, active, count, pending, off, size, near, moved,
+    before,
+):  # fmt: skip
+    """Give a stay another offset, and those in its way too; bytes shared more, or ``NO``."""
+    found = 0
+    for k in range(count):
+        other = active[k]
+        if begin[other] > end[slot]:
+            break
+        if end[other] >= begin[slot] and other != slot:
+            near[found] = other
+            found += 1
+    if found == 0:
+        return NO
+    step, top = align[slot], limit - size[slot]
+    other = near[random.integers(0, found)]
+    kind = random.integers(0, 4)
+    if kind == 0:
+        offset = off[other]
+    elif kind == 1:
+        offset = off[other] + size[other]
+    elif kind == 2:
+        offset = off[other] - size[slot]
+    else:
+        offset = off[other] + size[other] - size[slot]
+    offset = min(max(offset, 0), top)
+    if step > 1:
+        offset = offset // step * step
+    if offset == off[slot]:
+        return NO
+    moved[0], before[0] = slot, off[slot]
+    n, low, high = 1, offset, offset + size[slot]
+    more = -overlap(slot, off[slot], _ALL, begin, end, active, count, pending, off, size)
+    pending[slot] = True
+    for k in range(found):
+        other = near[k]
+        if off[other] < high and off[other] + size[other] > low:
+            if n > _EJECTED:
+                more = NO
+                break
+            more -= overlap(other, off[other], _ALL, begin, end, active, count, pending, off, size)
+            pending[other] = True
+            moved[n], before[n] = other, off[other]
+            n += 1
+    if more != NO:
+        off[slot], pending[slot] = offset, False
+        for k in range(1, n):
+            # Largest first.
+            for j in range(k + 1, n):
+                if size[moved[j]] > size[moved[k]]:
+                    moved[j], moved[k] = moved[k], moved[j]
+                    before[j], before[k] = before[k], before[j]
+            other = moved[k]
+            at, extra = place(
+                random, other, limit, most - more, align, begin, end, active, count, pending, off,
+                size, near,
+            )  # fmt: skip
+            more += extra
+            if more > most:
+                break
+            off[other], pending[other] = at, False
+        if more > most:
+            more = NO
+    for k in range(n):
+        pending[moved[k]] = False
+        if more == NO:
+            off[moved[k]] = before[k]
+    return more
+
+
+@njit(cache=True)
+def place_all(random, flat, slots, sequence, ids, length, limit, align, off, size):
+    """Offsets for all stays, those of the largest area first; bytes that they share."""
+    total = len(size)
+    begin, end, stop, active, near = blank_stays(total)
+    count = find_stays(flat, slots, sequence, ids, length, begin, end, stop, active)
+    pending = np.ones(total, np.bool_)
+    area = np.empty(count, np.float64)
+    for k in range(count):
+        slot = active[k]
+        area[k] = -float(size[slot]) * (end[slot] - begin[slot] + 1)
+    shared = 0
+    for k in np.argsort(area):
+        slot = active[k]
+        off[slot], more = place(
+            random, slot, limit, 1 << 60, align, begin, end, active, count, pending, off, size, near
+        )
+        pending[slot] = False
+        shared += more
+    return shared
+
+
+@njit(cache=True)
+def blank_stays(total):
+    return (
+        np.zeros(total, np.int64),
+        np.full(total, -1, np.int64),
+        np.zeros(total, np.int64),
+        np.zeros(total, np.int64),
+        np.zeros(total, np.int64),
+    )
+
+
+@njit(cache=True)
+def all_shared(begin, end, active, count, off, size, pending):
+    shared = 0
+    for k in range(count):
+        shared += overlap(
+            active[k], off[active[k]], 1 << 60, begin, end, active, k, pending, off, size
+        )
+    return shared
+
+
+@njit(cache=True)
+def measure_slots(flat, slots, sequence, ids, length, run, align, size):
+    for position in range(length):
+        if ids[position] == run:
+            measure_run(flat, slots, sequence[position], run, align, size)
+
+
+@njit(cache=True)
+def measure_run(flat, slots, unit, run, align, size):
+    """Sizes and alignments of what a run writes."""
+    storages = len(flat.size)
+    slot = storages + run * slots
+    for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
+        size[slot], align[slot] = flat.size[flat.writes[t]], align[flat.writes[t]]
+        slot += 1
+    slot = storages + (run + 1) * slots - 1
+    if flat.extra[unit] > 0:
+        size[slot], align[slot] = flat.extra[unit], align[len(align) - 1]
