@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op
 from cpplan.printable import quote
+
+if TYPE_CHECKING:
+    from cpplan.shapes import Dim
 
 
 def with_in_place(graph: Graph, kinds: Mapping[str, bool]) -> Graph:
@@ -17,9 +21,9 @@ def with_in_place(graph: Graph, kinds: Mapping[str, bool]) -> Graph:
     ----------
     kinds
         Kind of op -> whether its kernels may write over their inputs. Where they may, each op of
-        that kind has a pair for every input with as many bytes as an output; where they may not, it
-        has none. Kinds left out keep the pairs they have. It is the caller who vouches for a kernel
-        here: that it reads each byte before it writes the one in its place.
+        that kind has a pair for every input with as many bytes as an output, at any size; where
+        they may not, it has none. Kinds left out keep the pairs they have. It is the caller who
+        vouches for a kernel here: that it reads each byte before it writes the one in its place.
 
     Constants make no pair, nor do empty tensors, outputs that are views, and ops with bodies.
 
@@ -75,10 +79,16 @@ def _replace_pairs(graph: Graph, kinds: Mapping[str, bool], captured: frozenset[
 def _equal_pairs(graph: Graph, op: Op, constant: frozenset[str]) -> Iterator[tuple[str, str]]:
     if op.bodies:
         return
+    symbols = graph.symbols
+
+    def nbytes(name: str) -> int | Dim:
+        tensor = graph.tensor[name]
+        return tensor.nbytes if symbols is None else symbols.size(tensor)
+
     for output in op.outputs:
-        size, view_of = graph.tensor[output].nbytes, graph.tensor[output].view_of
+        size, view_of = nbytes(output), graph.tensor[output].view_of
         for source in dict.fromkeys(op.inputs):
             movable = graph.root[source][0] not in constant
-            fits = movable and graph.tensor[source].nbytes == size > 0
+            fits = movable and nbytes(source) == size != 0
             if fits and view_of is None:
                 yield output, source

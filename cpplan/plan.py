@@ -421,7 +421,10 @@ class Plan:
         return reorder_onnx(model, self.order, dims)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a buffer: name, size, lower, upper, offset, pool."""
+        """One row a buffer: name, size, lower, upper, offset, pool.
+
+        And where sizes depend on variables, what they are at any values: ``bytes``, as text.
+        """
         import pandas
 
         frame: pandas.DataFrame = pandas.DataFrame(
@@ -434,4 +437,6 @@ class Plan:
                 "pool": [self.pools[k].name for k in self.pool],
             }
         )
+        if self.symbols is not None:
+            frame["bytes"] = list(map(str, self.symbols.sizes_of(self.buffers)))
         return frame

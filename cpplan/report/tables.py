@@ -39,7 +39,7 @@ def format_comparison(rows: Iterable[Baseline]) -> str:
         )
         for row in rows
     ]
-    return _format(header, cells, left=(0, 2, 5))
+    return format_table(header, cells, left=(0, 2, 5))
 
 
 def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
@@ -65,14 +65,14 @@ def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
         )
         for row in rows
     ]
-    return _format(header, cells, left=(0, 2, 6))
+    return format_table(header, cells, left=(0, 2, 6))
 
 
 def format_buffers(plan: Plan, most: int | None = 20) -> str:
     """Buffers of a plan, the largest first."""
     rows = np.argsort(-plan.size, kind="stable")
     shown = rows if most is None else rows[:most]
-    cells = [
+    cells: list[tuple[str, ...]] = [
         (
             printable(plan.buffers[row]),
             str(plan.size[row]),
@@ -82,7 +82,13 @@ def format_buffers(plan: Plan, most: int | None = 20) -> str:
         )
         for row in shown
     ]
-    table = _format(("buffer", "size", "steps", "offset", "pool"), cells, left=(0, 2, 4))
+    header: tuple[str, ...] = ("buffer", "size", "steps", "offset", "pool")
+    left: tuple[int, ...] = (0, 2, 4)
+    if plan.symbols is not None:
+        sizes = plan.symbols.sizes_of(plan.buffers)
+        header, left = (*header, "bytes"), (*left, 5)
+        cells = [(*cell, str(sizes[row])) for cell, row in zip(cells, shown, strict=True)]
+    table = format_table(header, cells, left=left)
     rest = len(rows) - len(shown)
     return table + (f"and {rest} more (--all shows them)\n" if rest else "")
 
@@ -103,7 +109,7 @@ def format_tradeoff(plans: Iterable[Plan]) -> str:
                 plan.status,
             )
         )
-    return _format(header, cells, left=(2, 5))
+    return format_table(header, cells, left=(2, 5))
 
 
 def format_sizes(found: SizesPlan) -> str:
@@ -136,14 +142,14 @@ def format_sizes(found: SizesPlan) -> str:
         for size in found.sizes
     ]
     header = ("size", "arena", "", "bound", "alone", "price", "capacity", "status")
-    return f"{head}\n{_format(header, cells, left=(0, 2, 7))}"
+    return f"{head}\n{format_table(header, cells, left=(0, 2, 7))}"
 
 
 def _extra(cost: float | None, base: float | None) -> str:
     return "" if cost is None or not base else f"{cost / base - 1:+.3%}"
 
 
-def _format(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
     widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
     lines = []
     for line in [header, *rows]:

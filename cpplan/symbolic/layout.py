@@ -97,6 +97,11 @@ class SymbolicLayout:
         found = {u.storage: at_most(u.nbytes, self.dims) for u in self.unbounded.values()}
         return dict(sorted(found.items()))
 
+    def sizes_of(self, buffers: Iterable[str]) -> list[int | Dim]:
+        """What buffers of the plan occupy, bytes."""
+        of: dict[str, SymbolicTensor | Unbounded] = {**self.tensors, **self.unbounded}
+        return [of[name].nbytes for name in buffers]
+
     @cached_property
     def rows(self) -> dict[str, int]:
         """Tensor -> its position."""

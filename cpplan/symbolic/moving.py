@@ -62,7 +62,7 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
 
     Examples
     --------
-    >>> from cpplan.graph import Tensor
+    >>> from cpplan.graph import Op, Tensor
     >>> tensors = Tensor("a", 4, kind="input"), Tensor("b", 8, kind="input")
     >>> tensors += (Tensor("y", 12, kind="output"),)
     >>> places = ("a", "y", 0), ("b", "y", 4)

@@ -19,8 +19,13 @@ def describe(result: Plan) -> str:
     """The summary, and the map of the arena if it is small."""
     from cpplan.report.arena_text import format_arena
 
+    text = f"{result}\n"
+    if result.symbols is not None:
+        from cpplan.report.symbols_text import format_symbols
+
+        text += format_symbols(result)
     arena = format_arena(result)
-    return f"{result}\n" if arena is None else f"{result}\n\n{arena}\n"
+    return text if arena is None else f"{text}\n{arena}\n"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from random_symbolic import DIMS, symbolic_graphs, values
 
 from cpplan.arena import simulate
+from cpplan.constraints import with_first_last
 from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict
 from cpplan.pipeline import solve
@@ -123,3 +124,11 @@ def test_a_graph_at_values_is_the_graph_made_of_them(graph, at):
 @given(symbolic_graphs())
 def test_graphs_round_trip(graph):
     assert graph_from_dict(json.loads(json.dumps(graph_to_dict(graph)))) == graph
+    assert Graph.from_networkx(graph.to_networkx()) == graph
+
+
+@FEW
+@given(symbolic_graphs())
+def test_what_is_asked_of_the_order_leaves_sizes_alone(graph):
+    if graph.ops:
+        assert with_first_last(graph, first=[graph.ops[0].name]).symbols == graph.symbols

@@ -1,0 +1,82 @@
+"""What depends on variables in a plan, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpplan.plan import Plan
+from cpplan.printable import MESSAGE, printable
+from cpplan.report.tables import format_table
+from cpplan.symbolic.sized import SizedPlan
+
+# Tensors listed unless all are asked for.
+MOST = 20
+
+
+def format_symbols(plan: Plan, most: int | None = MOST) -> str:
+    """Variables, tensors that no arena holds, and those of which the sizes were lost.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Graph, Tensor
+    >>> from cpplan.pipeline import solve
+    >>> from cpplan.symbols import Symbols
+    >>> tensors = (
+    ...     Tensor("x", shape=("n",), dtype="int8", kind="input"),
+    ...     Tensor("y", shape=("n", "m"), dtype="int8", kind="input"),
+    ... )
+    >>> plan = solve(Graph("g", tensors, (), Symbols({"n": (1, 8), "m": (0, None)})))
+    >>> print(format_symbols(plan))
+    dimensions   n = 1..8, m = 0..
+    tensor  storage  bytes  at most
+    y             0  m*n    8*m
+    <BLANKLINE>
+    """
+    layout = plan.symbols
+    if layout is None:
+        return ""
+    ranges = []
+    for name, (lower, upper) in layout.dims.items():
+        ends = ("" if end is None else str(end) for end in (lower, upper))
+        ranges.append(f"{printable(name)} = {'..'.join(ends)}")
+    text = f"{'dimensions':<12} {', '.join(ranges)}\n"
+    if layout.unbounded:
+        cells = [
+            (printable(name), str(u.storage), str(u.nbytes), str(layout.storages[u.storage]))
+            for name, u in layout.unbounded.items()
+        ]
+        text += _shortened(("tensor", "storage", "bytes", "at most"), cells, (0, 2, 3), most)
+    if layout.lost:
+        lost = [(printable(k), printable(why, MESSAGE)) for k, why in layout.lost.items()]
+        text += _shortened(("lost", "why"), lost, (0, 1), most)
+    return text
+
+
+def format_sized(at: SizedPlan, most: int | None = MOST) -> str:
+    """Every tensor of a plan at some values: bytes, offset and shape; the largest first."""
+    values = ", ".join(f"{printable(name)} = {value}" for name, value in at.values.items())
+    names = sorted(at.layout.tensors, key=lambda name: -at.nbytes(name))
+    cells = [
+        (
+            printable(name),
+            str(at.nbytes(name)),
+            str(at.offset(name)),
+            "" if (shape := at.shape(name)) is None else str(list(shape)),
+        )
+        for name in names
+    ]
+    head = f"{'at':<12} {values}\n{'peak':<12} {at.peak} B\n"
+    return head + _shortened(("tensor", "size", "offset", "shape"), cells, (0, 3), most)
+
+
+def _shortened(
+    header: tuple[str, ...],
+    cells: Sequence[tuple[str, ...]],
+    left: tuple[int, ...],
+    most: int | None,
+) -> str:
+    shown = cells if most is None else cells[:most]
+    rest = len(cells) - len(shown)
+    return format_table(header, shown, left=left) + (
+        f"and {rest} more (--all shows them)\n" if rest else ""
+    )
