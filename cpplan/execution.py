@@ -122,6 +122,9 @@ def execute(
     if not isinstance(plan, Plan):
         raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
     if plan.symbols is not None:
+        if plan.symbols.unbounded:
+            name = next(iter(plan.symbols.unbounded))
+            raise InputError(f"tensor {name!r} may have any size: no arena holds it")
         plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
     offsets = planned_offsets(plan) + pool_starts(plan)
     if plan.peak is None:

@@ -14,6 +14,9 @@
 In the last two forms, an edge with ``control=True`` carries no bytes: its target must run after its
 source.
 
+Shapes and offsets that depend on variables hold expressions as text, and the digraph's attribute
+``dims`` says what the variables may be, as in JSON.
+
 Other attributes are left alone. The order of the nodes is the given order of the ops.
 """
 
@@ -25,8 +28,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cpplan.errors import InputError
-from cpplan.graph import Graph
+from cpplan.graph import Graph, Placement
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict
+from cpplan.printable import quote
+from cpplan.symbols import Symbols
 
 if TYPE_CHECKING:
     import networkx
@@ -59,15 +64,26 @@ def to_networkx(graph: Graph) -> networkx.DiGraph:
     import networkx
 
     digraph = networkx.DiGraph(name=graph.name)
+    symbols = graph.symbols or Symbols({})
+    if graph.symbols is not None:
+        digraph.graph["dims"] = {name: tuple(within) for name, within in symbols.dims.items()}
     for tensor in graph.tensors:
         fields = {key: getattr(tensor, key) for key in _TENSOR}
+        if tensor.name in symbols.shapes:
+            shape = symbols.shapes[tensor.name]
+            fields["shape"], fields["size"] = tuple(map(_expression, shape)), None
         digraph.add_node(("tensor", tensor.name), node="tensor", **fields)
     for op in graph.ops:
         fields = {key: getattr(op, key) for key in (*_OP, "bodies")}
+        fields["placements"] = tuple(
+            Placement(part, whole, _expression(symbols.placements.get((op.name, part, whole), at)))
+            for part, whole, at in op.placements
+        )
         digraph.add_node(("op", op.name), node="op", **fields)
     for tensor in graph.tensors:
         if tensor.view_of is not None:
             base, offset = tensor.view_of
+            offset = _expression(symbols.offsets.get(tensor.name, offset))
             digraph.add_edge(("tensor", base), ("tensor", tensor.name), role="view", offset=offset)
     for op in graph.ops:
         for role, field in _FIELDS.items():
@@ -113,9 +129,15 @@ def from_networkx(digraph: networkx.DiGraph, name: str | None = None) -> Graph:
     title = name if name is not None else str(digraph.graph.get("name", "graph"))
     form = _form(digraph)
     tensors, ops = form(digraph)
-    return graph_from_dict(
-        {"format": "cpplan.graph", "version": 1, "name": title, "tensors": tensors, "ops": ops}
-    )
+    values = {"format": "cpplan.graph", "version": 1, "name": title, "tensors": tensors, "ops": ops}
+    if "dims" in digraph.graph:
+        dims = digraph.graph["dims"]
+        if not isinstance(dims, Mapping):
+            raise InputError(f"the digraph's dims must be an object, not {quote(dims)}")
+        values["dims"] = {
+            name: list(ends) if isinstance(ends, tuple) else ends for name, ends in dims.items()
+        }
+    return graph_from_dict(values)
 
 
 _Rows = list[dict[str, Any]]
@@ -257,6 +279,10 @@ def _plain(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         key: list(map(_integer, value)) if isinstance(value, (list, tuple)) else _integer(value)
         for key, value in known.items()
     }
+
+
+def _expression(value: Any) -> Any:
+    return value if isinstance(value, int) else str(value)
 
 
 def _integer(value: Any) -> Any:
