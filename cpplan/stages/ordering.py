@@ -137,6 +137,7 @@ def _construct(
     try:
         best = _construct_by(plain, problem, best, goal, deadline, report)
         if best.peak > max(goal, best.bound):
+            deadline.check()
             cuts = OrderCuts(problem, least, best.order)
             cuts.run(deadline.share(CUTS_SHARE))
             least = cuts.bounds
