@@ -24,8 +24,8 @@ a ``view``. A binding's ``name`` is left out where it is the op's kind, ``in BYT
 dtype say it. ``%y over %x`` is an in-place pair; ``after`` lists ops that must have run. An op that
 is bound again gives nothing but its name; its results then have names of their own, ``%t~1``, by
 which later bindings read them.
-``tensors`` and ``ops`` give the order of listing where it is not the order of declaration. Sizes that
-depend on variables are those at the bounds: the text of such a program reads as one of fixed sizes.
+``tensors`` and ``ops`` give the order of listing where it is not the order of declaration. Sizes
+that depend on variables are those at the bounds: such a text reads as a program of fixed sizes.
 """
 
 from __future__ import annotations
