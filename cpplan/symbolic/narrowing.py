@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cpplan.graph import Graph, Op, Placement
+from cpplan.graph import Graph
 from cpplan.shapes import Range
 from cpplan.symbols import Symbols
 from cpplan.tensor import Tensor
@@ -14,7 +14,7 @@ from cpplan.tensor import Tensor
 def narrow_to(graph: Graph, sizes: Sequence[Mapping[str, int]]) -> Graph:
     """The graph with variables that go no further than in one of some sizes.
 
-    So none is unbounded. What placements lost at the wider bounds, they do not get back.
+    So none is unbounded. Placements are left out, since what they name may move with the size.
 
     Parameters
     ----------
@@ -44,7 +44,10 @@ def _narrow(graph: Graph, dims: Mapping[str, Range]) -> Graph:
     if symbols is None:
         return graph
     tensors = tuple(_tensor(tensor, symbols) for tensor in graph.tensors)
-    ops = tuple(_op(op, symbols, dims) for op in graph.ops)
+    ops = tuple(
+        replace(op, placements=(), bodies=tuple(_narrow(body, dims) for body in op.bodies))
+        for op in graph.ops
+    )
     within = Symbols({name: dims[name] for name in symbols.dims}, lost=symbols.lost)
     return Graph(graph.name, tensors, ops, within)
 
@@ -58,12 +61,3 @@ def _tensor(tensor: Tensor, symbols: Symbols) -> Tensor:
         view_of = base, symbols.offsets.get(tensor.name, offset)
         tensor = replace(tensor, view_of=view_of)  # type: ignore[arg-type]
     return tensor
-
-
-def _op(op: Op, symbols: Symbols, dims: Mapping[str, Range]) -> Op:
-    bodies = tuple(_narrow(body, dims) for body in op.bodies)
-    moved = tuple(
-        Placement(part, whole, symbols.placements.get((op.name, part, whole), offset))  # type: ignore[arg-type]
-        for part, whole, offset in op.placements
-    )
-    return replace(op, bodies=bodies, placements=moved)

@@ -141,7 +141,7 @@ def test_orders_are_searched_at_the_largest_size():
     cpplan.verify(graph, found.plan)
 
 
-def chain() -> Graph:
+def chain(least: int = 1) -> Graph:
     """x, y, z of 8 n bytes, each written over the last; w is a row of 4 beside y."""
     kinds = {"x": "input", "y": "intermediate", "z": "output"}
     tensors = [Tensor(k, shape=("8*n",), dtype="int8", kind=kind) for k, kind in kinds.items()]
@@ -149,7 +149,7 @@ def chain() -> Graph:
         Op("f", inputs=("x",), outputs=("y", "w"), in_place=(("y", "x"),)),
         Op("g", inputs=("y", "w"), outputs=("z",), in_place=(("z", "y"),)),
     )
-    return Graph("chain", (*tensors, Tensor("w", 4)), ops, Symbols({"n": (1, None)}))
+    return Graph("chain", (*tensors, Tensor("w", 4)), ops, Symbols({"n": (least, 8)}))
 
 
 def test_what_is_written_in_place_is_one_buffer():
@@ -169,6 +169,14 @@ def test_what_is_written_in_place_is_one_buffer():
     none = plan(graph, sizes, in_place=True, capacities=[None, 35])
     assert "n=4 does not fit into 35 B: 1 B are missing" in none.plan.message
     assert none.plan.lower_bound is None
+
+
+def test_what_is_written_in_place_may_be_empty():
+    """At n = 0 only w has bytes: there is nothing to share."""
+    graph = chain(least=0)
+    found = plan(graph, [{"n": 0}, {"n": 4}], in_place=True)
+    assert (found.sizes[1].arena, found.sizes[0].alone) == (36, 4)
+    cpplan.verify(graph, cpplan.solve(graph, in_place=True), dims={"n": 0})
 
 
 def test_a_program_keeps_its_order():
