@@ -179,6 +179,25 @@ def test_what_is_written_in_place_may_be_empty():
     cpplan.verify(graph, cpplan.solve(graph, in_place=True), dims={"n": 0})
 
 
+def test_the_largest_arena_may_be_where_what_is_in_place_is_empty():
+    """y over x, of m bytes; w has 12 - 2 m beside them: 12 bytes at m = 0, and 11 at 1."""
+    tensors = (
+        Tensor("x", shape=("m",), dtype="int8", kind="input"),
+        Tensor("y", shape=("m",), dtype="int8", kind="output"),
+        Tensor("w", shape=("12 - 2*m",), dtype="int8", kind="output"),
+    )
+    ops = (
+        Op("f", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),
+        Op("g", outputs=("w",)),
+    )
+    graph = Graph("falling", tensors, ops, Symbols({"m": (0, 6)}))
+    found = plan(graph, [{"m": 0}, {"m": 1}], in_place=True, prefix_stable=True)
+    assert [(r.tensor, r.other) for r in found.plan.relations] == [("y", "x")]
+    assert (found.plan.peak, found.sizes[0].arena) == (12, 12)
+    cpplan.verify(graph, found.plan)
+    assert cpplan.simulate(graph, found.plan).arena_bytes == 12
+
+
 def test_a_program_keeps_its_order():
     graph = two_chains()
     order = ("spread1", "reduce1", "spread0", "reduce0")
