@@ -27,10 +27,14 @@ from cpplan.stages.trials import Trial, Trials
 
 # Of what is left: for a sequence, for packing it.
 SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
+# Of all, at the end: for a bound on the cost.
+PROOF_SHARE = 0.08
 # Then, where packing needed more than the limit: for sequence and offsets together.
 TOGETHER_SHARE = 0.85
 # Peaks tried on the way to the least one under a cost limit.
 BISECTIONS = 8
+# A sequence with so many more live bytes than the limit may be brought below it with its offsets.
+NEAR = 1.05
 # After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
 GRACE = 1.0
 
@@ -138,20 +142,27 @@ class RematSearch:
             if self._links:
                 # What sharing saves where every op runs once, it may save elsewhere.
                 trials.add(self._try(search.once, deadline.share(PACKING_SHARE)))
-            while trials.cost != search.cost_bound(limit)[0] and not deadline.expired():
-                target, slot = trials.target, deadline.share(SEQUENCE_SHARE)
+            work = deadline.share(1 - PROOF_SHARE)
+            while trials.cost != search.cost_bound(limit)[0] and not work.expired():
+                target, slot = trials.target, work.share(SEQUENCE_SHARE)
                 outcome = search.within(target, slot)
                 if outcome.peak > target:
                     if search.none_within(target) or not slot.expired():
                         break
+                    if trials.cost is None and outcome.peak <= NEAR * limit:
+                        self._search_together(trials, outcome, work.share(TOGETHER_SHARE))
                 elif trials.knows(outcome):
                     break
                 else:
                     # An order in which nothing runs twice is worth more effort to pack.
                     share = ONCE_SHARE if outcome.cost <= self.base else PACKING_SHARE
-                    trials.add(self._try(outcome, deadline.share(share)))
-                    if trials.cost is None or trials.together:
-                        self._search_together(trials, deadline.share(TOGETHER_SHARE))
+                    trial = self._try(outcome, work.share(share))
+                    trials.add(trial)
+                    dearer = trials.cost is None or trials.cost > outcome.cost
+                    if trial.over(limit) > 0 and dearer:
+                        self._search_together(trials, outcome, work.share(TOGETHER_SHARE))
+            if trials.cost != search.cost_bound(limit)[0]:
+                search.bound_cost(limit, deadline)
         except KeyboardInterrupt:
             deadline.cancel()
         if trials.best is None:
@@ -187,12 +198,11 @@ class RematSearch:
         program = Program(self.program.graph, self.problem.expand(outcome.sequence))
         return Trial(outcome, self._pack(program, deadline))
 
-    def _search_together(self, trials: Trials, deadline: Deadline) -> None:
-        """Sequence and offsets at once, from the best trial so far."""
+    def _search_together(self, trials: Trials, start: RematOutcome, deadline: Deadline) -> None:
+        """Sequence and offsets at once."""
         place = self._place
-        if place is None or trials.best is None:
+        if place is None:
             return
-        start = trials.best.outcome
 
         def add(found: PackedSequence) -> None:
             program = Program(self.program.graph, self.problem.expand(found.sequence))

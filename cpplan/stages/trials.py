@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cpplan.remat.outcome import RematOutcome
-from cpplan.remat.packed_search import NAME as TOGETHER
 from cpplan.stages.packed import Packed
 
 # Limits on live bytes nearer to each other than this part of the limit are one.
@@ -87,11 +86,6 @@ class Trials:
     def knows(self, outcome: RematOutcome) -> bool:
         """Whether the sequence was packed already."""
         return outcome.sequence in self._tried
-
-    @property
-    def together(self) -> bool:
-        """Whether the best was found with its offsets."""
-        return self.best is not None and self.best.outcome.found_by == TOGETHER
 
     @property
     def cost(self) -> int | float | None:
