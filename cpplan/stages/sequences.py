@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cpplan.costs import sum_costs
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.remat.chain import as_chain, solve_chain
 from cpplan.remat.cut_bound import RUNS_ONCE, cut_bound
@@ -22,6 +23,7 @@ from cpplan.remat.local_search import search_sequences
 from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.reach import reach_bound
+from cpplan.remat.relaxed import relax_repetition
 from cpplan.remat.starts import first_sequence
 from cpplan.sharing.links import Link
 from cpplan.stages.bound_names import CHAIN, CUTS, FOOTPRINT, REACH
@@ -82,14 +84,17 @@ class SequenceSearch:
         self.workers, self.seed, self._report = workers, seed, report
         self.base = problem.total_cost(range(len(problem)))
         self._exact = not links
-        self._chain = as_chain(problem) if self._exact else None
+        # What is proved must hold for repetitions too that are not looked for.
+        self._relaxed = relax_repetition(problem)
+        self._complete = self._relaxed is problem
+        self._chain = as_chain(problem) if self._exact and self._complete else None
         self.least = shared_footprint(problem, links) if links else least_footprint(problem)
         self.least_by = FOOTPRINT
         self._orders = [self.given]
         self._searched = not joint
         # For every limit, what no sequence within it costs less than.
         self._bounds: dict[int, tuple[int | float, str]] = {}
-        self._starts: dict[int, tuple[int, ...]] = {}
+        self._starts: dict[int, RematOutcome] = {}
         self._turns = 0
         costs = np.array(problem.cost, np.float64)
         self._skewed = costs.max(initial=0) > SKEWED * np.median(costs) if len(costs) else False
@@ -119,6 +124,16 @@ class SequenceSearch:
             pass  # what was found until then stands
         return self.best(limit)
 
+    def start(self, limit: int, deadline: Deadline) -> RematOutcome:
+        """What eviction and checkpoints make of the orders known, once for a limit."""
+        if limit not in self._starts:
+            orders = [o for o in self._orders if self.joint or o == self.given]
+            self._starts[limit] = self._outcome(
+                *first_sequence(self.problem, limit, orders, deadline)
+            )
+            self._add(self._starts[limit])
+        return self._starts[limit]
+
     def best(self, limit: int) -> RematOutcome:
         """The best known for a limit."""
         found = min(self.known, key=better(limit))
@@ -138,12 +153,14 @@ class SequenceSearch:
         if not self._exact:
             return
         best = self.best(limit)
+        # Costs nothing again, but is run once.
+        once = self.base - sum_costs(self._relaxed.cost)
         proof = cut_bound(
-            self.problem,
+            self._relaxed,
             limit,
             deadline,
             order=None if self.joint else self.given,
-            goal=best.cost if best.peak <= limit else None,
+            goal=best.cost - once if best.peak <= limit else None,
             workers=self.workers,
             seed=self.seed,
         )
@@ -151,7 +168,7 @@ class SequenceSearch:
             unit = self.least.unit if self.least.bytes > limit else None
             self._needs(Footprint(limit + 1, unit), CUTS)
         else:
-            self._prove(limit, proof.cost, proof.name)
+            self._prove(limit, proof.cost + once, proof.name)
 
     def _stages(self, limit: int, goal: int | float, deadline: Deadline) -> Iterator[None]:
         """Every stage in turn; ends with the last, or when local search finds nothing more."""
@@ -163,10 +180,7 @@ class SequenceSearch:
             yield
             return
         if limit not in self._starts:
-            orders = [o for o in self._orders if self.joint or o == self.given]
-            start, name = first_sequence(self.problem, limit, orders, deadline.share(START_SHARE))
-            self._starts[limit] = start
-            self._add(self._outcome(start, name))
+            self.start(limit, deadline.share(START_SHARE))
             yield
             if self._exact:
                 self._needs(
@@ -276,7 +290,8 @@ class SequenceSearch:
             )
             if found is not None:
                 self._add(found)
-                self._prove(limit, found.bound, found.bound_by)
+                if self._complete:
+                    self._prove(limit, found.bound, found.bound_by)
 
     def _outcome(self, sequence: Sequence[int], name: str) -> RematOutcome:
         sequence = tuple(sequence)

@@ -1,0 +1,89 @@
+"""What a program might run again, though no search here does: for bounds that hold for all.
+
+The searches run a unit again as a whole, and not where others pass on what it writes as views, or
+where it writes what lies outside the arena. A program may do either, and may leave out the views
+of a unit that nobody needs again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.costs import sum_costs
+from cpplan.graph import Graph
+from cpplan.remat.problem import RematProblem
+
+
+def relax_repetition(problem: RematProblem) -> RematProblem:
+    """The problem with every repetition that the graph allows, at the least it may cost.
+
+    No program needs fewer bytes than its sequence of units does here, for readers use the latest
+    copy at the latest; and none of its repetitions costs less. The problem itself if it allows
+    all that already. O(ops + tensors).
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("t", 8), Tensor("v", 8, view_of=("t", 0)), Tensor("y", 1)
+    >>> ops = (
+    ...     Op("f", outputs=("t",), cost=4),
+    ...     Op("view", inputs=("t",), outputs=("v",)),
+    ...     Op("g", inputs=("t",), outputs=("y",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> problem.cost, relax_repetition(problem).cost
+    ((5, 1), (4, 1))
+    """
+    graph = problem.graph
+    needed = _needed_of_units(problem)
+    cost, repeatable = list(problem.cost), problem.repeatable.copy()
+    for unit, ops in enumerate(problem.units):
+        first = graph.ops[ops[0]]
+        repeatable[unit] = first.recomputable and first.sequence is None
+        if repeatable[unit] and needed[unit]:
+            cost[unit] = min(sum_costs(graph.ops[op].cost for op in some) for some in needed[unit])
+    # To run again what begins no stay frees nothing.
+    repeatable &= problem.repeatable | np.array([bool(w) for w in problem.writes], bool)
+    if tuple(cost) == problem.cost and (repeatable == problem.repeatable).all():
+        return problem
+    return replace(problem, cost=tuple(cost), repeatable=repeatable)
+
+
+def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:
+    """For every unit, which of its ops each reader of its results needs: at least the first."""
+    graph = problem.graph
+    position = {op.name: k for k, op in enumerate(graph.ops)}
+    unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
+    needed: list[list[set[int]]] = [[] for _ in problem.units]
+    readers = [(unit_of[k], op.inputs) for k, op in enumerate(graph.ops)]
+    readers += [(None, (t.name,)) for t in graph.tensors if t.kind == "output"]
+    for reader, names in readers:
+        wanted: dict[int, set[int]] = {}
+        for name in names:
+            source = graph.source(name)
+            if source is not None and unit_of[position[source.name]] != reader:
+                unit = unit_of[position[source.name]]
+                wanted.setdefault(unit, {problem.units[unit][0]}).update(
+                    _made_by(graph, name, position)
+                )
+        for unit, ops in wanted.items():
+            needed[unit].append(ops & set(problem.units[unit]))
+    return needed
+
+
+def _made_by(graph: Graph, name: str, position: dict[str, int]) -> list[int]:
+    """The op that makes a tensor and those that made what that is a view of, back to the first."""
+    made: list[int] = []
+    source = graph.source(name)
+    while source is not None and position[source.name] not in made:
+        made.append(position[source.name])
+        root = graph.root[name][0]
+        same = [other for other in source.inputs if graph.root[other][0] == root]
+        if not same:
+            break
+        name = same[0]
+        source = graph.source(name)
+    return made

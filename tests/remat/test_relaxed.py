@@ -1,0 +1,75 @@
+"""Repetitions that the searches leave out, but no bound may: by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpplan import Graph, Op, Tensor
+from cpplan.anf import Program
+from cpplan.deadline import Deadline
+from cpplan.liveness import to_problem
+from cpplan.remat.problem import remat_problem
+from cpplan.remat.relaxed import relax_repetition
+from cpplan.residency import Residency
+from cpplan.stages.sequences import SequenceSearch
+
+# Beside c of 8 B and what it is made from lies s or t, of 4 B each. To make s again costs 1 and to
+# make t again 5; what makes s is given below.
+_SIZES = {"s": 4, "t": 4, "u": 1, "w": 1, "c": 8, "d": 1, "y": 1}
+_LIMIT = 14
+_TAIL = (
+    Op("t", outputs=("t",), cost=5),
+    Op("w", inputs=("t",), outputs=("w",)),
+    Op("c", inputs=("u", "w"), outputs=("c",)),
+    Op("d", inputs=("c",), outputs=("d",)),
+    Op("y", inputs=("d", "s", "t"), outputs=("y",)),
+)
+_VIEW = Tensor("v", 4, view_of=("s", 0))
+_CASES = {
+    "another op passes on a view": (
+        (_VIEW,),
+        (Op("s", outputs=("s",)), Op("u", inputs=("s",), outputs=("v", "u"))),
+        Residency(),
+    ),
+    "a view that costs something and is not needed again": (
+        (_VIEW,),
+        (
+            Op("s", outputs=("s",)),
+            Op("v", inputs=("s",), outputs=("v",), cost=10),
+            Op("u", inputs=("v",), outputs=("u",)),
+        ),
+        Residency(),
+    ),
+    "a result outside the arena": (
+        (Tensor("out", 1, kind="output"),),
+        (Op("s", outputs=("s", "out")), Op("u", inputs=("s",), outputs=("u",))),
+        Residency(outputs="outside"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_no_bound_is_above_what_a_program_costs(case: str):
+    tensors, head, residency = _CASES[case]
+    tensors += tuple(Tensor(name, size) for name, size in _SIZES.items())
+    graph = Graph("g", tensors, head + _TAIL)
+    number = {op.name: k for k, op in enumerate(graph.ops)}
+    once = [number[op.name] for op in graph.ops]
+    program = Program(graph, (*once[:-1], number["s"], once[-1]))
+    assert to_problem(program, residency).live_bytes().max() == _LIMIT
+    problem = remat_problem(graph, residency)
+    search = SequenceSearch(problem, range(len(problem)))
+    assert search.within(_LIMIT, Deadline(2)).cost == search.base + 5
+    search.bound_cost(_LIMIT, Deadline(2))
+    assert search.cost_bound(_LIMIT)[0] == program.cost == search.base + 1
+
+
+def test_a_problem_that_leaves_nothing_out_is_the_same():
+    # The only reader of s reads it as v: whoever makes s again must make v again.
+    ops = (
+        Op("s", outputs=("s",)),
+        Op("v", inputs=("s",), outputs=("v",), cost=10),
+        Op("u", inputs=("v",), outputs=("u",)),
+    )
+    problem = remat_problem(Graph("g", (Tensor("s", 4), _VIEW, Tensor("u", 1)), ops))
+    assert relax_repetition(problem) is problem
