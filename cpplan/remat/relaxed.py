@@ -58,7 +58,8 @@ def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:
     position = {op.name: k for k, op in enumerate(graph.ops)}
     unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
     needed: list[list[set[int]]] = [[] for _ in problem.units]
-    readers = [(unit_of[k], op.inputs) for k, op in enumerate(graph.ops)]
+    readers: list[tuple[int | None, tuple[str, ...]]] = []
+    readers += [(unit_of[k], op.inputs) for k, op in enumerate(graph.ops)]
     readers += [(None, (t.name,)) for t in graph.tensors if t.kind == "output"]
     for reader, names in readers:
         wanted: dict[int, set[int]] = {}
