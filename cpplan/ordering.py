@@ -195,7 +195,13 @@ def _bytes_in_bodies(op: Op, graph: Graph, residency: Residency) -> int:
     kinds |= dict.fromkeys(op.outputs, "intermediate")
     kinds |= dict.fromkeys(op.workspaces, "workspace")
     tensors = tuple(Tensor(name, graph.tensor[name].nbytes, kind=k) for name, k in kinds.items())
-    alone = Graph(op.name, tensors, (replace(op, after=(), sequence=None, in_place=()),))
+    bodies = op.bodies
+    if graph.symbols is not None:
+        from cpplan.symbolic.planning import at_bounds
+
+        bodies = tuple(map(at_bounds, bodies))
+    op = replace(op, after=(), sequence=None, in_place=(), bodies=bodies)
+    alone = Graph(op.name, tensors, (op,))
     buffers = to_problem(to_anf(alone), replace(residency, constants="outside"))
     inside = [row for row, name in enumerate(buffers.names) if name not in kinds]
     return int(buffers.subset(np.array(inside, np.int64)).live_bytes().max(initial=0))

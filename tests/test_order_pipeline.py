@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -282,3 +283,17 @@ def _as_graph(problem) -> Graph:
         for k, before in enumerate(problem.predecessors)
     )
     return Graph("layered", tensors, ops)
+
+
+@pytest.mark.parametrize("options", [{}, {"in_place": True}])
+def test_an_order_is_packed_also_where_its_search_took_all_the_time(monkeypatch, options):
+    """Without a search the given order is the answer, packed as heuristics do, not one by one."""
+
+    def late(problem, start, deadline, **_):
+        time.sleep(deadline.seconds * 3)
+
+    graph = cpplan.load(DATASETS / "light_squeezenet.json")
+    given = cpplan.solve(graph, time_limit=10, **options)
+    monkeypatch.setattr("cpplan.stages.ordering.search_order", late)
+    plan = cpplan.solve(graph, order="search", time_limit=0.1, **options)
+    assert plan.peak == given.peak < sum(plan.size)

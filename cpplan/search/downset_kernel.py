@@ -45,7 +45,7 @@ def _meets(one, other):
 
 
 @njit(cache=True)
-def _step(op, done, extra, first, touches, size, users, present, kept):
+def _step(op, done, first, touches, size, users, present, kept):
     """Bytes allocated by running ``op`` after ``done``, and bytes freed after it."""
     allocated, freed = 0, 0
     word, bit = op >> 6, np.uint64(1) << np.uint64(op & 63)
@@ -184,9 +184,7 @@ def extend(
             # Run op; then, at once, whatever costs nothing: it frees at least what it takes, and
             # fits below a level that no order can avoid.
             while nxt >= 0:
-                allocated, freed = _step(
-                    nxt, scratch, extra, first, touches, size, users, present, kept
-                )
+                allocated, freed = _step(nxt, scratch, first, touches, size, users, present, kept)
                 pressure = bytes_live + allocated + extra[nxt]
                 if steps == 0:
                     pressure += entry
@@ -210,7 +208,7 @@ def extend(
                     if _has(scratch, other) or not _subset(before[other], scratch):
                         continue
                     allocated, freed = _step(
-                        other, scratch, extra, first, touches, size, users, present, kept
+                        other, scratch, first, touches, size, users, present, kept
                     )
                     if freed >= allocated and bytes_live + allocated + extra[other] <= level:
                         nxt = other

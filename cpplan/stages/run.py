@@ -37,7 +37,8 @@ ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
 BOUND_SHARE = 0.3
 # Packing loses a few percent at most: a given order with more live bytes than that is no rival.
 RIVAL = 1.05
-# After Ctrl-C an order is known but not yet packed: so many seconds for heuristics.
+# After Ctrl-C, or where a search took all the time, an order is known but not yet packed: so many
+# seconds for heuristics.
 GRACE = 1.0
 
 
@@ -208,8 +209,9 @@ class Run:
                 break
             rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
             deadline = self.deadline.share(FIRST_PACKING_SHARE) if rival else self.deadline
-            if self.deadline.cancelled:
-                deadline = Deadline(GRACE)
+            if self.deadline.expired():
+                by_work = self.deadline.deterministic and not self.deadline.cancelled
+                deadline = Deadline(GRACE, deterministic=by_work)
             packed = self.pack(program, deadline, best)
             if best is None or packed.value < best.value:
                 if best is not None:

@@ -43,7 +43,7 @@ def plan_at_bounds(
     graph = program.graph
     symbols = graph.symbols
     assert symbols is not None
-    fixed = _at_bounds(graph)
+    fixed = at_bounds(graph)
     moving = moving_relations(graph)
     if not moves or not moving:
         plan = solve_part(_still(program, fixed, moving), 1.0)
@@ -72,10 +72,10 @@ def plan_at_bounds(
     return replace(plan, symbols=_layout(graph, plan, names, parts))
 
 
-def _at_bounds(graph: Graph) -> Graph:
+def at_bounds(graph: Graph) -> Graph:
     """The graph and its bodies without symbols."""
     ops = tuple(
-        replace(op, bodies=tuple(map(_at_bounds, op.bodies))) if op.bodies else op
+        replace(op, bodies=tuple(map(at_bounds, op.bodies))) if op.bodies else op
         for op in graph.ops
     )
     return replace(graph, ops=ops, symbols=None)

@@ -35,12 +35,14 @@ def verify(
 
     if run and not model.lower().endswith(".onnx"):
         raise InputError(f"{model}: --execute needs an ONNX model")
-    bound_dims = parse_dims(dims)
-    source = cpplan.load(model, dims=bound_dims, in_place=parse_kinds(kinds))
     result = read_plan(plan_file)
+    bounds, values = _bounds_and_values(model, result, parse_dims(dims))
+    source = cpplan.load(model, dims=bounds, in_place=parse_kinds(kinds))
     with naming(model, plan_file):
-        result = _at_values(result, bound_dims)
-        cpplan.verify(source, result)
+        cpplan.verify(source, result, dims=values)
+        planned = result
+        if values:
+            result = planned.at(values).plan_at
         print_out(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
         known = all(part in RECOMPUTED for part in str(result.bound_by).split("; "))
         proof = "recomputed" if known else "not recomputed"
@@ -50,22 +52,35 @@ def verify(
         by = printable(str(result.bound_by))
         print_out(f"bound      ok: {bound} by {by}, {proof}\n")
         if simulate:
-            ran = cpplan.simulate(source, result)
+            ran = cpplan.simulate(source, planned, dims=values)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
         if run:
-            done = cpplan.execute(model, result, dims=_most(bound_dims))
+            done = cpplan.execute(model, planned, dims={**_most(bounds), **values})
             print_out(
                 f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
             )
 
 
-def _at_values(plan: Plan, dims: Dims | None) -> Plan:
-    """The plan at the values given, if all are; at its bounds if they are bounded instead."""
+def _bounds_and_values(
+    model: str, plan: Plan, given: Dims | None
+) -> tuple[Dims | None, dict[str, int]]:
+    """What the model's dimensions are bound to, and at which values the plan is looked at.
+
+    A plan of symbolic sizes says for which bounds it was made. Its costs are those there, so that
+    the model is read at the bounds, whatever the values.
+    """
     if plan.symbols is None:
-        return plan
-    values = {name: given for name, given in (dims or {}).items() if name in plan.symbols.dims}
-    fixed = {name: given for name, given in values.items() if isinstance(given, int)}
-    return plan.at(fixed).plan_at if len(fixed) == len(values) > 0 else plan
+        return given, {}
+    # No extent is negative, bounded or not.
+    ranges: Dims = {name: (b.lower or 0, b.upper) for name, b in plan.symbols.dims.items()}
+    values = {
+        name: value
+        for name, value in (given or {}).items()
+        if name in ranges and isinstance(value, int)
+    }
+    rest = {name: value for name, value in (given or {}).items() if name not in values}
+    onnx = model.lower().endswith(".onnx")
+    return ({**ranges, **rest} if onnx else rest or None), values
 
 
 def _most(dims: Dims | None) -> dict[str, int]:
