@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cpplan import expression as expression
     from cpplan import heuristics as heuristics
     from cpplan import report as report
+    from cpplan import storages as storages
     from cpplan.anf import Program as Program
     from cpplan.anf import to_anf as to_anf
     from cpplan.arena import simulate as simulate
@@ -63,7 +64,7 @@ _HOME = {
     "to_anf": "anf",
     "verify": "verifier",
 }
-_SUBMODULES = ("errors", "expression", "heuristics", "report")
+_SUBMODULES = ("errors", "expression", "heuristics", "report", "storages")
 __all__ = [*_HOME, *_SUBMODULES]
 
 
