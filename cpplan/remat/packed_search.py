@@ -47,6 +47,8 @@ _NEAR, _SLACK = 0.03, 0.1
 _TURNS = 5
 # What sharing ``limit`` bytes costs at first, in mean costs of a unit.
 _PRICE = 20000.0
+# The same where bytes shared are to cost little, temperatures in mean costs, and the time for it.
+_WARM_PRICE, _WARM, _WARM_SHARE = 1000.0, (1.0, 0.01), 0.15
 # The price falls after a round that fits, and rises after one that does not.
 _FALL, _RISE = 1.3, 2.0
 # Room for runs, as a multiple of the units and of the start.
@@ -137,6 +139,8 @@ def search_packed(
     tried = _FIRST * len(sequence) if moves is None else moves // 2
     if 0 < walk.lacking < _NEAR:
         walk.round(tried, deadline.share(_REPAIR_SHARE))
+    if not walk.fits and moves is None:
+        _explore(walk, tried, deadline.share(_WARM_SHARE))
     for turn in range(_TURNS if moves is None else 1):
         if not joint or walk.fits or deadline.expired():
             break
@@ -152,6 +156,8 @@ def search_packed(
         other.separate(deadline, 2 * _SEPARATE)
         if 0 < other.lacking < _NEAR:
             other.round(tried, deadline.share(_REPAIR_SHARE))
+        if not other.fits and moves is None:
+            _explore(other, tried, deadline.share(_WARM_SHARE))
         if other.lacking < walk.lacking:
             walk, sequence = other, np.array(fewer.sequence, np.int64)
     base = problem.total_cost(range(len(problem)))
@@ -172,6 +178,13 @@ def search_packed(
         left, size = left - tried, int(size * _GROWTH)
 
 
+def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
+    """Rounds in which bytes shared cost little at first: small problems are often solved so."""
+    while not (walk.fits or deadline.expired()):
+        walk.round(moves, deadline, warm=True)
+        moves = int(moves * _GROWTH)
+
+
 class _Walk:
     """One annealing round after another, from the best sequence so far."""
 
@@ -185,7 +198,7 @@ class _Walk:
         flat = flatten(problem)._replace(extra=buffers.extra, entry=buffers.entry)
         self._flat = flat
         self._mean = float(flat.cost.mean()) or 1.0
-        self._price = _PRICE
+        self._price, self._warm_price = _PRICE, _WARM_PRICE
         written = int(np.diff(flat.write_start).max(initial=0))
         self._slots = written + bool(buffers.extra.any())
         room, storages = _ROOM * (len(problem) + len(start)) + 16, len(flat.size)
@@ -260,7 +273,7 @@ class _Walk:
         if shared < self._result[1]:
             off[slots], self._result[1] = offsets, shared
 
-    def round(self, moves: int, deadline: Deadline) -> None:
+    def round(self, moves: int, deadline: Deadline, *, warm: bool = False) -> None:
         """Anneal runs and offsets once."""
         from cpplan.remat.packed_kernel import anneal_packed
 
@@ -270,9 +283,9 @@ class _Walk:
         # Numbers of runs that the best has and the walk had left may have been others' since.
         self._measure(sequence, runs, length)
         calls = max(1, int(moves * length / _CALL))
-        price = self._price * self._mean
-        bounds = _CHEAPEN if self.fits else _REPAIR
-        scale = self._mean if self.fits else price
+        price = (self._warm_price if warm else self._price) * self._mean
+        bounds = _WARM if warm else _CHEAPEN if self.fits else _REPAIR
+        scale = self._mean if self.fits or warm else price
         hot, cold = (scale * part for part in bounds)
         step = (cold / hot) ** (1 / calls)
         for call in range(calls):
@@ -285,7 +298,10 @@ class _Walk:
                 float(len(self._problem)), self._joint, self._random,
             )  # fmt: skip
             deadline.spend(moves // calls * length / _RATE)
-        self._price = self._price / _FALL if self.fits else self._price * _RISE
+        if warm:
+            self._warm_price *= _RISE
+        else:
+            self._price = self._price / _FALL if self.fits else self._price * _RISE
 
     def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:
         """Sizes and alignments of what the runs write."""

@@ -35,6 +35,8 @@ TOGETHER_SHARE = 0.85
 BISECTIONS = 8
 # A sequence with so many more live bytes than the limit may be brought below it with its offsets.
 NEAR = 1.05
+# Where nothing fits yet: parts of the limit to stay below, and of the time for them.
+FALL_BACK, FALL_BACK_SHARE = (0.96, 0.92, 0.87, 0.8, 0.7), 0.15
 # After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
 GRACE = 1.0
 
@@ -158,6 +160,8 @@ class RematSearch:
                     share = ONCE_SHARE if outcome.cost <= self.base else PACKING_SHARE
                     trial = self._try(outcome, work.share(share))
                     trials.add(trial)
+                    if trials.cost is None and self._place is not None:
+                        self._fall_back(trials, work.share(FALL_BACK_SHARE))
                     dearer = trials.cost is None or trials.cost > outcome.cost
                     if trial.over(limit) > 0 and dearer:
                         self._search_together(trials, outcome, work.share(TOGETHER_SHARE))
@@ -197,6 +201,17 @@ class RematSearch:
     def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
         program = Program(self.program.graph, self.problem.expand(outcome.sequence))
         return Trial(outcome, self._pack(program, deadline))
+
+    def _fall_back(self, trials: Trials, deadline: Deadline) -> None:
+        """Something that fits, at whatever cost: what needs far fewer live bytes packs at once."""
+        for left, part in zip(range(len(FALL_BACK), 0, -1), FALL_BACK, strict=True):
+            target = int(part * trials.limit)
+            if trials.cost is not None or deadline.expired() or self.sequences.none_within(target):
+                break
+            slot = deadline.share(1 / left)
+            start = self.sequences.start(target, slot)
+            if start.peak <= target:
+                trials.keep(self._try(start, slot))
 
     def _search_together(self, trials: Trials, start: RematOutcome, deadline: Deadline) -> None:
         """Sequence and offsets at once."""

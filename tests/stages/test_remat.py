@@ -237,7 +237,8 @@ def test_pools_with_capacities_hold_what_runs_again():
     none = cpplan.solve(graph, remat=True, pools=(Pool("a", capacity=1), Pool("b", capacity=1)))
     assert (none.status, none.offset) == ("infeasible", None)
     cheap = checked(graph, cpplan.solve(graph, remat=True, cost_limit=10 / 9, pools=pools))
-    assert cheap.cost is not None and cheap.cost <= 10
+    assert cheap.cost is not None
+    assert cheap.cost <= 10
 
 
 def test_sharing_that_no_op_offers_leaves_every_proof():
