@@ -14,7 +14,7 @@ import numpy as np
 from cpplan import heuristics
 from cpplan.checks.pool_objective import objective_value, pool_peaks
 from cpplan.deadline import Deadline, TimeUpError
-from cpplan.errors import VerificationError
+from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.pipeline import solve
@@ -140,6 +140,8 @@ def compare_rows(
     **options: Any,
 ) -> list[Baseline]:
     """:func:`compare` without pandas."""
+    if isinstance(algorithms, str):
+        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
     chosen = tuple(heuristics.names() if algorithms is None else algorithms)
     for name in chosen:
         heuristics.get(name)

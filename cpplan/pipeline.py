@@ -229,7 +229,9 @@ def _check_remat(
             "remat=True needs either a memory_limit or a cost_limit, or a capacity of every pool"
         )
     if cost_limit is not None and not (
-        isinstance(cost_limit, (int, float)) and 1 <= cost_limit < math.inf
+        isinstance(cost_limit, (int, float))
+        and not isinstance(cost_limit, bool)
+        and 1 <= cost_limit < math.inf
     ):
         raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
     if ends:

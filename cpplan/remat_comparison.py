@@ -111,6 +111,8 @@ def compare_remat_rows(
     dtr 24 6 optimal
     given_order 32 5 does not fit
     """
+    if isinstance(algorithms, str):
+        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
     chosen = tuple(baselines.names() if algorithms is None else algorithms)
     for name in chosen:
         baselines.get(name)

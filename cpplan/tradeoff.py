@@ -81,13 +81,17 @@ def pareto_plans(
     check_search_options(time_limit, None, 0, deterministic=False)
     if not isinstance(points, int) or isinstance(points, bool) or points < 2:
         raise InputError(f"points must be at least 2, not {points!r}")
+    for name in ("remat", "memory_limit", "cost_limit", "capacity", "pools"):
+        if name in options:
+            raise InputError(f"a trade-off chooses its limits itself: it takes no {name}")
     program = as_program(source)
     if not isinstance(program, Program):
         raise InputError("a trade-off needs a graph: a bare problem has no ops to run again")
     where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
     residency = choose_residency(**where)
     order = options.pop("order", "search")
-    first = solve(source, order=order, time_limit=time_limit / points, **options)
+    share = time_limit / (points + 1)
+    first = solve(source, order=order, time_limit=share, **options)
     links = find_links(program.graph, residency, first.sharing)
     problem = remat_problem(program, residency)
     least = (shared_footprint(problem, links) if links else least_footprint(problem)).bytes
@@ -99,7 +103,7 @@ def pareto_plans(
             remat=True,
             order=order,
             memory_limit=limit,
-            time_limit=time_limit / points,
+            time_limit=share,
             **options,
         )
 

@@ -97,3 +97,9 @@ def test_bad_input():
         cpplan.pareto(remat_chain(2), time_limit=0)
     with pytest.raises(InputError, match="needs a graph"):
         cpplan.pareto(cpplan.Problem(("a",), [0], [1], [4]))
+    with pytest.raises(InputError, match="it takes no memory_limit"):
+        cpplan.pareto(remat_chain(2), memory_limit=3)
+    with pytest.raises(InputError, match="algorithms must be a list of names, not 'dtr'"):
+        cpplan.compare(remat_chain(2), remat=True, memory_limit=3, algorithms="dtr")
+    with pytest.raises(InputError, match="algorithms must be a list of names, not 'bump'"):
+        cpplan.compare(remat_chain(2), algorithms="bump")
