@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.dependencies import check_acyclic, find_predecessors
 from cpplan.errors import InputError
+from cpplan.graph_checks import check_producers, check_references, check_unique, check_views
 from cpplan.names import check_name, tuple_of
 from cpplan.printable import quote
 from cpplan.tensor import Tensor, read_count
@@ -184,17 +185,17 @@ class Graph:
         check_name("a graph's name", self.name, empty=True)
         object.__setattr__(self, "tensors", tuple_of(Tensor, "tensors", self.tensors))
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
-        _check_unique("tensor", (t.name for t in self.tensors))
-        _check_unique("op", (op.name for op in self.ops))
+        check_unique("tensor", (t.name for t in self.tensors))
+        check_unique("op", (op.name for op in self.ops))
         if self.symbols is not None or _depends_on_variables(self.tensors, self.ops):
             from cpplan.symbolic.resolving import resolve
 
             tensors, ops, symbols = resolve(self.tensors, self.ops, self.symbols)
             for field, value in (("tensors", tensors), ("ops", ops), ("symbols", symbols)):
                 object.__setattr__(self, field, value)
-        self._check_references()
-        self._check_producers()
-        self._check_views()
+        check_references(self)
+        check_producers(self)
+        check_views(self)
         check_acyclic(self)
 
     @cached_property
@@ -273,117 +274,6 @@ class Graph:
 
         return from_networkx(digraph, name)
 
-    def _check_references(self) -> None:
-        for op in self.ops:
-            for role in ("inputs", "outputs", "workspaces"):
-                for name in getattr(op, role):
-                    if name not in self.tensor:
-                        raise InputError(
-                            f"op {op.name!r}: unknown tensor {name!r} among its {role}"
-                        )
-            for name in op.inputs:
-                if self.tensor[name].kind == "workspace":
-                    raise InputError(f"op {op.name!r}: workspace {name!r} cannot be an input")
-            for output, source in op.in_place:
-                sizes = self.tensor[output].nbytes, self.tensor[source].nbytes
-                if sizes[0] != sizes[1]:
-                    raise InputError(
-                        f"op {op.name!r}: in_place pair of different sizes: {output!r} has "
-                        f"{sizes[0]} B, {source!r} has {sizes[1]} B"
-                    )
-            for part, whole, offset in op.placements:
-                end, room = offset + self.tensor[part].nbytes, self.tensor[whole].nbytes
-                if end > room:
-                    raise InputError(
-                        f"op {op.name!r}: placement of {part!r} at bytes {offset}..{end} lies "
-                        f"beyond {whole!r} of {room} B"
-                    )
-            self._check_apart_in_outputs(op)
-            for name in op.after:
-                if name not in self.op:
-                    raise InputError(f"op {op.name!r}: must run after unknown op {name!r}")
-            for body in op.bodies:
-                for name in (name for name in op.tensors if name in body.tensor):
-                    inner, outer = body.tensor[name], self.tensor[name]
-                    if inner.kind in ("input", "output") and inner.size != outer.size:
-                        raise InputError(
-                            f"op {op.name!r}: {name!r} has {outer.size} B outside its body and "
-                            f"{inner.size} B inside"
-                        )
-        for tensor in self.tensors:
-            if tensor.view_of is not None and tensor.view_of[0] not in self.tensor:
-                raise InputError(
-                    f"tensor {tensor.name!r}: view of unknown tensor {tensor.view_of[0]!r}"
-                )
-
-    def _check_apart_in_outputs(self, op: Op) -> None:
-        """What is copied into an output comes from one input, byte for byte."""
-        copied: dict[str, list[tuple[int, int, str]]] = {}
-        for part, whole, offset in op.placements:
-            if whole in op.outputs:
-                end = offset + self.tensor[part].nbytes
-                for low, high, other in copied.setdefault(whole, []):
-                    if max(low, offset) < min(high, end):
-                        raise InputError(
-                            f"op {op.name!r}: placements of {other!r} and {part!r} overlap in "
-                            f"{whole!r} at bytes {max(low, offset)}..{min(high, end)}"
-                        )
-                copied[whole].append((offset, end, part))
-
-    def _check_producers(self) -> None:
-        producer: dict[str, str] = {}
-        for op in self.ops:
-            for name in op.outputs + op.workspaces:
-                kind = self.tensor[name].kind
-                if name in producer:
-                    raise InputError(
-                        f"tensor {name!r} has two producers: {producer[name]!r} and {op.name!r}"
-                    )
-                if kind in ("input", "constant"):
-                    raise InputError(f"{kind} tensor {name!r} is produced by op {op.name!r}")
-                if (kind == "workspace") != (name in op.workspaces):
-                    raise InputError(
-                        f"op {op.name!r}: {name!r} must be a workspace by kind and by use, "
-                        "or neither"
-                    )
-                producer[name] = op.name
-        for tensor in self.tensors:
-            orphan = tensor.kind in ("intermediate", "workspace") and tensor.name not in producer
-            if orphan and tensor.view_of is None:
-                raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
-
-    def _check_views(self) -> None:
-        rooted: set[str] = set()
-        for tensor in self.tensors:
-            chain: dict[str, None] = {}
-            view = tensor
-            while view.view_of is not None and view.name not in rooted:
-                if view.name in chain:
-                    raise InputError(f"views form a cycle: {' -> '.join([*chain, view.name])}")
-                chain[view.name] = None
-                view = self.tensor[view.view_of[0]]
-            rooted.update(chain)
-        for tensor in self.tensors:
-            if tensor.view_of is not None:
-                base_name, offset = tensor.view_of
-                root = self.tensor[self.root[tensor.name][0]]
-                if tensor.kind == "constant" and root.kind != "constant":
-                    raise InputError(
-                        f"constant tensor {tensor.name!r} cannot be a view of {root.name!r}, "
-                        f"which is {_a(root.kind)}"
-                    )
-                room = self.tensor[base_name].nbytes
-                if offset + tensor.nbytes > room:
-                    raise InputError(
-                        f"tensor {tensor.name!r}: bytes {offset}..{offset + tensor.nbytes} lie "
-                        f"beyond its base {base_name!r} of {room} B"
-                    )
-                if self.root[tensor.name][1] % tensor.alignment:
-                    raise InputError(
-                        f"tensor {tensor.name!r}: its offset within {self.root[tensor.name][0]!r} "
-                        f"breaks its alignment {tensor.alignment}"
-                    )
-
 
 def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:
     views = (t.view_of for t in tensors if t.view_of is not None)
@@ -393,15 +283,3 @@ def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:
         or any(not isinstance(p.offset, int) for op in ops for p in op.placements)
         or any(body.symbols is not None for op in ops for body in op.bodies)
     )
-
-
-def _a(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
-
-
-def _check_unique(what: str, names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InputError(f"two {what}s are named {name!r}")
-        seen.add(name)

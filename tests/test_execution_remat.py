@@ -60,7 +60,7 @@ def within(model: onnx.ModelProto, share: float) -> Plan:
     assert searched.status == "optimal"
     limit = int(share * searched.peak)
     plan = cpplan.solve(
-        graph, remat=True, memory_limit=limit, time_limit=5, workers=1, deterministic=True
+        graph, remat=True, memory_limit=limit, time_limit=1, workers=1, deterministic=True
     )
     assert plan.offset is not None, plan.message
     assert plan.peak <= limit < searched.lower_bound
@@ -139,7 +139,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     onnx.save(training_step(6), source)
     least = cpplan.solve(cpplan.load(source), order="search", time_limit=30, workers=1).lower_bound
     options = ["--remat", "--memory-limit", str(int(0.7 * least)), "--deterministic", "-q"]
-    options += ["--time-limit", "5"]
+    options += ["--time-limit", "1"]
     command = ["plan", str(source), *options, "--workers", "1"]
     assert main([*command, "-o", str(saved), "--onnx", str(written)]) == 0
     plan = Plan.load(saved)

@@ -637,5 +637,6 @@ def test_checkers_load_no_planner() -> None:
     loaded = [name for name in loaded if not name.startswith("cpplan.checks")]
     checkers = {"arena", "verifier"}
     types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "pool", "problem", "tensor"}
-    types |= {"copy_names", "costs", "dependencies", "names", "printable", "residency"}
+    types |= {"copy_names", "costs", "dependencies", "graph_checks", "names", "printable"}
+    types |= {"residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}
