@@ -104,7 +104,7 @@ def test_a_training_step() -> None:
 @pytest.mark.parametrize(
     ("folder", "name"),
     [
-        (EXPORTS, "densenet121"),
+        pytest.param(EXPORTS, "densenet121", marks=pytest.mark.slow),
         pytest.param(LIGHT, "light_densenet121", marks=pytest.mark.slow),
     ],
 )
