@@ -50,7 +50,10 @@ def verify(
         if result.objective_bound:
             bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
         by = printable(str(result.bound_by))
-        print_out(f"bound      ok: {bound} by {by}, {proof}\n")
+        if result.lower_bound is None and not result.objective_bound:
+            print_out("bound      none claimed\n")
+        else:
+            print_out(f"bound      ok: {bound} by {by}, {proof}\n")
         if simulate:
             ran = cpplan.simulate(source, planned, dims=values)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
