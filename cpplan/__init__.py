@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cpplan.anf import to_anf as to_anf
     from cpplan.arena import simulate as simulate
     from cpplan.baselines import compare as compare
+    from cpplan.compiled import warm_up as warm_up
     from cpplan.execution import execute as execute
     from cpplan.graph import Graph as Graph
     from cpplan.graph import Op as Op
@@ -63,6 +64,7 @@ _HOME = {
     "solve": "pipeline",
     "to_anf": "anf",
     "verify": "verifier",
+    "warm_up": "compiled",
 }
 _SUBMODULES = ("errors", "expression", "heuristics", "report", "storages")
 __all__ = [*_HOME, *_SUBMODULES]

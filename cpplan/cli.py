@@ -1,4 +1,4 @@
-"""The command line: ``cpplan plan | verify | compare | show | storages | pareto | sizes``.
+"""``cpplan plan | verify | compare | show | storages | pareto | sizes | warm-up``.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 2 usage or unreadable
 input, 3 it does not fit, 4 verification failed.
@@ -21,6 +21,7 @@ from cpplan.terminal.sizes_command import sizes
 from cpplan.terminal.storages_command import storages
 from cpplan.terminal.streams import write_to
 from cpplan.terminal.verify_command import verify
+from cpplan.terminal.warm_up_command import warm_up
 
 
 @click.group()
@@ -29,7 +30,7 @@ def cli() -> None:
     """Memory plans for neural networks, with proof."""
 
 
-for command in (plan, verify, compare, show, storages, pareto, sizes):
+for command in (plan, verify, compare, show, storages, pareto, sizes, warm_up):
     cli.add_command(command)
 
 

@@ -13,6 +13,7 @@ from typing import get_args
 from cpplan import heuristics
 from cpplan.anf import Program
 from cpplan.byte_sizes import parse_bytes
+from cpplan.compiled import telling
 from cpplan.cores import available_cores
 from cpplan.deadline import Deadline
 from cpplan.errors import InputError
@@ -185,12 +186,13 @@ def solve(
         seed=seed,
         progress=progress,
     )
-    if remat:
-        rematerialized = run.rematerialize(source, cost_limit, joint=order == "search")
-    elif order == "given":
-        packed, searched = run.pack(source, deadline), None
-    else:
-        packed, searched = run.search(source, first, last)
+    with telling(lambda text: run.record(None, None, text)):
+        if remat:
+            rematerialized = run.rematerialize(source, cost_limit, joint=order == "search")
+        elif order == "given":
+            packed, searched = run.pack(source, deadline), None
+        else:
+            packed, searched = run.search(source, first, last)
     with holding_interrupts() as hold:
         hold()  # what was found is checked and handed out, however impatient the user
         runtime, history = deadline.elapsed(), run.history

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cpplan.deadline import Deadline
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.errors import InputError
 from cpplan.ordering import OrderProblem
 from cpplan.orders import register
@@ -125,6 +126,8 @@ class _Beam:
         self.cursor = np.array([0, 1, 0], np.int64)
 
     def run(self, deadline: Deadline) -> Ints:
+        if not prepare("ordering", deadline):
+            raise TimeUpError
         from cpplan.orders.beam_kernel import extend_beam
 
         width = self.width

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.deadline import Deadline
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.problem import Ints
 from cpplan.remat.flat_problem import FlatProblem, flatten
 from cpplan.remat.problem import RematProblem
@@ -125,6 +126,8 @@ class Evictions:
 
         ``factor`` multiplies every storage's product, shape ``(storages,)``.
         """
+        if not prepare("eviction", deadline):
+            raise TimeUpError
         from cpplan.remat.eviction_kernel import run_evicting
 
         units: Ints = np.fromiter(order, np.int64)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from cpplan.compiled import prepare
 from cpplan.deadline import Deadline
 from cpplan.problem import Ints
 from cpplan.remat.flat_problem import flatten
@@ -95,6 +96,8 @@ def search_sequences(
     )
     goal = max(goal_cost, least)
     if (best.peak <= limit and best.cost <= goal) or len(problem) < 2:
+        return best
+    if not prepare("sequences", deadline):
         return best
     walk = _Walk(problem, limit, best, seed, joint=joint)
     left = moves

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.compiled import prepare
 from cpplan.deadline import Deadline
 from cpplan.problem import Ints
 from cpplan.remat.flat_problem import flatten
@@ -133,6 +134,8 @@ def search_packed(
     buffers = StayBuffers(problem, residency or Residency(), limit)
     largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
     if buffers.room < max(largest, buffers.entry) or not len(problem):
+        return None
+    if not prepare("packed-sequences", deadline):
         return None
     walk = _Walk(problem, buffers, sequence, seed, joint=joint)
     walk.separate(deadline.share(_START_SHARE), _SEPARATE)

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.deadline import Deadline
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.ordering import OrderProblem
 from cpplan.problem import Ints
 
@@ -91,6 +92,8 @@ def search_downsets(
     >>> result.order.tolist(), result.peak, result.level
     ([1, 3, 0, 2], 10, 10)
     """
+    if not prepare("ordering", deadline):
+        raise TimeUpError
     from cpplan.search import downset_kernel as kernel
 
     order = np.asarray(incumbent, np.int64)

@@ -12,7 +12,8 @@ import random
 
 import numpy as np
 
-from cpplan.deadline import Deadline
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_lowest_offset import place_lowest_first
 from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.problem import Ints, Problem
@@ -84,6 +85,8 @@ class RankingSearch:
         if problem.gaps or problem.fixed or self._placements * len(problem) < _WORTH_COMPILING:
             deadline.check()
             return place_lowest_first(problem, ranked, deadline, limit=self._peak)
+        if not prepare("packing", deadline):
+            raise TimeUpError
         from cpplan.search import ranking_kernel as kernel
 
         deadline.check(1e-9 * len(problem) ** 2)

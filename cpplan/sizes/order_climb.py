@@ -14,7 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.deadline import Deadline
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.layout import first_fit_in_order
 from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.problem import Ints
@@ -129,6 +130,8 @@ class OrderClimb:
             deadline.check()
             offsets = first_fit_in_order(problem, order.tolist(), deadline)
             return offsets if (offsets <= highest).all() else None
+        if not prepare("sizes", deadline):
+            raise TimeUpError
         from cpplan.sizes import fit_kernel as kernel
 
         deadline.check(1e-9 * len(problem) ** 2)

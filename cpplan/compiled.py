@@ -1,0 +1,187 @@
+"""When the compiled loops get compiled: once for each installation, within the run's deadline.
+
+The first use of a loop compiles it, which takes seconds, and stores the result beside the code.
+``prepare`` is called before a loop is used. Where it was never compiled, that is left to another
+process, for which a run waits as long as its deadline allows: time limits hold on the first run
+too. ``warm_up`` compiles ahead of time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from subprocess import PIPE
+from typing import TYPE_CHECKING
+
+from cpplan.errors import InputError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from cpplan.deadline import Deadline
+
+# The modules whose loops are compiled together, because whoever uses one uses the others.
+LOOPS = {
+    "packing": ("cpplan.search.ranking_kernel",),
+    "ordering": ("cpplan.orders.beam_kernel", "cpplan.search.downset_kernel"),
+    "eviction": ("cpplan.remat.eviction_kernel",),
+    "sequences": ("cpplan.remat.sequence_kernel",),
+    "packed-sequences": (
+        "cpplan.remat.packed_kernel",
+        "cpplan.remat.run_names",
+        "cpplan.remat.separation_kernel",
+        "cpplan.remat.stay_kernel",
+    ),
+    "sizes": ("cpplan.sizes.fit_kernel",),
+}
+# How often a run that waits looks at its deadline, seconds.
+_PATIENCE = 0.05
+_ready: set[str] = set()
+# Under way in other processes; they outlive the deadlines of stages, but not this process.
+_compiling: dict[str, subprocess.Popen[bytes]] = {}
+_tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda text: None)
+
+
+@contextmanager
+def telling(tell: Callable[[str], None]) -> Iterator[None]:
+    """Within this block, a line about anything that must be compiled goes to ``tell``."""
+    token = _tell.set(tell)
+    try:
+        yield
+    finally:
+        _tell.reset(token)
+
+
+def prepare(group: str, deadline: Deadline) -> bool:
+    """Whether these loops are ready; waits for it, but not beyond the deadline.
+
+    O(1) once they are.
+    """
+    if group in _ready:
+        return True
+    if not _stamp(group).exists():
+        if group not in _compiling:
+            _tell.get()(f"compiling the loops for {group}, once for this installation")
+        if deadline.endless or not sys.executable:
+            _compile(group)
+        elif not _compile_elsewhere(group, deadline):
+            return False
+    _ready.add(group)
+    return True
+
+
+def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> dict[str, float]:
+    """Compile ahead of time what the searches need; later runs, of any process, find it ready.
+
+    Parameters
+    ----------
+    groups
+        Keys of ``LOOPS``, such as ``"packing"``; all if none is named.
+    tell
+        Called with the name of each group before its turn.
+
+    Returns
+    -------
+    dict
+        Seconds that each group took: next to nothing where it was ready.
+
+    Raises
+    ------
+    InputError
+        If there is no such group; lists the known ones.
+
+    Examples
+    --------
+    >>> seconds = warm_up("sizes")
+    >>> list(seconds), warm_up("sizes")["sizes"] < 60
+    (['sizes'], True)
+    """
+    for group in groups:
+        if group not in LOOPS:
+            raise InputError(f"{group!r} is not understood: expected one of {', '.join(LOOPS)}")
+    seconds = {}
+    for group in groups or LOOPS:
+        start = time.monotonic()
+        if not _stamp(group).exists():
+            tell(group)
+            _compile(group)
+        _ready.add(group)
+        seconds[group] = time.monotonic() - start
+    return seconds
+
+
+def _compile(group: str) -> None:
+    """Use every loop of a group once, which compiles and stores it."""
+    from cpplan.first_uses import FIRST_USES
+
+    # Its own first uses ask whether the loops are ready: they are about to be.
+    _ready.add(group)
+    try:
+        FIRST_USES[group]()
+    except BaseException:
+        _ready.discard(group)
+        raise
+    stamp = _stamp(group)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.touch()
+
+
+def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
+    if group not in _compiling:
+        null, command = subprocess.DEVNULL, _command(group)
+        _compiling[group] = subprocess.Popen(command, stdin=null, stdout=null, stderr=PIPE)
+    process = _compiling[group]
+    while process.poll() is None:
+        if deadline.expired():
+            return False
+        time.sleep(_PATIENCE)
+    _, error = _compiling.pop(group).communicate()
+    if process.returncode:
+        last = error.decode(errors="replace").strip().splitlines()[-1:]
+        raise RuntimeError(f"compiling the loops for {group} failed: {' '.join(last)}")
+    return True
+
+
+def _command(group: str) -> list[str]:
+    return [sys.executable, "-m", "cpplan.compiled", group]
+
+
+@atexit.register
+def _stop_compiling() -> None:
+    for process in _compiling.values():
+        process.kill()
+
+
+def _stamp(group: str) -> Path:
+    """A file that is there if the loops were compiled as they are now, for this machine."""
+    import llvmlite.binding
+    import numba
+
+    modules = [import_module(name) for name in LOOPS[group]]
+    sources = [Path(str(module.__file__)).stat() for module in modules]
+    state = (
+        [(source.st_mtime_ns, source.st_size) for source in sources],
+        sys.version,
+        numba.__version__,
+        llvmlite.binding.get_host_cpu_name(),
+    )
+    digest = sha256(repr(state).encode()).hexdigest()[:16]
+    return _cache_folder(modules[0]) / f"cpplan-{group}-{digest}.compiled"
+
+
+def _cache_folder(module: ModuleType) -> Path:
+    """Where numba stores what it compiles of this module."""
+    loops = (value for value in vars(module).values() if hasattr(value, "stats"))
+    return Path(next(loops).stats.cache_path)
+
+
+if __name__ == "__main__":
+    warm_up(*sys.argv[1:])

@@ -1,0 +1,101 @@
+"""The smallest uses of the searches that reach every compiled loop, with the types of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cpplan.deadline import Deadline
+from cpplan.graph import Graph, Op, Tensor
+from cpplan.ordering import OrderProblem
+from cpplan.problem import Problem
+from cpplan.search.outcome import Outcome
+
+_ENDLESS = Deadline(float("inf"))
+
+
+def use_packing() -> None:
+    from cpplan.search.ranking_search import RankingSearch
+
+    problem = _random_packing(200)
+    start = Outcome(np.cumsum(problem.size) - problem.size, int(problem.size.sum()), 0)
+    RankingSearch(problem, seed=0).run(start, moves=120, goal=0, deadline=_ENDLESS)
+
+
+def use_ordering() -> None:
+    from cpplan import orders
+    from cpplan.search.downset_search import search_downsets
+
+    problem = _two_chains()
+    orders.get("beam")(problem, _ENDLESS)
+    search_downsets(problem, [0, 1, 2, 3], _ENDLESS, level=0, states=100)
+
+
+def use_eviction() -> None:
+    from cpplan.remat.eviction import evict
+    from cpplan.remat.problem import remat_problem
+
+    evict(remat_problem(_recomputable()), range(4), 12, _ENDLESS)
+
+
+def use_sequences() -> None:
+    from cpplan.remat.local_search import search_sequences
+    from cpplan.remat.problem import remat_problem
+
+    search_sequences(remat_problem(_recomputable()), 12, range(4), _ENDLESS, moves=100)
+
+
+def use_packed_sequences() -> None:
+    from cpplan.remat.packed_search import search_packed
+    from cpplan.remat.problem import remat_problem
+
+    search_packed(remat_problem(_recomputable()), 12, range(4), _ENDLESS, moves=100)
+
+
+def use_sizes() -> None:
+    from cpplan.sizes.fit_kernel import first_fit
+
+    problem = _random_packing(3)
+    columns = problem.lower, problem.upper, problem.size, problem.alignment
+    first_fit(np.arange(3), *columns, np.full(3, 300), np.zeros(3, int), np.zeros(3, int))
+
+
+def _random_packing(count: int) -> Problem:
+    random = np.random.default_rng(0)
+    lower = random.integers(0, count, count)
+    upper = lower + random.integers(1, 20, count)
+    return Problem(tuple(map(str, range(count))), lower, upper, random.integers(1, 100, count))
+
+
+def _two_chains() -> OrderProblem:
+    return OrderProblem(
+        predecessors=((), (), (0,), (1,)),
+        extra=np.zeros(4, np.int64),
+        size=np.array([8, 8, 1, 1]),
+        touched_by=((0, 2), (1, 3), (2,), (3,)),
+        present=np.zeros(4, bool),
+        kept=np.array([False, False, True, True]),
+    )
+
+
+def _recomputable() -> Graph:
+    """Of four ops, the first had better run twice where there are twelve bytes."""
+    tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c"), outputs=("y",)),
+    )
+    return Graph("g", tensors, ops)
+
+
+FIRST_USES: dict[str, Callable[[], None]] = {
+    "packing": use_packing,
+    "ordering": use_ordering,
+    "eviction": use_eviction,
+    "sequences": use_sequences,
+    "packed-sequences": use_packed_sequences,
+    "sizes": use_sizes,
+}

@@ -1,0 +1,90 @@
+"""Loops are compiled once, never beyond a deadline."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cpplan import compiled
+from cpplan.deadline import Deadline
+from cpplan.errors import InputError
+from cpplan.first_uses import FIRST_USES
+
+SEARCHES = """
+import cpplan, numpy as np
+from cpplan.graph import Graph, Op, Tensor
+random = np.random.default_rng(0)
+lower = random.integers(0, 300, 300)
+problem = cpplan.Problem(
+    tuple(map(str, range(300))), lower, lower + random.integers(1, 40, 300),
+    random.integers(1, 100, 300) * 64 + 1,
+)
+cpplan.solve(problem, time_limit=5, workers=1)
+tensors = [Tensor(f"t{k}", int(random.integers(1, 99))) for k in range(200)]
+ops = [
+    Op(f"f{k}", inputs=tuple({f"t{j}" for j in random.integers(max(0, k - 20), k, 3)}) if k else (),
+       outputs=(f"t{k}",))
+    for k in range(200)
+]
+graph = Graph("random", tensors, ops)
+plan = cpplan.solve(graph, order="search", time_limit=5, workers=1)
+cpplan.solve(graph, remat=True, memory_limit=int(0.8 * plan.peak), time_limit=15, workers=1)
+"""
+
+
+@pytest.fixture
+def never_compiled(monkeypatch, tmp_path):
+    monkeypatch.setattr(compiled, "_ready", set())
+    monkeypatch.setattr(compiled, "_compiling", {})
+    monkeypatch.setattr(compiled, "_stamp", lambda group: tmp_path / group)
+
+
+def test_every_group_has_a_first_use():
+    assert list(FIRST_USES) == list(compiled.LOOPS)
+
+
+def test_waiting_ends_with_the_deadline_and_goes_on_in_the_next_stage(never_compiled, monkeypatch):
+    sleeping = [sys.executable, "-c", "import time; time.sleep(100)"]
+    monkeypatch.setattr(compiled, "_command", lambda group: sleeping)
+    lines: list[str] = []
+    with compiled.telling(lines.append):
+        assert not compiled.prepare("sizes", Deadline(0.1))
+        process = compiled._compiling["sizes"]
+        assert not compiled.prepare("sizes", Deadline(0.1))
+    assert compiled._compiling["sizes"] is process
+    assert lines == ["compiling the loops for sizes, once for this installation"]
+    process.kill()
+    process.communicate()
+
+
+def test_ready_as_soon_as_the_other_process_is_done(never_compiled, monkeypatch):
+    monkeypatch.setattr(compiled, "_command", lambda group: [sys.executable, "-c", "pass"])
+    assert compiled.prepare("sizes", Deadline(60))
+    assert compiled.prepare("sizes", Deadline(0))
+
+
+def test_a_failure_to_compile_is_an_error(never_compiled, monkeypatch):
+    failing = [sys.executable, "-c", "raise ValueError('no such register')"]
+    monkeypatch.setattr(compiled, "_command", lambda group: failing)
+    with pytest.raises(RuntimeError, match="for sizes failed: ValueError: no such register"):
+        compiled.prepare("sizes", Deadline(60))
+
+
+def test_an_unknown_group_is_named():
+    with pytest.raises(InputError, match="'cooking' is not understood: expected one of packing"):
+        compiled.warm_up("cooking")
+
+
+@pytest.mark.slow
+def test_after_a_warm_up_nothing_is_compiled(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "cpplan", "warm-up"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    files = set(Path(tmp_path).rglob("*"))
+    assert any(file.suffix == ".nbc" for file in files)
+    subprocess.run([sys.executable, "-c", SEARCHES], env=environment, check=True)
+    assert {file for file in Path(tmp_path).rglob("*.nb?") if file not in files} == set()
