@@ -151,7 +151,7 @@ def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
 
 
 def _command(group: str) -> list[str]:
-    return [sys.executable, "-m", "cpplan.compiled", group]
+    return [sys.executable, "-c", f"import cpplan; cpplan.warm_up({group!r})"]
 
 
 @atexit.register
@@ -181,7 +181,3 @@ def _cache_folder(module: ModuleType) -> Path:
     """Where numba stores what it compiles of this module."""
     loops = (value for value in vars(module).values() if hasattr(value, "stats"))
     return Path(next(loops).stats.cache_path)
-
-
-if __name__ == "__main__":
-    warm_up(*sys.argv[1:])

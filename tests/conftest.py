@@ -7,9 +7,17 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import cpplan
+
 # No test depends on the machine's load.
 settings.register_profile("cpplan", deadline=None)
 settings.load_profile("cpplan")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """No test's time limit is spent on compiling."""
+    cpplan.warm_up()
 
 
 @pytest.fixture(scope="session")
