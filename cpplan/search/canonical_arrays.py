@@ -1,0 +1,123 @@
+"""Flat arrays for the canonical search: what it reads, and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cpplan.problem import Ints, Problem
+    from cpplan.search.canonical_kernel import Board, Search
+
+# Room for so many decisions and changes a buffer at first; both grow where that is too little.
+_LEVELS_A_BUFFER, _CHANGES_A_BUFFER = 4, 100
+
+
+def make_board(problem: Problem, unit: int) -> Board:
+    """The problem in address units, without a limit yet. O(n² × sections / a machine word)."""
+    from cpplan.search.canonical_kernel import Board
+
+    count, origin = len(problem), int(problem.lower.min())
+    lower, upper = problem.lower - origin, problem.upper - origin
+    live = np.zeros((count, int(upper.max())), bool)
+    spans = problem.spans
+    for row, begin, end in zip(*(column.tolist() for column in spans[:3]), strict=True):
+        live[row, begin - origin : end - origin] = True
+    together = (live.astype(np.float32) @ live.T.astype(np.float32)) > 0
+    np.fill_diagonal(together, False)
+    return Board(
+        lower,
+        upper,
+        -(-problem.size // unit),
+        np.maximum(1, problem.alignment // unit),
+        _later_twins(problem),
+        np.zeros(count, np.int64),
+        np.zeros(1, np.int64),
+        *_compressed(live),
+        *_compressed(live.T),
+        *_compressed(together),
+    )
+
+
+def start(board: Board) -> Search:
+    """Nothing is placed; of twins, the later lie above the earlier."""
+    from cpplan.search.canonical_kernel import Search
+
+    count, sections = len(board.size), len(board.first_member) - 1
+    floor = np.zeros(count, np.int64)
+    for row in np.flatnonzero(board.twin >= 0):
+        step = board.alignment[row]
+        floor[board.twin[row]] = -(-(floor[row] + board.size[row]) // step) * step
+    owner = np.repeat(np.arange(sections), np.diff(board.first_member))
+    total = np.zeros(sections, np.int64)
+    np.add.at(total, owner, board.size[board.members])
+    change = np.zeros(sections + 2, np.int64)
+    np.add.at(change, board.lower + 1, 1)
+    np.add.at(change, board.upper, -1)
+    by_floor = np.lexsort((floor[board.members], owner))
+    witness = board.members[by_floor[board.first_member[:-1]]]
+    levels = _LEVELS_A_BUFFER * count
+    return Search(
+        placed=np.zeros(count, bool),
+        floor=floor,
+        rest=np.zeros(count, np.int64),
+        total=total,
+        lowest=floor[witness],
+        witness=witness,
+        crossing=np.cumsum(change),
+        buffer=np.zeros(levels, np.int64),
+        postponed=np.zeros(levels, bool),
+        begin=np.zeros(levels, np.int64),
+        end=np.zeros(levels, np.int64),
+        mark=np.zeros(levels, np.int64),
+        trail=np.zeros((_CHANGES_A_BUFFER * count + margin(board), 4), np.int64),
+        raised=np.zeros(count, np.int64),
+        is_raised=np.zeros(count, bool),
+        weight=np.zeros(sections, np.int64),
+        counter=np.zeros(3, np.int64),
+    )
+
+
+def margin(board: Board) -> int:
+    """The most changes that one decision can cause."""
+    twins = int((board.twin >= 0).sum())
+    return (twins + 1) * len(board.size) + len(board.members) + 2
+
+
+def with_more_room(search: Search) -> Search:
+    """The same search with room for twice as many decisions and changes."""
+    return search._replace(
+        buffer=_doubled(search.buffer),
+        postponed=np.concatenate([search.postponed, search.postponed]),
+        begin=_doubled(search.begin),
+        end=_doubled(search.end),
+        mark=_doubled(search.mark),
+        trail=_doubled(search.trail),
+    )
+
+
+def _doubled(array: Ints) -> Ints:
+    return np.concatenate([array, np.zeros_like(array)])
+
+
+def _compressed(matrix: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Where each row's columns start, and the columns."""
+    rows, columns = np.nonzero(matrix)
+    first = np.searchsorted(rows, np.arange(len(matrix) + 1)).astype(np.int64)
+    return first, columns.astype(np.int64)
+
+
+def _later_twins(problem: Problem) -> Ints:
+    """For every row the next one alike in every respect, or -1."""
+    twin = np.full(len(problem), -1, np.int64)
+    latest: dict[tuple[object, ...], int] = {}
+    columns = (problem.lower, problem.upper, problem.size, problem.alignment)
+    for row, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        alike = (*key, tuple(sorted(problem.gaps.get(row, ()))))
+        if alike in latest:
+            twin[latest[alike]] = row
+        latest[alike] = row
+    return twin

@@ -1,0 +1,299 @@
+"""Compiled part of the canonical search; see ``canonical_search`` for what it does.
+
+``Board`` is the problem: buffers, the sections each is live in, and each section's buffers, as flat
+arrays. ``Search`` is where the search stands: what is placed, the lowest offset every other buffer
+can still have, and a trail by which decisions are taken back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from cpplan.problem import Ints
+
+FOUND, EXHAUSTED, NODES_SPENT, ROOM_SPENT = 0, 1, 2, 3
+# Entries of ``Search.counter``.
+LEVELS, TRAIL, NODES = 0, 1, 2
+_FAR = np.int64(1) << np.int64(62)
+
+
+class Board(NamedTuple):
+    """What does not change: all in address units; compressed rows of members and neighbours.
+
+    ``highest`` is the highest offset a buffer may have, ``limit[0]`` the end of the arena.
+    """
+
+    lower: Ints
+    upper: Ints
+    size: Ints
+    alignment: Ints
+    twin: Ints
+    highest: Ints
+    limit: Ints
+    first_section: Ints
+    sections: Ints
+    first_member: Ints
+    members: Ints
+    first_neighbour: Ints
+    neighbours: Ints
+
+
+class Search(NamedTuple):
+    """Where the search stands. ``floor[b] >= rest[b]``, the top of what is placed below ``b``."""
+
+    placed: NDArray[np.bool_]
+    floor: Ints
+    rest: Ints
+    total: Ints
+    lowest: Ints
+    witness: Ints
+    crossing: Ints
+    buffer: Ints
+    postponed: NDArray[np.bool_]
+    begin: Ints
+    end: Ints
+    mark: Ints
+    trail: Ints
+    raised: Ints
+    is_raised: NDArray[np.bool_]
+    weight: Ints
+    counter: Ints
+
+
+@njit(cache=True, nogil=True)
+def _align(value, alignment):
+    return value if alignment == 1 else -(-value // alignment) * alignment
+
+
+@njit(cache=True, nogil=True)
+def _record(search, kind, item, first, second):
+    at = search.counter[TRAIL]
+    trail = search.trail
+    trail[at, 0], trail[at, 1], trail[at, 2], trail[at, 3] = kind, item, first, second
+    search.counter[TRAIL] = at + 1
+
+
+@njit(cache=True, nogil=True)
+def _undo(board, search, mark):
+    at = search.counter[TRAIL]
+    trail = search.trail
+    while at > mark:
+        at -= 1
+        item = trail[at, 1]
+        if trail[at, 0] == 0:
+            search.floor[item], search.rest[item] = trail[at, 2], trail[at, 3]
+        elif trail[at, 0] == 1:
+            search.lowest[item], search.witness[item] = trail[at, 2], trail[at, 3]
+        else:
+            search.placed[item] = False
+            for k in range(board.first_section[item], board.first_section[item + 1]):
+                search.total[board.sections[k]] += board.size[item]
+            for boundary in range(board.lower[item] + 1, board.upper[item]):
+                search.crossing[boundary] += 1
+    search.counter[TRAIL] = mark
+
+
+@njit(cache=True, nogil=True)
+def _raise(board, search, row, floor, rest, count):
+    """Raise a buffer's floor, and its later twins' with it; how many are marked as raised."""
+    while True:
+        _record(search, 0, row, search.floor[row], search.rest[row])
+        search.floor[row], search.rest[row] = floor, rest
+        if not search.is_raised[row]:
+            search.is_raised[row] = True
+            search.raised[count] = row
+            count += 1
+        following = board.twin[row]
+        if following < 0:
+            return count
+        floor = _align(floor + board.size[row], board.alignment[row])
+        if search.placed[following] or search.floor[following] >= floor:
+            return count
+        row, rest = following, search.rest[following]
+
+
+@njit(cache=True, nogil=True)
+def _look_for_lowest(board, search, section):
+    """Find the lowest floor in a section again."""
+    lowest, witness = _FAR, -1
+    for k in range(board.first_member[section], board.first_member[section + 1]):
+        row = board.members[k]
+        if not search.placed[row] and search.floor[row] < lowest:
+            lowest, witness = search.floor[row], row
+    _record(search, 1, section, search.lowest[section], search.witness[section])
+    search.lowest[section], search.witness[section] = lowest, witness
+
+
+@njit(cache=True, nogil=True)
+def _fits(board, search, count):
+    """Whether every section touched by the raised buffers can still hold what is not placed."""
+    fits = True
+    for k in range(count):
+        row = search.raised[k]
+        search.is_raised[row] = False
+        if not fits:
+            continue
+        if search.floor[row] > board.highest[row]:
+            fits = False
+            continue
+        for at in range(board.first_section[row], board.first_section[row + 1]):
+            section = board.sections[at]
+            if search.witness[section] == row:
+                _look_for_lowest(board, search, section)
+                lowest = search.lowest[section]
+                if search.witness[section] >= 0 and lowest + search.total[section] > board.limit[0]:
+                    search.weight[section] += 1
+                    fits = False
+                    break
+    return fits
+
+
+@njit(cache=True, nogil=True)
+def _place(board, search, row):
+    """Place a buffer at its floor; whether the rest can still fit."""
+    search.placed[row] = True
+    _record(search, 2, row, 0, 0)
+    for k in range(board.first_section[row], board.first_section[row + 1]):
+        search.total[board.sections[k]] -= board.size[row]
+    for boundary in range(board.lower[row] + 1, board.upper[row]):
+        search.crossing[boundary] -= 1
+    search.raised[0] = row
+    search.is_raised[row] = True
+    count, top = 1, search.floor[row] + board.size[row]
+    for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
+        other = board.neighbours[k]
+        if not search.placed[other]:
+            rest = _align(top, board.alignment[other])
+            if rest > search.rest[other]:
+                floor = max(rest, search.floor[other])
+                if floor > search.floor[other]:
+                    count = _raise(board, search, other, floor, rest, count)
+                else:
+                    _record(search, 0, other, floor, search.rest[other])
+                    search.rest[other] = rest
+    return _fits(board, search, count)
+
+
+@njit(cache=True, nogil=True)
+def _above_blockers(board, search, row):
+    """The lowest a buffer can lie if it does not lie where it could now.
+
+    Something not yet placed must then take a part of that place, and the buffer lie above it;
+    otherwise it could be moved down, which needs no longer be tried. ``_FAR`` if nothing can.
+    """
+    top, above = search.rest[row] + board.size[row], _FAR
+    for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
+        other = board.neighbours[k]
+        if not search.placed[other] and search.floor[other] < top:
+            above = min(above, search.floor[other] + board.size[other])
+    return above if above == _FAR else _align(above, board.alignment[row])
+
+
+@njit(cache=True, nogil=True)
+def _postpone(board, search, row):
+    """Raise a buffer above what may lie in its place; whether that is possible."""
+    floor = _above_blockers(board, search, row)
+    if floor == _FAR:
+        return False
+    if floor <= search.floor[row]:
+        return True
+    count = _raise(board, search, row, floor, search.rest[row], 0)
+    return _fits(board, search, count)
+
+
+@njit(cache=True, nogil=True)
+def _select(board, search, begin, end, ranked):
+    """The lowest unplaced buffer between two sections, the first ranked of equals; or -1."""
+    best, lowest = -1, _FAR
+    for row in ranked:
+        if (
+            not search.placed[row]
+            and search.floor[row] < lowest
+            and board.lower[row] >= begin
+            and board.upper[row] <= end
+        ):
+            best, lowest = row, search.floor[row]
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _back(board, search):
+    """Take decisions back up to one that has another way; False if there is none.
+
+    A decision that failed both ways failed because of those before it in the same component:
+    later ones in components that no longer touch this one are skipped.
+    """
+    counter = search.counter
+    level = counter[LEVELS] - 1
+    while level >= 0:
+        _undo(board, search, search.mark[level])
+        if not search.postponed[level]:
+            search.postponed[level] = True
+            counter[LEVELS] = level + 1
+            counter[NODES] += 1
+            if _postpone(board, search, search.buffer[level]):
+                return True
+            continue
+        begin = search.begin[level]
+        level -= 1
+        while level >= 0 and not search.begin[level] <= begin < search.end[level]:
+            level -= 1
+    counter[LEVELS] = 0
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _may_fit(board, search):
+    """What :func:`_fits` asks, before anything is placed."""
+    for row in range(len(search.floor)):
+        if search.floor[row] > board.highest[row]:
+            return False
+    for section in range(len(search.total)):
+        if search.lowest[section] + search.total[section] > board.limit[0]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def explore(board, search, ranked, nodes, margin):
+    """Continue for so many nodes. ``Search.floor`` holds the offsets if ``FOUND``."""
+    counter = search.counter
+    last = counter[NODES] + nodes
+    sections = len(search.total)
+    if counter[NODES] == 0 and not _may_fit(board, search):
+        return EXHAUSTED
+    while True:
+        # The component decided last, as long as it lasts; then what it was split from.
+        level, row = counter[LEVELS] - 1, -1
+        while level >= 0 and row < 0:
+            row = _select(board, search, search.begin[level], search.end[level], ranked)
+            level -= 1
+        if row < 0:
+            row = _select(board, search, 0, sections, ranked)
+        if row < 0:
+            return FOUND
+        if counter[NODES] >= last:
+            return NODES_SPENT
+        if counter[LEVELS] == len(search.mark) or counter[TRAIL] + margin > len(search.trail):
+            return ROOM_SPENT
+        counter[NODES] += 1
+        if search.floor[row] > search.rest[row]:
+            if not _postpone(board, search, row) and not _back(board, search):
+                return EXHAUSTED
+            continue
+        level = counter[LEVELS]
+        begin, end = board.lower[row], board.upper[row]
+        while begin > 0 and search.crossing[begin] > 0:
+            begin -= 1
+        while end < sections and search.crossing[end] > 0:
+            end += 1
+        search.buffer[level], search.postponed[level] = row, False
+        search.begin[level], search.end[level] = begin, end
+        search.mark[level] = counter[TRAIL]
+        counter[LEVELS] = level + 1
+        if not _place(board, search, row) and not _back(board, search):
+            return EXHAUSTED
