@@ -1,0 +1,69 @@
+"""Lowest offset first over a skyline places as the plain one does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpplan.deadline import Deadline
+from cpplan.heuristics.by_lowest_offset import place_lowest_first
+from cpplan.heuristics.skyline import Skyline, lifespan_tree
+from cpplan.problem import Problem
+from cpplan.verifier import check_offsets
+
+
+def random_problem(count: int, seed: int, *, aligned: bool = False) -> Problem:
+    """Mostly short lifespans, some that span nearly all; few distinct sizes, so that tops meet."""
+    random = np.random.default_rng(seed)
+    lower = random.integers(0, 2 * count, count)
+    width = np.where(random.random(count) < 0.2, count, random.integers(1, 6, count))
+    size = random.integers(1, 6, count)
+    alignment = random.choice([1, 2, 4], count) if aligned else None
+    return Problem(tuple(map(str, range(count))), lower, lower + width, size, alignment)
+
+
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 60))
+def test_as_the_plain_one(seed: int, count: int) -> None:
+    problem = random_problem(count, seed)
+    ranked = np.random.default_rng(seed).permutation(count)
+    expected = place_lowest_first(problem, ranked, Deadline(60))
+    assert expected is not None
+    assert Skyline(problem).place(ranked).tolist() == expected.tolist()
+
+
+@given(seed=st.integers(0, 10_000))
+def test_alignments_are_kept(seed: int) -> None:
+    problem = random_problem(40, seed, aligned=True)
+    offsets = Skyline(problem).place(np.random.default_rng(seed).permutation(40))
+    check_offsets(problem, offsets, "skyline")
+
+
+@given(seed=st.integers(0, 10_000))
+def test_a_limit_is_kept_or_refused(seed: int) -> None:
+    problem = random_problem(30, seed)
+    skyline, ranked = Skyline(problem), np.arange(30)
+    free = skyline.place(ranked)
+    peak = int((free + problem.size).max())
+    assert skyline.place(ranked, peak - 1) is None
+    # What was given up halfway leaves nothing behind.
+    assert skyline.place(ranked, peak).tolist() == free.tolist()
+
+
+def test_no_buffers() -> None:
+    problem = Problem((), lower=[], upper=[], size=[])
+    assert Skyline(problem).place(np.arange(0)).tolist() == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13, 100])
+def test_every_buffer_is_at_one_leaf_within_its_boxes(count: int) -> None:
+    problem = random_problem(count, seed=count)
+    row, box = lifespan_tree(problem.lower, problem.upper)
+    assert sorted(row[row >= 0].tolist()) == list(range(count))
+    for leaf in np.flatnonzero(row >= 0):
+        node, lower, upper = leaf + len(row), problem.lower[row[leaf]], problem.upper[row[leaf]]
+        while node:
+            assert box[0, node] <= lower <= box[1, node]
+            assert box[2, node] <= upper <= box[3, node]
+            node //= 2
