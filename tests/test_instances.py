@@ -15,6 +15,7 @@ from cpplan.instances import (
     training_layers,
 )
 from cpplan.problem import Ints, Problem
+from cpplan.reduction import reduce_problem
 from cpplan.verifier import check_offsets
 
 
@@ -148,3 +149,10 @@ def test_seeds_repeat_and_differ() -> None:
 def test_arguments_that_make_no_sense(wrong, complaint: str) -> None:
     with pytest.raises(InputError, match=complaint):
         wrong()
+
+
+@pytest.mark.parametrize("pinwheels", [0.0, 0.3])
+def test_cut_boxes_do_not_fall_apart(pinwheels: float) -> None:
+    for seed in range(10):
+        problem = perfect_packing(50, seed=seed, pinwheels=pinwheels).problem
+        assert set(reduce_problem(problem).part.tolist()) == {0}

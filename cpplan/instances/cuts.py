@@ -84,7 +84,12 @@ def perfect_packing(
         piece = pieces[number]
         room = min(piece.upper - piece.lower, piece.end - piece.begin) >= 3
         spiral = room and count - len(pieces) >= 4 and rng.random() < pinwheels
-        pieces[number : number + 1] = _pinwheel(piece, rng) if spiral else _halves(piece, rng)
+        if spiral:
+            pieces[number : number + 1] = _pinwheel(piece, rng)
+            continue
+        # Cutting through the whole box in time would leave two independent problems, both easier.
+        whole = piece.end - piece.begin == height // alignment > 1
+        pieces[number : number + 1] = _halves(piece, rng, in_time=False if whole else None)
     # The order of the rows must not tell where the pieces lay.
     rng.shuffle(pieces)
     return _planted(pieces, height, alignment, f"perfect_{count}_{seed}")
@@ -151,9 +156,11 @@ def _draw(pieces: list[_Piece], rng: random.Random) -> int:
     return rng.choices(range(len(pieces)), [area if area > 1 else 0 for area in areas])[0]
 
 
-def _halves(piece: _Piece, rng: random.Random) -> list[_Piece]:
+def _halves(piece: _Piece, rng: random.Random, in_time: bool | None) -> list[_Piece]:
+    """Two sides of a cut at one step, or at one address, or either where ``in_time`` is None."""
     lower, upper, begin, end = piece
-    in_time = upper - lower > 1 and (end - begin == 1 or rng.random() < 0.5)
+    if in_time is None:
+        in_time = upper - lower > 1 and (end - begin == 1 or rng.random() < 0.5)
     if in_time:
         cut = _between(lower, upper, rng)
         return [_Piece(lower, cut, begin, end), _Piece(cut, upper, begin, end)]
