@@ -47,6 +47,7 @@ def one(buffers: int, seed: int, seconds: float, good_enough: float) -> dict[str
     import cpplan
     from cpplan.instances import random_lifespans
 
+    cpplan.warm_up("packing")
     for warm_up in (300, 5_000):
         cpplan.solve(random_lifespans(warm_up, seed=0), time_limit=1.0, workers=1)
     start = time.perf_counter()
@@ -60,7 +61,7 @@ def one(buffers: int, seed: int, seconds: float, good_enough: float) -> dict[str
         "status": plan.status,
         "method": plan.method,
         # Where nothing good enough was found in time, the best of what was found.
-        "peak": plan.history[-1].peak if plan.peak is None else plan.peak,
+        "peak": min(entry.peak for entry in plan.history if entry.peak is not None),
         "lower_bound": plan.lower_bound,
         "seconds_problem": made - start,
         "seconds_plan": end - begin,

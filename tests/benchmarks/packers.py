@@ -28,6 +28,7 @@ from cpplan.instances import perfect_packing
 from cpplan.io.minimalloc_csv import write_problem
 from cpplan.problem import Ints, Problem
 from cpplan.reduction import address_unit, reduce_problem
+from cpplan.search.outcome import Outcome
 from cpplan.verifier import check_offsets
 
 PACKAGES = ("cpplan", "ortools", "numba", "numpy")
@@ -62,11 +63,9 @@ def portfolio(problem: Problem, capacity: int | None, seconds: float, seed: int)
 
 def cp_sat(problem: Problem, capacity: int | None, seconds: float, seed: int) -> Packed:
     """CP-SAT's own search with the best heuristic's packing as its hint."""
-    clock, unit = Deadline(seconds), address_unit(problem)
+    clock, unit, bound = Deadline(seconds), address_unit(problem), lower_bound(problem).value
     small = reduce_problem(problem)
-    packings = [heuristics.get(name)(small.problem, clock) for name in heuristics.portfolio()]
-    hint = min(packings, key=lambda offset: int((offset + small.problem.size).max()))
-    peak, bound = int((hint + small.problem.size).max()), lower_bound(problem).value
+    hint, peak = _best_heuristic(small.problem, clock)
     if peak <= max(bound, capacity or 0):
         return Packed(small.restore(hint, problem), bound, "heuristics")
     from formulations.packing import build
@@ -98,6 +97,46 @@ def cp_sat_twa(problem: Problem, capacity: int | None, seconds: float, seed: int
     return Packed(small.restore(packing.extract(solver), problem), bound, "CP-SAT TWA")
 
 
+def canonical(problem: Problem, capacity: int | None, seconds: float, seed: int) -> Packed:
+    """Canonical search alone, from the best heuristic's packing."""
+    from cpplan.search.canonical_search import CanonicalSearch
+
+    return _canonical(CanonicalSearch, problem, capacity, seconds, seed)
+
+
+def canonical_plain(problem: Problem, capacity: int | None, seconds: float, seed: int) -> Packed:
+    """The same without what makes it robust: one order, one limit, one tree."""
+    from cpplan.search.canonical_search import CanonicalSearch
+
+    class OneOrder(CanonicalSearch):
+        def _in_turns(self):
+            while True:
+                yield self._attempt_at(self._limit(0.0), "TWA", 2**62)
+
+    return _canonical(OneOrder, problem, capacity, seconds, seed)
+
+
+def _canonical(search_type, problem, capacity, seconds, seed) -> Packed:
+    """Run a canonical search on a problem that is one part."""
+    clock, bound, small = Deadline(seconds), lower_bound(problem).value, reduce_problem(problem)
+    offset, peak = _best_heuristic(small.problem, clock)
+    search, state = search_type(small.problem, seed), Outcome(offset, peak, bound)
+    found = search.run(
+        state, nodes=2**62, goal=max(bound, capacity or 0), ceiling=capacity, deadline=clock
+    )
+    return Packed(
+        small.restore(found.offsets, problem), found.bound, found.found_by or "heuristics"
+    )
+
+
+def _best_heuristic(problem: Problem, clock: Deadline) -> tuple[Ints, int]:
+    """The best packing of the portfolio's heuristics, and its peak."""
+    packings = [heuristics.get(name)(problem, clock) for name in heuristics.portfolio()]
+    peaks = [int((offset + problem.size).max(initial=0)) for offset in packings]
+    best = int(np.argmin(peaks))
+    return packings[best], peaks[best]
+
+
 def _solve(packing, clock: Deadline, seed: int, fixed: bool = False):
     """Run the solver on one thread; whether it found anything."""
     from ortools.sat.python import cp_model
@@ -114,7 +153,13 @@ def _solve(packing, clock: Deadline, seed: int, fixed: bool = False):
     return solver, status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
 
-PACKERS: dict[str, Packer] = {"cpplan": portfolio, "cp_sat": cp_sat, "cp_sat_twa": cp_sat_twa}
+PACKERS: dict[str, Packer] = {
+    "cpplan": portfolio,
+    "canonical": canonical,
+    "canonical_plain": canonical_plain,
+    "cp_sat": cp_sat,
+    "cp_sat_twa": cp_sat_twa,
+}
 
 
 @dataclass(frozen=True)
@@ -183,6 +228,7 @@ def run(
 
 def warm(packers: Sequence[Packer]) -> None:
     """Run each on a problem that heuristics do not end, so that nothing compiles later on."""
+    cpplan.warm_up("packing")
     problem = perfect_packing(60, seed=0, pinwheels=0.3).problem
     for packer in packers:
         packer(problem, int(problem.live_bytes().max()), 5.0, 0)
