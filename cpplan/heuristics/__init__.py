@@ -117,6 +117,7 @@ from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
     by_size,
     by_storage,
     by_usmp,
+    fullest_first,
     online_fit,
 )
 
@@ -130,6 +131,7 @@ __all__ = [
     "by_size",
     "by_storage",
     "by_usmp",
+    "fullest_first",
     "get",
     "names",
     "online_fit",

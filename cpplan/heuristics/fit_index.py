@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.problem import Ints, Problem
+from cpplan.problem import Ints, Problem, Spans
 
 # Levels differ in the width of their buckets by a factor of four.
 LEVEL_BITS = 2
@@ -32,8 +32,10 @@ class FitIndex(NamedTuple):
     ----------
     first_span
         Row ``i``'s spans are ``first_span[i]:first_span[i + 1]``, shape ``(n + 1,)``.
+    row
+        Of a span.
     lower, upper
-        Of a span, as ranks among all steps at which anything changes.
+        Of a span, in steps, or as ranks of steps where those are many more than spans.
     begin, end
         Bytes of a span, relative to its buffer's offset.
     size, alignment
@@ -53,6 +55,7 @@ class FitIndex(NamedTuple):
     """
 
     first_span: Ints
+    row: Ints
     lower: Ints
     upper: Ints
     begin: Ints
@@ -70,8 +73,11 @@ class FitIndex(NamedTuple):
     stop: Ints
 
 
-def fit_index(problem: Problem) -> FitIndex:
+def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
     """An index in which nothing is placed yet. O(n log n) time, O(n) memory.
+
+    With ``order``, its row ``k`` is row ``order[k]`` of the problem: what is looked up in turn
+    should lie side by side.
 
     Examples
     --------
@@ -80,18 +86,26 @@ def fit_index(problem: Problem) -> FitIndex:
     >>> index.upper.tolist(), int(index.bucket_fill.sum())
     ([2, 3], 0)
     """
-    spans = problem.spans
+    rows, spans = np.arange(len(problem)), problem.spans
+    if order is not None and not problem.gaps:
+        spans = Spans(rows, *(column[order] for column in spans[1:]))
+    elif order is not None:
+        place = np.empty(len(problem), np.int64)
+        place[order] = rows
+        by_place = np.argsort(place[spans.buffer], kind="stable")
+        spans = Spans(place[spans.buffer][by_place], *(column[by_place] for column in spans[1:]))
     filled = spans.end > spans.begin
-    buffer = spans.buffer[filled]
-    times = np.unique(np.concatenate([spans.lower[filled], spans.upper[filled]]))
-    lower = np.searchsorted(times, spans.lower[filled]).astype(np.int64)
-    upper = np.searchsorted(times, spans.upper[filled]).astype(np.int64)
-    finest = max(0, int(len(times) * _SPANS_A_BUCKET // max(1, len(buffer))).bit_length() - 1)
+    if not filled.all():
+        spans = Spans(*(column[filled] for column in spans))
+    buffer = spans.buffer
+    lower, upper, steps = _ranks(spans.lower, spans.upper)
+    finest = max(0, int(steps * _SPANS_A_BUCKET // max(1, len(buffer))).bit_length() - 1)
     # The least number of bits b with upper - lower <= 2**b, then the next that is a level's.
     bits = np.frexp((upper - lower - 0.5).clip(min=0.5))[1].clip(min=finest)
     bits = finest + -(-(bits - finest) // LEVEL_BITS) * LEVEL_BITS
-    shift, span_level = np.unique(bits, return_inverse=True)
-    buckets = (len(times) >> shift) + 1
+    used = np.flatnonzero(np.bincount(bits))
+    span_level = np.searchsorted(used, bits)
+    buckets = (steps >> used) + 1
     level_start = np.concatenate([[0], np.cumsum(buckets)]).astype(np.int64)
     at = level_start[span_level]
     first, last = at + (lower >> bits), at + ((upper - 1) >> bits)
@@ -99,17 +113,22 @@ def fit_index(problem: Problem) -> FitIndex:
     room += np.bincount(last[last > first], minlength=level_start[-1])
     bucket_start = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
     entries = int(bucket_start[-1])
-    scratch = np.empty((2, len(buffer)), np.int64)
+    # Live together with a span is all that starts before it ends, less what ends before it starts.
+    started = np.cumsum(np.bincount(lower, minlength=steps))
+    ended = np.cumsum(np.bincount(upper, minlength=steps))
+    meetings = np.bincount(buffer, started[upper - 1] - ended[lower])
+    scratch = np.empty((2, int(meetings.max(initial=0))), np.int64)
     return FitIndex(
         first_span=np.searchsorted(buffer, np.arange(len(problem) + 1)).astype(np.int64),
+        row=buffer,
         lower=lower,
         upper=upper,
-        begin=spans.begin[filled],
-        end=spans.end[filled],
-        size=problem.size,
-        alignment=problem.alignment,
+        begin=spans.begin,
+        end=spans.end,
+        size=problem.size if order is None else problem.size[order],
+        alignment=problem.alignment if order is None else problem.alignment[order],
         span_level=span_level.astype(np.int64),
-        shift=shift.astype(np.int64),
+        shift=used.astype(np.int64),
         level_start=level_start,
         bucket_start=bucket_start,
         bucket_fill=np.zeros(len(bucket_start) - 1, np.int64),
@@ -118,3 +137,13 @@ def fit_index(problem: Problem) -> FitIndex:
         start=scratch[0],
         stop=scratch[1],
     )
+
+
+def _ranks(lower: Ints, upper: Ints) -> tuple[Ints, Ints, int]:
+    """Steps numbered so that there are at most a few for every span, and how many numbers."""
+    steps = int(upper.max(initial=0)) + 1
+    if steps <= 2 * len(lower) + 2:
+        return lower, upper, steps
+    times = np.unique(np.concatenate([lower, upper]))
+    lower, upper = (np.searchsorted(times, column) for column in (lower, upper))
+    return lower.astype(np.int64), upper.astype(np.int64), len(times)

@@ -26,6 +26,13 @@ def place(index, order, offset, placed):
 
 
 @njit(cache=True, nogil=True)
+def insert_all(index, rows, offset):
+    """Enter rows at their offsets, shape ``(n,)``."""
+    for row in rows:
+        insert(index, row, offset[row])
+
+
+@njit(cache=True, nogil=True)
 def insert(index, row, offset):
     """Enter a row at an offset; the caller knows that it fits there."""
     for span in range(index.first_span[row], index.first_span[row + 1]):
@@ -106,12 +113,12 @@ def _forbidden(index, row):
                 read += stop - k
                 while k < stop:
                     other = index.entry[k, 0]
-                    if other < upper and index.entry[k, 1] > lower:
-                        # What lies in two buckets is met in the first of them that is read.
-                        if bucket == first or at + (other >> shift) == bucket:
-                            index.start[count] = index.entry[k, 2] - end
-                            index.stop[count] = index.entry[k, 3] - begin
-                            count += 1
+                    meets = other < upper and index.entry[k, 1] > lower
+                    # What lies in two buckets is met in the first of them that is read.
+                    if meets and (bucket == first or at + (other >> shift) == bucket):
+                        index.start[count] = index.entry[k, 2] - end
+                        index.stop[count] = index.entry[k, 3] - begin
+                        count += 1
                     k += 1
     return count, read
 
