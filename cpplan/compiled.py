@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # The modules whose loops are compiled together, because whoever uses one uses the others.
 LOOPS = {
-    "packing": ("cpplan.search.ranking_kernel",),
+    "packing": ("cpplan.search.ranking_kernel", "cpplan.search.canonical_kernel"),
     "ordering": ("cpplan.orders.beam_kernel", "cpplan.search.downset_kernel"),
     "eviction": ("cpplan.remat.eviction_kernel",),
     "sequences": ("cpplan.remat.sequence_kernel",),
@@ -41,6 +41,7 @@ LOOPS = {
         "cpplan.remat.stay_kernel",
     ),
     "sizes": ("cpplan.sizes.fit_kernel",),
+    "skyline": ("cpplan.heuristics.skyline_kernel",),
 }
 # How often a run that waits looks at its deadline, seconds.
 _PATIENCE = 0.05

@@ -16,11 +16,14 @@ _ENDLESS = Deadline(float("inf"))
 
 
 def use_packing() -> None:
+    from cpplan.search.canonical_search import CanonicalSearch
     from cpplan.search.ranking_search import RankingSearch
 
     problem = _random_packing(200)
     start = Outcome(np.cumsum(problem.size) - problem.size, int(problem.size.sum()), 0)
     RankingSearch(problem, seed=0).run(start, moves=120, goal=0, deadline=_ENDLESS)
+    search = CanonicalSearch(problem, seed=0)
+    search.run(start, nodes=1000, goal=0, ceiling=None, deadline=_ENDLESS)
 
 
 def use_ordering() -> None:
@@ -61,6 +64,12 @@ def use_sizes() -> None:
     first_fit(np.arange(3), *columns, np.full(3, 300), np.zeros(3, int), np.zeros(3, int))
 
 
+def use_skyline() -> None:
+    from cpplan.heuristics.skyline import Skyline
+
+    Skyline(_random_packing(9)).place(np.arange(9))
+
+
 def _random_packing(count: int) -> Problem:
     random = np.random.default_rng(0)
     lower = random.integers(0, count, count)
@@ -98,4 +107,5 @@ FIRST_USES: dict[str, Callable[[], None]] = {
     "sequences": use_sequences,
     "packed-sequences": use_packed_sequences,
     "sizes": use_sizes,
+    "skyline": use_skyline,
 }
