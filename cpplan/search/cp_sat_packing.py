@@ -34,6 +34,8 @@ _logger = logging.getLogger(__name__)
 STRATEGIES = (None, "TWA", "WAT", "TAW", "ATW")
 # One unit of CP-SAT's deterministic time is about this many seconds on these models.
 SECONDS_PER_WORK = 20.0
+# Seconds between two looks at what others have found.
+_LOOK = 0.05
 # Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
 LARGEST_MODEL = 1_000_000
 
@@ -48,7 +50,8 @@ def run_round(
     ceiling: int | None = None,
     workers: int = 1,
     seed: int = 0,
-    report: Callable[[Outcome], None] = lambda outcome: None,
+    report: Callable[[Outcome], object] = lambda outcome: None,
+    exchange: Callable[[Outcome], Outcome] | None = None,
 ) -> Outcome:
     """One round: ends early once the peak is good enough or proved smallest, or time is up.
 
@@ -72,12 +75,14 @@ def run_round(
         For CP-SAT's own random choices.
     report
         Called at every improvement of either side.
+    exchange
+        Asked now and then for what others have found meanwhile; told what is known here.
     """
     entries = int((problem.spans.upper - problem.spans.lower).sum())
     if entries > LARGEST_MODEL:
         _logger.info("CP-SAT left out: %d section entries exceed %d", entries, LARGEST_MODEL)
         return state
-    portfolio = _Portfolio(problem, state, deadline, goal, ceiling, workers, seed, report)
+    portfolio = _Portfolio(problem, state, deadline, goal, ceiling, workers, seed, report, exchange)
     try:
         portfolio.run(work)
     finally:
@@ -114,11 +119,13 @@ class _Portfolio:
         ceiling: int | None,
         workers: int,
         seed: int,
-        report: Callable[[Outcome], None],
+        report: Callable[[Outcome], object],
+        exchange: Callable[[Outcome], Outcome] | None,
     ):
         self.problem, self.state, self.deadline = problem, state, deadline
         self.goal, self.ceiling = goal, ceiling
         self.workers, self.seed, self.report = workers, seed, report
+        self.exchange = exchange
         self.unit = address_unit(problem)
         self.orders = {word: preorder(problem, word) for word in STRATEGIES if word is not None}
         self.running: dict[_Task, threading.Thread] = {}
@@ -142,10 +149,14 @@ class _Portfolio:
                 self._start(task)
             if not self.running:
                 return
+            patience = self.deadline.patience()
+            if self.exchange is not None:
+                self._learn(self.exchange(self.state))
+                patience = _LOOK if patience is None else min(patience, _LOOK)
             try:
-                answer = self.answers.get(timeout=self.deadline.patience())
+                answer = self.answers.get(timeout=patience)
             except queue.Empty:
-                return
+                continue
             del self.running[answer.task]
             self._take(answer)
 
@@ -229,16 +240,19 @@ class _Portfolio:
         if answer.error is not None:
             raise answer.error
         self.deadline.spend(answer.task.solver.response_proto.deterministic_time * SECONDS_PER_WORK)
-        before, name = self.state, _name(answer.task.strategy)
-        if answer.bound > self.state.bound:
-            # Later targets are judged against it, and a run for a smaller one is in vain.
-            self.state = self.state._replace(bound=answer.bound, bound_by=name)
+        name = _name(answer.task.strategy)
+        # Later targets are judged against the bound, and a run for a smaller one is in vain.
+        found = self.state._replace(bound=answer.bound, bound_by=name)
         if answer.offsets is not None:
             peak = int((answer.offsets + self.problem.size).max(initial=0))
-            if peak < self.state.peak:
-                self.state = self.state._replace(offsets=answer.offsets, peak=peak, found_by=name)
-        if self.state is not before:
-            self.report(self.state)
+            found = found._replace(offsets=answer.offsets, peak=peak, found_by=name)
+        self._learn(found)
+
+    def _learn(self, found: Outcome) -> None:
+        state = self.state.merged(found)
+        if (state.peak, state.bound) != (self.state.peak, self.state.bound):
+            self.state = state
+            self.report(state)
             for task in self.running:
                 if not task.minimise and not self.low <= task.target <= self.high:
                     task.solver.stop_search()

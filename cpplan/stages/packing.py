@@ -1,7 +1,7 @@
 """``pack``: the stages that place buffers at a given order, under one deadline.
 
-Reduce, bound, heuristics; where a gap is left, local search and CP-SAT in turns on the independent
-part that causes it. The first proof of optimality ends the run; so does the deadline.
+Reduce, bound, heuristics; where a gap is left, search on the independent part that causes it. The
+first proof of optimality ends the run; so does the deadline.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from cpplan import heuristics
 from cpplan.bounds import lower_bound
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
-from cpplan.search.ranking_search import RankingSearch
 from cpplan.stages.incumbent import Incumbent
+from cpplan.stages.part_search import PartSearch
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints
     from cpplan.search.outcome import Outcome
 
-# What the first turn of local search and of CP-SAT (deterministic time a run) may take.
-MOVES_A_BUFFER, FIRST_WORK = 10, 0.01
 MOST_EFFORT = 4**10
 
 
@@ -93,12 +91,12 @@ def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
 def _run_search(
     incumbent: Incumbent, deadline: Deadline, workers: int, seed: int, most_effort: int | None
 ) -> None:
-    """Search on the part that is highest, in turns: local search over orders, then CP-SAT.
+    """Search on the part that is highest.
 
     The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
-    turn is longer than the last, because nothing tells beforehand which of the two will be quick.
+    turn is longer than the last, because nothing tells beforehand which search will be quick.
     """
-    searches: dict[int, RankingSearch] = {}
+    searches: dict[int, PartSearch] = {}
     effort = 1
     while not incumbent.done and not deadline.expired():
         if most_effort is not None and effort > most_effort:
@@ -106,33 +104,20 @@ def _run_search(
         part = incumbent.highest_part()
         problem, rows = incumbent.reduction.part_problem(part)
         if part not in searches:
-            searches[part] = RankingSearch(problem, seed)
+            searches[part] = PartSearch(problem, workers, seed)
             incumbent.offer_bound(part, lower_bound(problem))
-        goal = max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak())
-        search = searches[part]
-        state = incumbent.part_state(part, rows)
-        moves = MOVES_A_BUFFER * len(problem) * effort
-        try:
-            state = search.run(state, moves=moves, goal=goal, deadline=deadline)
-        finally:
-            incumbent.offer_part(part, rows, search.best(state))
-        if incumbent.done or incumbent.highest_part() != part:
-            continue
 
-        def report(outcome: Outcome, part: int = part, rows: Ints = rows) -> None:
+        def offer(outcome: Outcome, part: int = part, rows: Ints = rows) -> bool:
             incumbent.offer_part(part, rows, outcome)
+            return incumbent.done or incumbent.highest_part() != part
 
-        from cpplan.search.cp_sat_packing import run_round
-
-        run_round(
-            problem,
+        settled = searches[part].turn(
             incumbent.part_state(part, rows),
-            deadline,
-            work=FIRST_WORK * effort,
-            goal=goal,
+            effort,
+            goal=max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak()),
             ceiling=incumbent.ceiling,
-            workers=workers,
-            seed=seed,
-            report=report,
+            deadline=deadline,
+            offer=offer,
         )
-        effort = min(4 * effort, MOST_EFFORT)
+        if not settled:
+            effort = min(4 * effort, MOST_EFFORT)

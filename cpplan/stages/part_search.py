@@ -1,0 +1,157 @@
+"""All searches for a packing of one independent part, in turns.
+
+Few buffers are CP-SAT's, which settles them at once. Else local search over orders comes first,
+then our own exact search, then CP-SAT: that is the order in which they most often end a run. With
+more than one worker, the exact search has a thread of its own beside the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline
+from cpplan.problem import Problem
+from cpplan.search.canonical_search import CanonicalSearch, applies_to
+from cpplan.search.canonical_thread import CanonicalThread
+from cpplan.search.outcome import Outcome
+from cpplan.search.ranking_search import RankingSearch
+
+# Of the first turn: moves of local search, nodes of the exact search, CP-SAT's deterministic time
+# for each run.
+MOVES_A_BUFFER, NODES, WORK = 10, 50_000, 0.01
+# So many buffers CP-SAT mostly settles before the compiled search is loaded.
+FEW_BUFFERS = 40
+
+
+class PartSearch:
+    """The searches on one part: each continues where its last turn ended.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem: steps are sections.
+    workers
+        Threads.
+    seed
+        For random choices.
+    """
+
+    def __init__(self, problem: Problem, workers: int, seed: int):
+        self.problem, self.workers, self.seed = problem, workers, seed
+        self._ranking = RankingSearch(problem, seed)
+        self._exact = applies_to(problem)
+        self._canonical: CanonicalSearch | None = None
+
+    def turn(
+        self,
+        state: Outcome,
+        effort: int,
+        *,
+        goal: int,
+        ceiling: int | None,
+        deadline: Deadline,
+        offer: Callable[[Outcome], bool],
+    ) -> bool:
+        """One turn of every search; whether ``offer`` said that the part needs no more.
+
+        Parameters
+        ----------
+        state
+            A packing and a proved bound to start from.
+        effort
+            How long the turn is; 1 is the first.
+        goal, ceiling
+            A peak that is good enough, and one above which none is of use.
+        deadline
+            Ends the turn.
+        offer
+            Told of every improvement.
+        """
+        state = self._rank(state, effort, goal, deadline, offer)
+        if offer(state):
+            return True
+        few = effort == 1 and len(self.problem) <= FEW_BUFFERS
+        if not self._exact or few or not prepare("packing", deadline):
+            state = self._solve(state, effort, goal, ceiling, deadline, offer)
+        elif self.workers > 1:
+            state = self._solve_both(state, effort, goal, ceiling, deadline, offer)
+        else:
+            state = self._search(state, effort, goal, ceiling, deadline, offer)
+            if not offer(state):
+                state = self._solve(state, effort, goal, ceiling, deadline, offer)
+        return offer(state)
+
+    def _rank(
+        self,
+        state: Outcome,
+        effort: int,
+        goal: int,
+        deadline: Deadline,
+        offer: Callable[[Outcome], bool],
+    ) -> Outcome:
+        moves = MOVES_A_BUFFER * len(self.problem) * effort
+        try:
+            return self._ranking.run(
+                state, moves=moves, goal=max(goal, state.bound), deadline=deadline
+            )
+        finally:
+            offer(self._ranking.best(state))
+
+    def _search(
+        self,
+        state: Outcome,
+        effort: int,
+        goal: int,
+        ceiling: int | None,
+        deadline: Deadline,
+        offer: Callable[[Outcome], bool],
+    ) -> Outcome:
+        if self._canonical is None:
+            self._canonical = CanonicalSearch(self.problem, self.seed)
+        return self._canonical.run(
+            state, nodes=NODES * effort, goal=goal, ceiling=ceiling, deadline=deadline, report=offer
+        )
+
+    def _solve(
+        self,
+        state: Outcome,
+        effort: int,
+        goal: int,
+        ceiling: int | None,
+        deadline: Deadline,
+        offer: Callable[[Outcome], bool],
+        exchange: Callable[[Outcome], Outcome] | None = None,
+    ) -> Outcome:
+        from cpplan.search.cp_sat_packing import run_round
+
+        return run_round(
+            self.problem,
+            state,
+            deadline,
+            work=WORK * effort,
+            goal=goal,
+            ceiling=ceiling,
+            workers=self.workers if exchange is None else self.workers - 1,
+            seed=self.seed,
+            report=offer,
+            exchange=exchange,
+        )
+
+    def _solve_both(
+        self,
+        state: Outcome,
+        effort: int,
+        goal: int,
+        ceiling: int | None,
+        deadline: Deadline,
+        offer: Callable[[Outcome], bool],
+    ) -> Outcome:
+        thread = CanonicalThread(
+            self.problem, state, self.seed + effort, goal=goal, ceiling=ceiling, deadline=deadline
+        )
+        try:
+            state = self._solve(state, effort, goal, ceiling, deadline, offer, thread.exchange)
+        finally:
+            thread.stop()
+        return thread.exchange(state)
