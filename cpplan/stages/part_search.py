@@ -1,8 +1,8 @@
 """All searches for a packing of one independent part, in turns.
 
-Few buffers are CP-SAT's, which settles them at once. Else local search over orders comes first,
-then our own exact search, then CP-SAT: that is the order in which they most often end a run. With
-more than one worker, the exact search has a thread of its own beside the others.
+Few buffers are CP-SAT's, which settles them at once. Else our own exact search comes first, then
+local search over orders, then CP-SAT: that is the order in which they most often end a run. With
+more than one worker, the exact search has a thread of its own beside CP-SAT.
 """
 
 from __future__ import annotations
@@ -68,29 +68,31 @@ class PartSearch:
         offer
             Told of every improvement.
         """
-        state = self._rank(state, effort, goal, deadline, offer)
+        # The first orders cost nothing, and are often enough.
+        state = self._rank(state, 0, goal, deadline, offer)
         if offer(state):
             return True
         few = effort == 1 and len(self.problem) <= FEW_BUFFERS
-        if not self._exact or few or not prepare("packing", deadline):
-            state = self._solve(state, effort, goal, ceiling, deadline, offer)
-        elif self.workers > 1:
-            state = self._solve_both(state, effort, goal, ceiling, deadline, offer)
-        else:
+        exact = self._exact and not few and prepare("packing", deadline)
+        if exact and (self.workers == 1 or effort == 1):
             state = self._search(state, effort, goal, ceiling, deadline, offer)
-            if not offer(state):
-                state = self._solve(state, effort, goal, ceiling, deadline, offer)
+        if not offer(state):
+            moves = MOVES_A_BUFFER * len(self.problem) * effort
+            state = self._rank(state, moves, goal, deadline, offer)
+        if not offer(state):
+            beside = exact and self.workers > 1
+            solve = self._solve_beside if beside else self._solve
+            state = solve(state, effort, goal, ceiling, deadline, offer)
         return offer(state)
 
     def _rank(
         self,
         state: Outcome,
-        effort: int,
+        moves: int,
         goal: int,
         deadline: Deadline,
         offer: Callable[[Outcome], bool],
     ) -> Outcome:
-        moves = MOVES_A_BUFFER * len(self.problem) * effort
         try:
             return self._ranking.run(
                 state, moves=moves, goal=max(goal, state.bound), deadline=deadline
@@ -138,7 +140,7 @@ class PartSearch:
             exchange=exchange,
         )
 
-    def _solve_both(
+    def _solve_beside(
         self,
         state: Outcome,
         effort: int,
