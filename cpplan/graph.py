@@ -7,11 +7,13 @@ is no cycle, and every view lies within its base.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from cpplan.answers import Answer
 from cpplan.dependencies import check_acyclic, find_predecessors
 from cpplan.errors import InputError
 from cpplan.graph_checks import check_producers, check_references, check_unique, check_views
@@ -157,6 +159,8 @@ class Graph:
 
     Sizes that depend on variables are those at the bounds which ``symbols`` gives them; tensors of
     symbolic shape are replaced by such when the graph is made (see ``cpplan.symbols``).
+    ``answers`` are what other planners answered to this graph in its listed order, for
+    ``cpplan.compare``.
 
     Raises
     ------
@@ -180,8 +184,10 @@ class Graph:
     tensors: tuple[Tensor, ...]
     ops: tuple[Op, ...]
     symbols: Symbols | None = None
+    answers: tuple[Answer, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "answers", tuple_of(Answer, "answers", self.answers))
         check_name("a graph's name", self.name, empty=True)
         object.__setattr__(self, "tensors", tuple_of(Tensor, "tensors", self.tensors))
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))

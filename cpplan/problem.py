@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cpplan.answers import Answer
 from cpplan.errors import InputError
 from cpplan.names import check_name, check_names, tuple_of
 from cpplan.pool import Pool, check_pools
@@ -83,6 +84,8 @@ class Problem:
         matter where pools differ in what an access costs.
     name
         Of the model or file.
+    answers
+        What other planners answered to this very problem, for ``cpplan.compare``.
 
     Raises
     ------
@@ -110,11 +113,13 @@ class Problem:
     reads: Ints = None  # type: ignore[assignment]  # as alignment
     writes: Ints = None  # type: ignore[assignment]  # as alignment
     name: str = "problem"
+    answers: Sequence[Answer] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple_of(str, "names", self.names))
         count = len(self.names)
         check_name("a problem's name", self.name, empty=True)
+        object.__setattr__(self, "answers", tuple_of(Answer, "answers", self.answers))
         check_names("a buffer's name", self.names)
         for column in ("alignment", "reads", "writes"):
             if getattr(self, column) is None:
@@ -228,6 +233,7 @@ class Problem:
             fixed={new_row[r]: offset for r, offset in self.fixed.items() if r in new_row},
             hint={new_row[r]: offset for r, offset in self.hint.items() if r in new_row},
             candidates={new_row[r]: pools for r, pools in self.candidates.items() if r in new_row},
+            answers=(),
         )
 
     def in_pool(self, number: int, rows: Ints) -> Problem:
