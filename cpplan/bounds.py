@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.distinct import distinct
 from cpplan.problem import Ints, Problem
 
 
@@ -41,7 +42,7 @@ def live_bytes_bound(problem: Problem) -> Bound:
     O(n log n) for each distinct alignment.
     """
     best = Bound(0, "live bytes", None)
-    for unit in np.unique(np.append(problem.alignment, 1)).tolist():
+    for unit in distinct(np.append(problem.alignment, 1)).tolist():
         value, step = _rounded_pressure(problem, unit, best.value)
         if value > best.value:
             best = Bound(value, "live bytes", step)
@@ -68,16 +69,28 @@ def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int
         column[counted] for column in (spans.lower, spans.upper, spans.end - spans.begin)
     )
     rounding = -held % unit
-    times = np.unique(np.concatenate([lower, upper]))
+    if not rounding.any():
+        return _pressure(lower, upper, held, floor)
+    times = distinct(np.concatenate([lower, upper]))
+    first, last = np.searchsorted(times, lower), np.searchsorted(times, upper)
     change = np.zeros(len(times), np.int64)
-    np.add.at(change, np.searchsorted(times, lower), held + rounding)
-    np.add.at(change, np.searchsorted(times, upper), -held - rounding)
+    np.add.at(change, first, held + rounding)
+    np.subtract.at(change, last, held + rounding)
     live: Ints = np.cumsum(change)
-    if rounding.any():
-        first, last = np.searchsorted(times, lower), np.searchsorted(times, upper)
+    if live.max() > floor:
         live -= largest_live(rounding, first, last, len(times))
+    k = int(np.argmax(live))
+    return (int(live[k]), int(times[k])) if live[k] > floor else (floor, None)
+
+
+def _pressure(lower: Ints, upper: Ints, held: Ints, floor: int) -> tuple[int, int | None]:
+    """The most bytes live at a step: what starts up to then, less what ends up to then."""
+    by_start, by_end = np.argsort(lower, kind="stable"), np.argsort(upper, kind="stable")
+    starts = lower[by_start]
+    gone = np.concatenate([[0], np.cumsum(held[by_end])])
+    live = np.cumsum(held[by_start]) - gone[np.searchsorted(upper[by_end], starts, side="right")]
     k = int(np.argmax(live)) if len(live) else 0
-    return (int(live[k]), int(times[k])) if len(live) and live[k] > floor else (floor, None)
+    return (int(live[k]), int(starts[k])) if len(live) and live[k] > floor else (floor, None)
 
 
 def largest_live(values: Ints, first: Ints, last: Ints, count: int) -> Ints:

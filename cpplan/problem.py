@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.answers import Answer
+from cpplan.distinct import distinct
 from cpplan.errors import InputError
 from cpplan.names import check_name, check_names, tuple_of
 from cpplan.pool import Pool, check_pools
@@ -195,7 +196,7 @@ class Problem:
         Both have shape ``(k,)``; the last entry is the end, where nothing is live. O(n log n).
         """
         spans = self.spans
-        times = np.unique(np.concatenate([spans.lower, spans.upper]))
+        times = distinct(np.concatenate([spans.lower, spans.upper]))
         change = np.zeros(len(times), np.int64)
         held = spans.end - spans.begin
         np.add.at(change, np.searchsorted(times, spans.lower), held)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cpplan.distinct import distinct
 from cpplan.problem import Gap, Ints, Problem
 
 
@@ -62,16 +63,20 @@ def reduce_problem(problem: Problem) -> Reduction:
     ([0, 0], [1, 1], [19])
     """
     filled = problem.spans.end > problem.spans.begin
-    rows = np.unique(problem.spans.buffer[filled])
+    rows = distinct(problem.spans.buffer[filled])
     kept = problem if len(rows) == len(problem) else problem.subset(rows)
     closes = _section_ends(kept)
 
     def section(steps: Ints) -> Ints:
-        return np.searchsorted(closes, steps, side="right").astype(np.int64)
+        # Looked up in ascending order: neighbours are then found side by side.
+        order = np.argsort(steps, kind="stable")
+        sections = np.empty(len(steps), np.int64)
+        sections[order] = np.searchsorted(closes, steps[order], side="right")
+        return sections
 
     gaps = {}
     for row, old in kept.gaps.items():
-        edges = [(int(section(np.int64(g.lower))), int(section(np.int64(g.upper)))) for g in old]
+        edges = [section(np.array(g[:2])).tolist() for g in old]
         new = [
             Gap(lo, up, g.begin, g.end) for (lo, up), g in zip(edges, old, strict=True) if lo < up
         ]
@@ -96,7 +101,7 @@ def _section_ends(problem: Problem) -> Ints:
     Between two steps where the live set changes, it is maximal iff the next change takes something
     away and the last one before it added something.
     """
-    starts, ends = np.unique(problem.spans.lower), np.unique(problem.spans.upper)
+    starts, ends = distinct(problem.spans.lower), distinct(problem.spans.upper)
     previous_end = np.concatenate([[-1], ends[:-1]])
     latest_start = starts[np.searchsorted(starts, ends, side="left") - 1] if len(starts) else ends
     return ends[latest_start >= previous_end].astype(np.int64)
@@ -123,13 +128,13 @@ def address_unit(problem: Problem) -> int:
     full = spans.begin == 0
     # Rounding an end up to the grid is harmless only where the next thing above starts on the grid.
     if not full.all() or (spans.end != problem.size[spans.buffer]).any():
-        unit = math.gcd(grid, *np.unique(edges).tolist())
+        unit = math.gcd(grid, *distinct(edges).tolist())
     else:
-        unit = math.gcd(*np.unique(-(-edges // grid) * grid).tolist())
+        unit = math.gcd(*distinct(-(-edges // grid) * grid).tolist())
     changed = True
     while changed:
         changed = False
-        for alignment in np.unique(problem.alignment).tolist():
+        for alignment in distinct(problem.alignment).tolist():
             if unit % alignment and alignment % unit:
                 unit, changed = math.gcd(unit, alignment), True
     return max(1, unit)

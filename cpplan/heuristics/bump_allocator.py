@@ -28,11 +28,18 @@ def bump(problem: Problem) -> Ints:
     >>> bump(problem).tolist()
     [0, 16]
     """
+    order = np.argsort(problem.lower, kind="stable")
+    if not problem.fixed and len(problem) and (problem.alignment == problem.alignment[0]).all():
+        step = problem.alignment[0]
+        padded = -(-problem.size[order] // step) * step
+        offset = np.empty(len(problem), np.int64)
+        offset[order] = np.cumsum(padded) - padded
+        return offset
     offset = Layout(problem).offset
     free = np.ones(len(problem), bool)
     free[list(problem.fixed)] = False
     top = max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
-    for row in np.argsort(problem.lower, kind="stable"):
+    for row in order:
         if free[row]:
             alignment = int(problem.alignment[row])
             offset[row] = -(-top // alignment) * alignment

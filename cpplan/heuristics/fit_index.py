@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.distinct import distinct
 from cpplan.problem import Ints, Problem, Spans
 
 # Levels differ in the width of their buckets by a factor of four.
@@ -144,6 +145,6 @@ def _ranks(lower: Ints, upper: Ints) -> tuple[Ints, Ints, int]:
     steps = int(upper.max(initial=0)) + 1
     if steps <= 2 * len(lower) + 2:
         return lower, upper, steps
-    times = np.unique(np.concatenate([lower, upper]))
+    times = distinct(np.concatenate([lower, upper]))
     lower, upper = (np.searchsorted(times, column) for column in (lower, upper))
     return lower.astype(np.int64), upper.astype(np.int64), len(times)

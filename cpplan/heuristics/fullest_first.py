@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from cpplan.deadline import Deadline
+from cpplan.distinct import distinct
 from cpplan.heuristics import register
 from cpplan.heuristics.fit_index import fit_index
 from cpplan.heuristics.preorders import PREORDERS, preorder
@@ -106,7 +107,7 @@ def _padded_profile(problem: Problem) -> tuple[Ints, Ints, Ints]:
     """
     lower, upper = problem.lower, problem.upper
     if int(upper.max(initial=0)) > 2 * len(problem) + 2:
-        times = np.unique(np.concatenate([lower, upper]))
+        times = distinct(np.concatenate([lower, upper]))
         lower, upper = np.searchsorted(times, lower), np.searchsorted(times, upper)
     padded = -(-problem.size // problem.alignment) * problem.alignment
     change = np.zeros(int(upper.max(initial=0)) + 1, np.int64)
