@@ -34,7 +34,7 @@ def format_comparison(rows: Iterable[Baseline]) -> str:
             "" if row.bytes is None else str(row.bytes),
             format_bytes(row.bytes),
             "" if row.ratio is None else f"{row.ratio:.4f}",
-            f"{row.seconds:.3f}",
+            "" if row.seconds is None else f"{row.seconds:.3f}",
             row.status,
         )
         for row in rows
