@@ -38,7 +38,7 @@ _EPOCH = 20_000
 # How much heavier an ejection makes a buffer, and for how many moves it is held once placed.
 _LEARNING, _TENURE = 0.05, 2
 # One call of the kernel lasts some hundredths of a second.
-_SPANS_A_CALL = 400_000
+_CELLS_A_CALL = 10_000_000
 
 
 def applies_to(problem: Problem) -> bool:
@@ -79,7 +79,10 @@ class InsertionSearch:
         self.problem = problem
         spans, count = problem.spans, len(problem)
         self._grain = address_unit(problem)
-        self._spans = (problem.first_span, spans.lower, spans.upper)
+        # Indices without a sign are not checked for being negative: the loops become vector code.
+        columns = (spans.lower.astype(np.uint64), spans.upper.astype(np.uint64))
+        self._spans = (problem.first_span, *columns)
+        self._breadth = int((spans.upper - spans.lower).sum())
         self._sections = int(problem.upper.max(initial=0))
         self._pinned = np.full(count, -1, np.int64)
         for row, offset in problem.fixed.items():
@@ -112,9 +115,8 @@ class InsertionSearch:
 
         if self._peak is None or state.peak < self._peak:
             self._adopt(state, goal)
-        sections = int((self._spans[2] - self._spans[1]).sum())
-        a_call = max(1, _SPANS_A_CALL // max(1, sections))
-        work = 1e-9 * (2 * sections + 4 * len(self.problem))
+        cells = self._breadth + 10 * len(self.problem)
+        a_call, work = max(1, _CELLS_A_CALL // max(1, cells)), 1e-9 * cells
         end = int(self._cursor[kernel.MOVES]) + moves
         while not self._reached(goal):
             done = int(self._cursor[kernel.MOVES])
