@@ -41,6 +41,12 @@ LOOPS = {
         "cpplan.remat.stay_kernel",
     ),
     "sizes": ("cpplan.sizes.fit_kernel",),
+    "many-buffers": (
+        "cpplan.checks.sweep_kernel",
+        "cpplan.heuristics.fit_index_kernel",
+        "cpplan.heuristics.skyline_kernel",
+    ),
+    "ejection": ("cpplan.search.ejection_kernel",),
     "skyline": ("cpplan.heuristics.skyline_kernel",),
 }
 # How often a run that waits looks at its deadline, seconds.

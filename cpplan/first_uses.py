@@ -64,10 +64,29 @@ def use_sizes() -> None:
     first_fit(np.arange(3), *columns, np.full(3, 300), np.zeros(3, int), np.zeros(3, int))
 
 
+def use_ejection() -> None:
+    from cpplan.search.ejection_search import EjectionSearch
+
+    problem = _random_packing(9)
+    start = Outcome(np.cumsum(problem.size) - problem.size, int(problem.size.sum()), 0)
+    EjectionSearch(problem, seed=0).run(start, moves=9, goal=0, deadline=_ENDLESS)
+
+
 def use_skyline() -> None:
     from cpplan.heuristics.skyline import Skyline
 
     Skyline(_random_packing(9)).place(np.arange(9))
+
+
+def use_many_buffers() -> None:
+    from cpplan.checks.rectangles import all_apart, cut_gaps
+    from cpplan.heuristics.fullest_first import fullest_first
+    from cpplan.heuristics.layout import first_fit_in_order
+
+    problem = _random_packing(2000)
+    offset = fullest_first(problem, _ENDLESS)
+    all_apart(cut_gaps(problem), offset)
+    first_fit_in_order(problem, np.arange(len(problem)), _ENDLESS)
 
 
 def _random_packing(count: int) -> Problem:
@@ -107,5 +126,7 @@ FIRST_USES: dict[str, Callable[[], None]] = {
     "sequences": use_sequences,
     "packed-sequences": use_packed_sequences,
     "sizes": use_sizes,
+    "many-buffers": use_many_buffers,
+    "ejection": use_ejection,
     "skyline": use_skyline,
 }
