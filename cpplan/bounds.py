@@ -85,7 +85,7 @@ def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int
 
 def _pressure(lower: Ints, upper: Ints, held: Ints, floor: int) -> tuple[int, int | None]:
     """The most bytes live at a step: what starts up to then, less what ends up to then."""
-    by_start, by_end = np.argsort(lower, kind="stable"), np.argsort(upper, kind="stable")
+    by_start, by_end = np.argsort(lower), np.argsort(upper)
     starts = lower[by_start]
     gone = np.concatenate([[0], np.cumsum(held[by_end])])
     live = np.cumsum(held[by_start]) - gone[np.searchsorted(upper[by_end], starts, side="right")]

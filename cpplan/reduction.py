@@ -69,7 +69,7 @@ def reduce_problem(problem: Problem) -> Reduction:
 
     def section(steps: Ints) -> Ints:
         # Looked up in ascending order: neighbours are then found side by side.
-        order = np.argsort(steps, kind="stable")
+        order = np.argsort(steps)
         sections = np.empty(len(steps), np.int64)
         sections[order] = np.searchsorted(closes, steps[order], side="right")
         return sections

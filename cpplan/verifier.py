@@ -173,18 +173,7 @@ def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> tuple[Ints, Int
 
     Each is there once, as needed.
     """
-    row = {name: k for k, name in enumerate(plan.buffers)}
-    absent = next((k for k, name in enumerate(needed.names) if name not in row), None)
-    if absent is not None:
-        raise VerificationError(
-            f"buffer {needed.names[absent]!r}, needed from step {needed.lower[absent]}, "
-            "is not in the plan"
-        )
-    if len(row) > len(needed):
-        known = set(needed.names)
-        extra = next(name for name in row if name not in known)
-        raise VerificationError(f"buffer {extra!r} of the plan is not needed in the arena")
-    rows = np.array([row[name] for name in needed.names], np.int64)
+    rows = _matching_rows(needed, plan)
     for column in ("size", "lower", "upper"):
         planned, wanted = np.asarray(getattr(plan, column))[rows], getattr(needed, column)
         if (planned != wanted).any():
@@ -200,3 +189,21 @@ def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> tuple[Ints, Int
         name = next(name for name in names if planned_gaps.get(name) != needed_gaps.get(name))
         raise VerificationError(f"buffer {name!r} has other gaps in the plan than it needs")
     return offset[rows], np.asarray(plan.pool, np.int64)[rows]
+
+
+def _matching_rows(needed: Problem, plan: Plan) -> Ints:
+    """For each buffer needed, its row in the plan; all of the plan's are needed."""
+    if tuple(plan.buffers) == tuple(needed.names):
+        return np.arange(len(needed), dtype=np.int64)
+    row = {name: k for k, name in enumerate(plan.buffers)}
+    absent = next((k for k, name in enumerate(needed.names) if name not in row), None)
+    if absent is not None:
+        raise VerificationError(
+            f"buffer {needed.names[absent]!r}, needed from step {needed.lower[absent]}, "
+            "is not in the plan"
+        )
+    if len(row) > len(needed):
+        known = set(needed.names)
+        extra = next(name for name in row if name not in known)
+        raise VerificationError(f"buffer {extra!r} of the plan is not needed in the arena")
+    return np.array([row[name] for name in needed.names], np.int64)

@@ -27,6 +27,8 @@ def check_pools(needed: Problem, pool: Ints) -> None:
     --------
     >>> check_pools(Problem(("a",), [0], [1], [4]), np.array([0]))
     """
+    if not needed.candidates and ((pool >= 0) & (pool < len(needed.pools))).all():
+        return
     for row, number in enumerate(pool.tolist()):
         if not 0 <= number < len(needed.pools):
             raise VerificationError(f"buffer {needed.names[row]!r} lies in no pool of the plan")

@@ -13,6 +13,9 @@ import numpy as np
 from cpplan.errors import VerificationError
 from cpplan.problem import Ints, Problem
 
+# With more rectangles than that, a compiled sweep first asks whether there is any overlap to name.
+_VERY_MANY = 50_000
+
 
 class Rectangles(NamedTuple):
     """What buffers fill: arrays of one row a rectangle, bytes relative to the buffer's offset."""
@@ -37,7 +40,9 @@ def cut_gaps(problem: Problem) -> Rectangles:
     0 4 6 0 8
     0 6 9 0 3
     """
-    whole = np.setdiff1d(np.arange(len(problem)), np.array([*problem.gaps], np.int64))
+    has_gaps = np.zeros(len(problem), bool)
+    has_gaps[[*problem.gaps]] = True
+    whole = np.flatnonzero(~has_gaps)
     rows = [
         whole,
         problem.lower[whole],
@@ -113,6 +118,8 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     count = len(begin)
+    if count > _VERY_MANY and all_apart(rectangles, offset):
+        return None
     # Within a step: first what ends, highest first, then what begins, lowest first, so that lists
     # grow and shrink at their end where everything changes at once.
     step = np.concatenate([rectangles.upper, rectangles.lower])
@@ -134,6 +141,17 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
         live.insert(place, begins[new])
         holder[begins[new]] = new
     return None
+
+
+def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
+    """Whether no two rectangles have a byte in common at a step: the same sweep, compiled."""
+    from cpplan.checks.sweep_kernel import sweep
+
+    begin = offset[rectangles.buffer] + rectangles.begin
+    end = offset[rectangles.buffer] + rectangles.end
+    by_lower, by_upper = np.argsort(rectangles.lower), np.argsort(rectangles.upper)
+    started = rectangles.lower[by_lower], begin[by_lower], end[by_lower]
+    return bool(sweep(*started, rectangles.upper[by_upper], begin[by_upper]))
 
 
 def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:
@@ -174,7 +192,7 @@ def _pile(rectangles: Rectangles, counted: np.ndarray, unit: int) -> int:
     change = np.concatenate([-rounded, rounded])
     # Ends come before beginnings within a step: a partial sum is never above the step's own.
     events = np.lexsort((change > 0, step))
-    if unit == 1:
+    if not rounding.any():
         return int(np.max(np.cumsum(change[events]), initial=0))
     best = total = 0
     topmost: list[tuple[int, int]] = []

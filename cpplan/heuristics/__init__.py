@@ -36,6 +36,15 @@ _PORTFOLIO = [
     "first_fit_by_lifetime",
     "best_fit",
 ]
+# From so many buffers on, what looks at every pair is left out: other work of that length, or
+# compiled loops, will find more.
+MANY_BUFFERS = 2000
+_PORTFOLIO_OF_MANY = [
+    "fullest_first",
+    "first_fit_by_size",
+    "first_fit_by_area",
+    "first_fit_by_lifetime",
+]
 
 
 def register(
@@ -69,6 +78,7 @@ def register(
             _PUBLISHED.add(name)
         if portfolio:
             _PORTFOLIO.append(name)
+            _PORTFOLIO_OF_MANY.append(name)
         return heuristic
 
     return add
@@ -79,8 +89,9 @@ def unregister(name: str) -> None:
     get(name)
     del _REGISTRY[name]
     _PUBLISHED.discard(name)
-    if name in _PORTFOLIO:
-        _PORTFOLIO.remove(name)
+    for names in (_PORTFOLIO, _PORTFOLIO_OF_MANY):
+        if name in names:
+            names.remove(name)
 
 
 def get(name: str) -> Heuristic:
@@ -103,9 +114,12 @@ def names(*, as_published: bool = True) -> tuple[str, ...]:
     return tuple(name for name in _REGISTRY if as_published or name not in _PUBLISHED)
 
 
-def portfolio() -> tuple[str, ...]:
-    """The names that ``solve`` tries, in this order."""
-    return tuple(_PORTFOLIO)
+def portfolio(buffers: int = 0) -> tuple[str, ...]:
+    """The names that ``solve`` tries on so many buffers, in this order.
+
+    Those for many buffers need the loops of ``cpplan.compiled.LOOPS["many-buffers"]``.
+    """
+    return tuple(_PORTFOLIO if buffers < MANY_BUFFERS else _PORTFOLIO_OF_MANY)
 
 
 from cpplan.heuristics import (  # noqa: E402  (they register themselves above)

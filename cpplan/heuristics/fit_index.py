@@ -16,7 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.distinct import distinct
 from cpplan.problem import Ints, Problem, Spans
 
@@ -24,6 +27,8 @@ from cpplan.problem import Ints, Problem, Spans
 LEVEL_BITS = 2
 # On the finest level, a bucket has room for about so many spans.
 _SPANS_A_BUCKET = 8
+# Rows placed between two looks at the clock, and seconds for an entry that is read.
+_CHUNK, _SECONDS_A_READ = 1 << 16, 2e-8
 
 
 class FitIndex(NamedTuple):
@@ -148,3 +153,42 @@ def _ranks(lower: Ints, upper: Ints) -> tuple[Ints, Ints, int]:
     times = distinct(np.concatenate([lower, upper]))
     lower, upper = (np.searchsorted(times, column) for column in (lower, upper))
     return lower.astype(np.int64), upper.astype(np.int64), len(times)
+
+
+def index_first_fit(problem: Problem, order: Ints, deadline: Deadline) -> Ints:
+    """Place the buffers in this order, each at the lowest address where it fits.
+
+    Those whose offset is given come first. O(n × buffers live together).
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8])
+    >>> index_first_fit(problem, np.arange(3), Deadline(60)).tolist()
+    [0, 4, 4]
+    """
+    if not prepare("many-buffers", deadline):
+        raise TimeUpError
+    from cpplan.heuristics import fit_index_kernel as kernel
+
+    fixed = np.array(list(problem.fixed), np.int64)
+    index = fit_index(problem, order)
+    place = np.argsort(order)[fixed]
+    offset, placed = np.zeros(len(problem), np.int64), np.zeros(len(problem), bool)
+    offset[place], placed[place] = list(problem.fixed.values()), True
+    kernel.insert_all(index, place, offset)
+    place_in_turn(index, offset, placed, deadline)
+    result = np.empty_like(offset)
+    result[order] = offset
+    return result
+
+
+def place_in_turn(
+    index: FitIndex, offset: Ints, placed: NDArray[np.bool_], deadline: Deadline
+) -> None:
+    """First fit of all rows that are not placed yet, in their order."""
+    from cpplan.heuristics import fit_index_kernel as kernel
+
+    for start in range(0, len(offset), _CHUNK):
+        deadline.check()
+        rows = np.arange(start, min(start + _CHUNK, len(offset)))
+        deadline.spend(_SECONDS_A_READ * kernel.place(index, rows, offset, placed))

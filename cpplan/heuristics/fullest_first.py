@@ -15,10 +15,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from cpplan.deadline import Deadline
+from cpplan.compiled import prepare
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.distinct import distinct
 from cpplan.heuristics import register
-from cpplan.heuristics.fit_index import fit_index
+from cpplan.heuristics.fit_index import fit_index, place_in_turn
 from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.heuristics.skyline import Skyline
 from cpplan.problem import Ints, Problem
@@ -30,13 +31,13 @@ _ROWS_A_BLOCK = 4096
 # Shuffled rankings of a part: rows placed in all, and how far ranks move, as shares of them.
 _SHUFFLED_ROWS, _NOISE = 100_000, (0.01, 0.03, 0.1)
 _SECONDS_A_PLACEMENT = 2e-6
-# Rows placed between two looks at the clock, and seconds for an entry that is read.
-_CHUNK, _SECONDS_A_READ = 1 << 16, 2e-8
 
 
 @register("fullest_first")
 def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
     """Parts around the fullest steps by lowest offset, then the others by first fit."""
+    if not prepare("many-buffers", deadline):
+        raise TimeUpError
     from cpplan.heuristics import fit_index_kernel as kernel
 
     live, first, last = _padded_profile(problem)
@@ -58,10 +59,7 @@ def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
         place = np.argsort(order)[rows]
         offset[place], placed[place] = list(problem.fixed.values()), True
     kernel.insert_all(index, np.flatnonzero(placed), offset)
-    for start in range(0, len(order), _CHUNK):
-        deadline.check()
-        rows = np.arange(start, min(start + _CHUNK, len(order)))
-        deadline.spend(_SECONDS_A_READ * kernel.place(index, rows, offset, placed))
+    place_in_turn(index, offset, placed, deadline)
     result = np.empty_like(offset)
     result[order] = offset
     return result

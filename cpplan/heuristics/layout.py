@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from cpplan.deadline import Deadline
+from cpplan.heuristics import MANY_BUFFERS
 from cpplan.problem import Ints, Problem
 
 _CHECK_EVERY = 256
@@ -133,9 +134,14 @@ def first_fit_in_order(
 ) -> Ints:
     """Place the buffers one after another, each at the lowest address where it fits.
 
-    ``at_least`` gives, for some rows, an address below which they should not lie.
+    ``at_least`` gives, for some rows, an address below which they should not lie. With many
+    buffers, an index of those placed takes the place of looking at them all.
     """
     floors = at_least or {}
+    if len(problem) >= MANY_BUFFERS and not floors:
+        from cpplan.heuristics.fit_index import index_first_fit
+
+        return index_first_fit(problem, np.fromiter(order, np.int64), deadline)
     layout = Layout(problem)
     work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
     for count, row in enumerate(order):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpplan import heuristics
 from cpplan.bounds import lower_bound
+from cpplan.compiled import prepare
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
 from cpplan.stages.incumbent import Incumbent
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from cpplan.search.outcome import Outcome
 
 MOST_EFFORT = 4**10
+# How much of the time a first run may wait for loops to be compiled, before it does without.
+COMPILING_SHARE = 0.5
 
 
 def pack(
@@ -77,9 +80,14 @@ def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
 def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
     """One heuristic after another until one meets the bound."""
     problem = incumbent.reduction.problem
+    names = heuristics.portfolio(len(problem))
+    if len(problem) >= heuristics.MANY_BUFFERS and not prepare(
+        "many-buffers", deadline.share(COMPILING_SHARE)
+    ):
+        names = heuristics.portfolio()
     if problem.hint:
         incumbent.offer(follow_hint(problem, deadline), "hint")
-    for name in heuristics.portfolio():
+    for name in names:
         if incumbent.done:
             return
         deadline.check()

@@ -1,0 +1,50 @@
+"""The compiled sweep and the one in Python agree, whatever is wrong with a packing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import problems
+
+from cpplan.checks import rectangles
+from cpplan.checks.rectangles import all_apart, cut_gaps, find_overlap
+from cpplan.deadline import Deadline
+from cpplan.errors import VerificationError
+from cpplan.heuristics.by_size import first_fit_by_size
+from cpplan.instances import random_lifespans
+from cpplan.verifier import check_offsets
+
+
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_the_same_verdict_on_any_offsets(problem, seed):
+    offsets = np.random.default_rng(seed).integers(0, 30, len(problem))
+    filled = cut_gaps(problem)
+    assert all_apart(filled, offsets) == (find_overlap(filled, offsets) is None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_verdict_on_packings_with_one_buffer_moved(seed):
+    """Three hundred live at once: the arrays of the sweep grow beyond where they start."""
+    problem = random_lifespans(1000, seed=seed, live=300)
+    filled = cut_gaps(problem)
+    offsets = first_fit_by_size(problem, Deadline(60))
+    assert all_apart(filled, offsets)
+    random = np.random.default_rng(seed)
+    for row in random.integers(0, 1000, 30):
+        moved = offsets.copy()
+        moved[row] = max(0, moved[row] + random.integers(-2000, 2000))
+        assert all_apart(filled, moved) == (find_overlap(filled, moved) is None)
+
+
+def test_what_the_compiled_sweep_refuses_is_named(monkeypatch):
+    monkeypatch.setattr(rectangles, "_VERY_MANY", 100)
+    problem = random_lifespans(200, seed=0)
+    offsets = first_fit_by_size(problem, Deadline(60))
+    check_offsets(problem, offsets, "mine")
+    step = int(problem.lower[7])
+    other = next(row for row in problem.live_at(step).tolist() if row != 7)
+    offsets[7] = offsets[other]
+    with pytest.raises(VerificationError, match="overlap at step"):
+        check_offsets(problem, offsets, "mine")
