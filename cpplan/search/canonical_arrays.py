@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
     from cpplan.search.canonical_kernel import Board, Search
 
-# Room for so many decisions and changes a buffer at first; both grow where that is too little.
-_LEVELS_A_BUFFER, _CHANGES_A_BUFFER = 4, 100
+# Room for so many changes a buffer at first; it grows where that is too little.
+_CHANGES_A_BUFFER = 50
 
 
 def make_board(problem: Problem, unit: int) -> Board:
@@ -59,7 +59,7 @@ def start(board: Board) -> Search:
     np.add.at(change, board.upper, -1)
     by_floor = np.lexsort((floor[board.members], owner))
     witness = board.members[by_floor[board.first_member[:-1]]]
-    levels = _LEVELS_A_BUFFER * count
+    changes, words = _CHANGES_A_BUFFER * count + margin(board), -(-count // 64)
     return Search(
         placed=np.zeros(count, bool),
         floor=floor,
@@ -68,12 +68,16 @@ def start(board: Board) -> Search:
         lowest=floor[witness],
         witness=witness,
         crossing=np.cumsum(change),
-        buffer=np.zeros(levels, np.int64),
-        postponed=np.zeros(levels, bool),
-        begin=np.zeros(levels, np.int64),
-        end=np.zeros(levels, np.int64),
-        mark=np.zeros(levels, np.int64),
-        trail=np.zeros((_CHANGES_A_BUFFER * count + margin(board), 4), np.int64),
+        buffer=np.zeros(count, np.int64),
+        begin=np.zeros(count, np.int64),
+        end=np.zeros(count, np.int64),
+        mark=np.zeros(count, np.int64),
+        trail=np.zeros((changes, 4), np.int64),
+        reason=np.zeros((count, words), np.uint64),
+        old_reason=np.zeros((changes, words), np.uint64),
+        why=np.zeros(words, np.uint64),
+        conflict=np.zeros(words, np.uint64),
+        level=np.zeros(count, np.int64),
         raised=np.zeros(count, np.int64),
         is_raised=np.zeros(count, bool),
         weight=np.zeros(sections, np.int64),
@@ -88,19 +92,10 @@ def margin(board: Board) -> int:
 
 
 def with_more_room(search: Search) -> Search:
-    """The same search with room for twice as many decisions and changes."""
-    return search._replace(
-        buffer=_doubled(search.buffer),
-        postponed=np.concatenate([search.postponed, search.postponed]),
-        begin=_doubled(search.begin),
-        end=_doubled(search.end),
-        mark=_doubled(search.mark),
-        trail=_doubled(search.trail),
-    )
-
-
-def _doubled(array: Ints) -> Ints:
-    return np.concatenate([array, np.zeros_like(array)])
+    """The same search with room for twice as many changes."""
+    trail = np.concatenate([search.trail, np.zeros_like(search.trail)])
+    old_reason = np.concatenate([search.old_reason, np.zeros_like(search.old_reason)])
+    return search._replace(trail=trail, old_reason=old_reason)
 
 
 def _compressed(matrix: NDArray[np.bool_]) -> tuple[Ints, Ints]:

@@ -53,11 +53,15 @@ class Search(NamedTuple):
     witness: Ints
     crossing: Ints
     buffer: Ints
-    postponed: NDArray[np.bool_]
     begin: Ints
     end: Ints
     mark: Ints
     trail: Ints
+    reason: NDArray[np.uint64]
+    old_reason: NDArray[np.uint64]
+    why: NDArray[np.uint64]
+    conflict: NDArray[np.uint64]
+    level: Ints
     raised: Ints
     is_raised: NDArray[np.bool_]
     weight: Ints
@@ -70,10 +74,29 @@ def _align(value, alignment):
 
 
 @njit(cache=True, nogil=True)
+def _copy(levels, others):
+    for word in range(len(levels)):
+        levels[word] = others[word]
+
+
+@njit(cache=True, nogil=True)
+def _join(levels, others):
+    for word in range(len(levels)):
+        levels[word] |= others[word]
+
+
+@njit(cache=True, nogil=True)
+def _join_level(levels, level):
+    levels[level >> 6] |= np.uint64(1) << np.uint64(level & 63)
+
+
+@njit(cache=True, nogil=True)
 def _record(search, kind, item, first, second):
     at = search.counter[TRAIL]
     trail = search.trail
     trail[at, 0], trail[at, 1], trail[at, 2], trail[at, 3] = kind, item, first, second
+    if kind == 0:
+        _copy(search.old_reason[at], search.reason[item])
     search.counter[TRAIL] = at + 1
 
 
@@ -86,6 +109,7 @@ def _undo(board, search, mark):
         item = trail[at, 1]
         if trail[at, 0] == 0:
             search.floor[item], search.rest[item] = trail[at, 2], trail[at, 3]
+            _copy(search.reason[item], search.old_reason[at])
         elif trail[at, 0] == 1:
             search.lowest[item], search.witness[item] = trail[at, 2], trail[at, 3]
         else:
@@ -103,6 +127,7 @@ def _raise(board, search, row, floor, rest, count):
     while True:
         _record(search, 0, row, search.floor[row], search.rest[row])
         search.floor[row], search.rest[row] = floor, rest
+        _copy(search.reason[row], search.why)
         if not search.is_raised[row]:
             search.is_raised[row] = True
             search.raised[count] = row
@@ -129,6 +154,16 @@ def _look_for_lowest(board, search, section):
 
 
 @njit(cache=True, nogil=True)
+def _blame_section(board, search, section):
+    """A section fails because of what raised the buffers still to be placed there."""
+    search.conflict[:] = np.uint64(0)
+    for k in range(board.first_member[section], board.first_member[section + 1]):
+        row = board.members[k]
+        if not search.placed[row]:
+            _join(search.conflict, search.reason[row])
+
+
+@njit(cache=True, nogil=True)
 def _fits(board, search, count):
     """Whether every section touched by the raised buffers can still hold what is not placed."""
     fits = True
@@ -138,6 +173,7 @@ def _fits(board, search, count):
         if not fits:
             continue
         if search.floor[row] > board.highest[row]:
+            _copy(search.conflict, search.reason[row])
             fits = False
             continue
         for at in range(board.first_section[row], board.first_section[row + 1]):
@@ -147,6 +183,7 @@ def _fits(board, search, count):
                 lowest = search.lowest[section]
                 if search.witness[section] >= 0 and lowest + search.total[section] > board.limit[0]:
                     search.weight[section] += 1
+                    _blame_section(board, search, section)
                     fits = False
                     break
     return fits
@@ -161,6 +198,8 @@ def _place(board, search, row):
         search.total[board.sections[k]] -= board.size[row]
     for boundary in range(board.lower[row] + 1, board.upper[row]):
         search.crossing[boundary] -= 1
+    _copy(search.why, search.reason[row])
+    _join_level(search.why, search.level[row])
     search.raised[0] = row
     search.is_raised[row] = True
     count, top = 1, search.floor[row] + board.size[row]
@@ -179,30 +218,34 @@ def _place(board, search, row):
 
 
 @njit(cache=True, nogil=True)
-def _above_blockers(board, search, row):
-    """The lowest a buffer can lie if it does not lie where it could now.
+def _postpone(board, search, row):
+    """Raise a buffer above what may lie in its place; whether that is possible.
 
-    Something not yet placed must then take a part of that place, and the buffer lie above it;
-    otherwise it could be moved down, which needs no longer be tried. ``_FAR`` if nothing can.
+    If it does not lie where it could now, something not yet placed must take a part of that place,
+    and the buffer lie above it; otherwise it could be moved down, which need not be tried.
+    ``Search.why`` says why it does not lie there.
     """
     top, above = search.rest[row] + board.size[row], _FAR
     for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
         other = board.neighbours[k]
         if not search.placed[other] and search.floor[other] < top:
             above = min(above, search.floor[other] + board.size[other])
-    return above if above == _FAR else _align(above, board.alignment[row])
-
-
-@njit(cache=True, nogil=True)
-def _postpone(board, search, row):
-    """Raise a buffer above what may lie in its place; whether that is possible."""
-    floor = _above_blockers(board, search, row)
-    if floor == _FAR:
+    if above < _FAR:
+        above = _align(above, board.alignment[row])
+        if above <= search.floor[row]:
+            return True
+    _join(search.why, search.reason[row])
+    for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
+        other = board.neighbours[k]
+        if search.placed[other]:
+            _join(search.why, search.reason[other])
+            _join_level(search.why, search.level[other])
+        elif board.size[other] < above:
+            _join(search.why, search.reason[other])
+    if above == _FAR:
+        _copy(search.conflict, search.why)
         return False
-    if floor <= search.floor[row]:
-        return True
-    count = _raise(board, search, row, floor, search.rest[row], 0)
-    return _fits(board, search, count)
+    return _fits(board, search, _raise(board, search, row, above, search.rest[row], 0))
 
 
 @njit(cache=True, nogil=True)
@@ -222,28 +265,36 @@ def _select(board, search, begin, end, ranked):
 
 @njit(cache=True, nogil=True)
 def _back(board, search):
-    """Take decisions back up to one that has another way; False if there is none.
+    """Take back the decisions down to the last to blame, and decide it the other way.
 
-    A decision that failed both ways failed because of those before it in the same component:
-    later ones in components that no longer touch this one are skipped.
+    False if no decision is to blame.
     """
     counter = search.counter
-    level = counter[LEVELS] - 1
-    while level >= 0:
+    while True:
+        level = -1
+        for word in range(len(search.conflict) - 1, -1, -1):
+            if search.conflict[word] != np.uint64(0):
+                level = 64 * word + _last_bit(search.conflict[word])
+                break
+        if level < 0:
+            return False
         _undo(board, search, search.mark[level])
-        if not search.postponed[level]:
-            search.postponed[level] = True
-            counter[LEVELS] = level + 1
-            counter[NODES] += 1
-            if _postpone(board, search, search.buffer[level]):
-                return True
-            continue
-        begin = search.begin[level]
-        level -= 1
-        while level >= 0 and not search.begin[level] <= begin < search.end[level]:
-            level -= 1
-    counter[LEVELS] = 0
-    return False
+        counter[LEVELS] = level
+        counter[NODES] += 1
+        _copy(search.why, search.conflict)
+        search.why[level >> 6] &= ~(np.uint64(1) << np.uint64(level & 63))
+        if _postpone(board, search, search.buffer[level]):
+            return True
+
+
+@njit(cache=True, nogil=True)
+def _last_bit(word):
+    last = 0
+    for shift in (32, 16, 8, 4, 2, 1):
+        if word >> np.uint64(shift):
+            word >>= np.uint64(shift)
+            last += shift
+    return last
 
 
 @njit(cache=True, nogil=True)
@@ -278,10 +329,11 @@ def explore(board, search, ranked, nodes, margin):
             return FOUND
         if counter[NODES] >= last:
             return NODES_SPENT
-        if counter[LEVELS] == len(search.mark) or counter[TRAIL] + margin > len(search.trail):
+        if counter[TRAIL] + margin > len(search.trail):
             return ROOM_SPENT
         counter[NODES] += 1
         if search.floor[row] > search.rest[row]:
+            search.why[:] = np.uint64(0)
             if not _postpone(board, search, row) and not _back(board, search):
                 return EXHAUSTED
             continue
@@ -291,7 +343,7 @@ def explore(board, search, ranked, nodes, margin):
             begin -= 1
         while end < sections and search.crossing[end] > 0:
             end += 1
-        search.buffer[level], search.postponed[level] = row, False
+        search.buffer[level], search.level[row] = row, level
         search.begin[level], search.end[level] = begin, end
         search.mark[level] = counter[TRAIL]
         counter[LEVELS] = level + 1

@@ -51,6 +51,7 @@ def applies_to(problem: Problem) -> bool:
 
     Examples
     --------
+    >>> from cpplan.problem import Problem
     >>> applies_to(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
     True
     """
@@ -83,6 +84,7 @@ class CanonicalSearch:
 
     Examples
     --------
+    >>> from cpplan.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
     >>> search = CanonicalSearch(problem, seed=0)
@@ -114,7 +116,7 @@ class CanonicalSearch:
         goal: int,
         ceiling: int | None,
         deadline: Deadline,
-        report: Callable[[Outcome], None] = lambda outcome: None,
+        report: Callable[[Outcome], object] = lambda outcome: None,
     ) -> Outcome:
         """Continue for so many nodes: lower the peak, raise the bound, or end with proof.
 
@@ -199,7 +201,8 @@ class CanonicalSearch:
             nodes *= 2
 
     def _limit(self, share: float) -> int:
-        return self._low + int(share * (self._high - self._low))
+        limit = self._low + int(share * (self._high - self._low))
+        return max(self._low, limit // self._grain * self._grain)
 
     def _attempt_at(self, limit: int, word: str, nodes: int) -> _Attempt:
         from cpplan.search.canonical_arrays import start

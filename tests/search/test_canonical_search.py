@@ -146,7 +146,6 @@ def test_more_room_is_made_in_mid_search(monkeypatch):
 
     problem = reduce_problem(perfect_packing(5, 30)).part_problem(0)[0]
     expected = solve(problem)
-    monkeypatch.setattr(canonical_arrays, "_LEVELS_A_BUFFER", 1)
     monkeypatch.setattr(canonical_arrays, "_CHANGES_A_BUFFER", 1)
     outcome = solve(problem)
     assert (outcome.offsets == expected.offsets).all()
