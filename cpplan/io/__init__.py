@@ -16,12 +16,23 @@ from cpplan.problem import Problem
 if TYPE_CHECKING:
     import networkx
     import onnx
+    from torch.export import ExportedProgram
+    from torch.fx import GraphModule
 
-_SUFFIXES = ".onnx, .json (cpplan.graph) or .csv (MiniMalloc)"
+_SUFFIXES = ".onnx, .pt2, .json (cpplan.graph) or .csv (MiniMalloc)"
 
 
 def load(
-    source: str | PathLike[str] | onnx.ModelProto | networkx.DiGraph | Graph | Problem,
+    source: (
+        str
+        | PathLike[str]
+        | onnx.ModelProto
+        | ExportedProgram
+        | GraphModule
+        | networkx.DiGraph
+        | Graph
+        | Problem
+    ),
     *,
     dims: Mapping[str, object] | None = None,
     name: str | None = None,
@@ -32,12 +43,14 @@ def load(
     Parameters
     ----------
     source
-        A file, known by its suffix: ``.onnx``, ``.json`` (``cpplan.graph``) or ``.csv``
-        (MiniMalloc); or a ``networkx.DiGraph``, an ``onnx.ModelProto``, a graph or a problem.
+        A file, known by its suffix: ``.onnx``, ``.pt2`` (``torch.export``), ``.json``
+        (``cpplan.graph``) or ``.csv`` (MiniMalloc); or an ``onnx.ModelProto``, an exported program
+        or FX graph module of torch (see :mod:`cpplan.io.torch`), a ``networkx.DiGraph``, a graph or
+        a problem.
     dims
         Extents of an ONNX model's symbolic dimensions, by name; or their bounds ``(lower, upper)``,
         ``None`` for no upper one. With bounds the graph has symbols, and is planned at the upper
-        ones.
+        ones. Exported programs have bounds of their own, which these replace.
     name
         Of what is returned, instead of the source's own.
     in_place
@@ -71,7 +84,16 @@ def load(
 
 
 def _read(
-    source: str | PathLike[str] | onnx.ModelProto | networkx.DiGraph | Graph | Problem,
+    source: (
+        str
+        | PathLike[str]
+        | onnx.ModelProto
+        | ExportedProgram
+        | GraphModule
+        | networkx.DiGraph
+        | Graph
+        | Problem
+    ),
     dims: Mapping[str, object] | None,
     name: str | None,
 ) -> Graph | Problem:
@@ -84,9 +106,15 @@ def _read(
         from cpplan.io.onnx_model import read_onnx
 
         return read_onnx(source, dims)  # type: ignore[arg-type]
+    if suffix == ".pt2" or _is_from("torch", source):
+        from cpplan.io.torch import read_torch
+
+        return read_torch(source, dims)
     if dims:
         what = source if suffix is not None else f"a {type(source).__name__}"
-        raise InputError(f"dims are for ONNX models only: {what} has no symbolic dimensions")
+        raise InputError(
+            f"dims are for ONNX and torch models only: {what} has no symbolic dimensions"
+        )
     if isinstance(source, (Graph, Problem)):
         return source
     if _is_from("networkx", source):
@@ -95,8 +123,8 @@ def _read(
         return from_networkx(source, name)
     if not isinstance(source, (str, PathLike)):
         raise InputError(
-            f"cannot load {type(source).__name__}: expected a path, a networkx.DiGraph, an "
-            "onnx.ModelProto, a Graph or a Problem"
+            f"cannot load {type(source).__name__}: expected a path, an onnx.ModelProto, an "
+            "exported program or graph module of torch, a networkx.DiGraph, a Graph or a Problem"
         )
     if suffix == ".json":
         from cpplan.io.graph_json import read_graph

@@ -1,0 +1,206 @@
+"""torch: exported programs, FX graph modules, and training graphs; and plans applied to them.
+
+The other modules of this package import torch when they are imported; this one only when a function
+is called.
+
+Parameters and buffers are constants; what the model returns, gradients and new values of buffers
+included, are outputs. Which results are views of which arguments, and what an op writes over,
+follows from its schema; of ops that are made of others, and of modules and Python functions, from
+running them on tensors without data. Views are ops that move no bytes. Ops that draw random numbers
+are one sequence and run once; what touches a storage that some op writes over keeps its order and
+runs once.
+
+An op's cost is the number of its floating-point operations where ``torch.utils.flop_counter`` knows
+it, else the elements of its result, or of its input if it reduces it. Views cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from cpplan.errors import MissingExtraError
+from cpplan.graph import Graph
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+    from torch.fx import GraphModule
+
+    from cpplan.io.torch.live_bytes import LiveBytes
+
+__all__ = [
+    "measure_live_bytes",
+    "read_torch",
+    "reorder_graph_module",
+    "training_graph",
+    "training_module",
+]
+
+
+def read_torch(
+    source: str | PathLike[str] | ExportedProgram | GraphModule,
+    dims: Mapping[str, object] | None = None,
+    *,
+    example_inputs: Sequence[Any] | None = None,
+    name: str | None = None,
+) -> Graph:
+    """The graph of an exported program, of a ``.pt2`` file or of an FX graph module.
+
+    Parameters
+    ----------
+    source
+        A graph module needs shapes: in ``meta["val"]`` of its nodes, or from ``example_inputs``. It
+        is not changed.
+    dims
+        Of symbolic dimensions, by the name that the program gives them (``s77``): an integer, or
+        bounds ``(lower, upper)``, instead of the program's own.
+    example_inputs
+        Inputs of a graph module, from which the shapes of everything in it are worked out; nothing
+        is computed.
+    name
+        The graph's name; the file's, or the module's class, if left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no exported program, or a node has no shape or is not
+        understood; names the file and the node.
+    MissingExtraError
+        If the package ``torch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),))
+    >>> graph = read_torch(program)
+    >>> [(op.kind, op.inputs, op.cost) for op in graph.ops]
+    [('aten.linear.default', ('input', 'p_weight', 'p_bias'), 48)]
+    """
+    _need_torch("reading torch models")
+    from cpplan.io.torch.sources import open_source
+    from cpplan.io.torch.translation import naming, translate
+
+    with naming(source):
+        traced = open_source(source, dims or {}, example_inputs)
+        return translate(traced, name or traced.name).graph
+
+
+def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> GraphModule:
+    """Forward and backward pass of a module as one functional graph module.
+
+    It takes parameters, buffers and inputs, and returns new values of buffers, the module's
+    outputs and the gradients of the parameters that need them, in the order of the module's own.
+
+    Parameters
+    ----------
+    module
+        Returns its loss, a scalar; or a tuple with the loss first.
+    example_inputs
+        Positional arguments; shapes and element types are taken from them.
+
+    Raises
+    ------
+    InputError
+        If this version of torch is not the one it is written for, or the module cannot be traced.
+    MissingExtraError
+        If the package ``torch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> class Loss(torch.nn.Linear):
+    ...     def forward(self, x):
+    ...         return super().forward(x).square().mean()
+    >>> joint = training_module(Loss(3, 2), (torch.ones(4, 3),))
+    >>> loss, *gradients = joint(torch.ones(2, 3), torch.zeros(2), torch.ones(4, 3))
+    >>> float(loss), [tuple(gradient.shape) for gradient in gradients]
+    (9.0, [(2, 3), (2,)])
+    """
+    _need_torch("tracing training graphs")
+    from cpplan.io.torch.joint import trace_joint
+
+    return trace_joint(module, example_inputs)
+
+
+def training_graph(
+    module: torch.nn.Module, example_inputs: Sequence[Any], *, name: str | None = None
+) -> Graph:
+    """The graph of a module's forward and backward pass; see :func:`training_module`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> class Loss(torch.nn.Linear):
+    ...     def forward(self, x):
+    ...         return super().forward(x).square().mean()
+    >>> graph = training_graph(Loss(3, 2), (torch.ones(4, 3),))
+    >>> [t.name for t in graph.tensors if t.kind in ("constant", "input")]
+    ['arg0_1', 'arg1_1', 'arg2_1']
+    """
+    return read_torch(
+        training_module(module, example_inputs), name=name or type(module).__name__.lower()
+    )
+
+
+def reorder_graph_module(
+    module: GraphModule, order: Sequence[str], *, example_inputs: Sequence[Any] | None = None
+) -> GraphModule:
+    """The graph module with its nodes in another order, some of them more than once.
+
+    Where the order names ``relu`` again, there is another node, ``relu_again``; later nodes, and
+    the module's results, use the newest. Weights are shared with the module, which is not changed.
+
+    Parameters
+    ----------
+    order
+        Names of ops, as :func:`read_torch` gives them.
+    example_inputs
+        As for :func:`read_torch`.
+
+    Raises
+    ------
+    InputError
+        If the order is none of the module's graph; see :class:`cpplan.anf.Program`.
+    MissingExtraError
+        If the package ``torch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> traced = torch.fx.symbolic_trace(lambda x: torch.relu(x) + torch.exp(x))
+    >>> inputs = (torch.ones(2),)
+    >>> again = reorder_graph_module(traced, ["exp", "relu", "exp", "add"], example_inputs=inputs)
+    >>> [node.name for node in again.graph.nodes]
+    ['x', 'exp', 'relu', 'exp_again', 'add', 'output']
+    >>> torch.equal(again(*inputs), traced(*inputs))
+    True
+    """
+    _need_torch("reordering torch models")
+    from cpplan.io.torch.reorder import reorder
+
+    return reorder(module, order, example_inputs)
+
+
+def measure_live_bytes(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
+    """Run a graph module and count the bytes of the tensor storages that are alive at each node.
+
+    Examples
+    --------
+    >>> import torch
+    >>> traced = torch.fx.symbolic_trace(lambda x: torch.relu(torch.exp(x)))
+    >>> found = measure_live_bytes(traced, (torch.ones(4),))
+    >>> found.per_node
+    {'exp': 32, 'relu': 32}
+    """
+    _need_torch("running torch models")
+    from cpplan.io.torch.live_bytes import measure
+
+    return measure(module, inputs)
+
+
+def _need_torch(purpose: str) -> None:
+    if find_spec("torch") is None:
+        raise MissingExtraError("torch", "torch", purpose)

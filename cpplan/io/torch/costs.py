@@ -1,0 +1,51 @@
+"""What running a node once costs, in operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.utils.flop_counter import (
+    flop_registry,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+from cpplan.io.torch.effects import Call, Effects, storage_of
+from cpplan.io.torch.extents import Extents
+from cpplan.io.torch.values import tensors_in
+
+# The counter knows the kernels of other devices for these.
+_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+
+
+def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: Extents) -> int:
+    """Operations of what the node comes down to, at the upper bounds of symbolic sizes."""
+    return sum(extents.at_most(_operations(call, effects)) for call in effects.calls)
+
+
+def _operations(call: Call, effects: Effects) -> Any:
+    packet = call.op._overloadpacket
+    if packet in flop_registry:
+        named = {a.name for a in call.op._schema.arguments if a.kwarg_only}
+        args = [value for name, value in call.args.items() if name not in named]
+        kwargs = {name: value for name, value in call.args.items() if name in named}
+        return flop_registry[packet](*args, **kwargs, out_val=call.result)
+    if packet.__name__ == _ATTENTION:
+        return sdpa_flop_count(*(call.args[name].shape for name in ("query", "key", "value")))
+    if packet.__name__ == f"{_ATTENTION}_backward":
+        return sdpa_backward_flop_count(
+            *(call.args[name].shape for name in ("grad_out", "query", "key", "value"))
+        )
+    read = tensors_in(tuple(call.args.values()))
+    written = any(a.alias_info and a.alias_info.is_write for a in call.op._schema.arguments)
+    known = {storage_of(tensor) for tensor in read}
+    results = [t for t in tensors_in(call.result) if written or storage_of(t) not in known]
+    if not results:
+        return 0
+    counted = [tensor.numel() for tensor in results]
+    if torch.Tag.reduction in call.op.tags:
+        return max((tensor.numel() for tensor in read[:1]), default=0)
+    return sum(counted)

@@ -1,0 +1,174 @@
+"""What a node does beside computing: which storages its results lie in, and which it writes over.
+
+An op with a kernel of its own is taken at its schema's word: without alias annotations it returns
+new storages and writes nothing else. Any other node (an op that is made of others, which may or may
+not hand back its input; a module; a Python function) is run on tensors without data, and the ops
+that this comes down to are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cpplan.errors import InputError
+from cpplan.io.torch.values import as_fake, tensors_in
+
+# Their schemas do not say that they write new statistics over the old when they train.
+_SILENT = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
+_STATISTICS = ("running_mean", "running_var")
+
+
+@dataclass(frozen=True)
+class Call:
+    """An op on tensors without data."""
+
+    op: OpOverload
+    args: Mapping[str, Any]
+    result: Any
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What running a node comes down to.
+
+    Attributes
+    ----------
+    calls
+        The ops with kernels.
+    read
+        The arguments; results may lie in their storages.
+    weights
+        What a module has of its own, by name: read too.
+    results
+        What it returns.
+    """
+
+    calls: tuple[Call, ...]
+    read: tuple[Any, ...]
+    weights: Mapping[str, torch.Tensor]
+    results: Any
+
+    @property
+    def written(self) -> set[int]:
+        """Storages (see :func:`storage_of`) that it writes over, new ones included."""
+        return {storage_of(t) for call in self.calls for t in _written(call)}
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers."""
+        return any(_draws(call) for call in self.calls)
+
+
+def find_effects(
+    module: GraphModule, node: Node, values: Mapping[Node, Any], mode: FakeTensorMode
+) -> Effects:
+    """The effects of a ``call_function``, ``call_method`` or ``call_module`` node.
+
+    Raises
+    ------
+    InputError
+        If it holds graphs of its own, or does not run.
+    """
+    if isinstance(node.target, HigherOrderOperator):
+        raise InputError(
+            f"node {node.name!r}: the higher-order operator {str(node.target)!r} is not understood"
+        )
+
+    def value_of(argument: Node) -> Any:
+        # Shapes and strides of a tensor can be written over too: not those of the node's value.
+        value = values[argument]
+        if isinstance(value, (tuple, list)):
+            return type(value)(_alias(part) for part in value)
+        return _alias(value)
+
+    with mode, torch.no_grad():
+        args = torch.fx.map_arg(node.args, value_of)
+        kwargs = torch.fx.map_arg(node.kwargs, value_of)
+        if isinstance(node.target, OpOverload) and not _may_alias(node.target):
+            call = Call(node.target, bind(node.target, args, kwargs), values[node])
+            return Effects((call,), (args, kwargs), {}, values[node])
+        return _observe(module, node, args, kwargs, mode)
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """What tells storages apart while their tensors are alive."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def bind(op: OpOverload, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by name, in the order of the op's schema; those left out have their defaults."""
+    schema = op._schema.arguments
+    given = dict(zip((a.name for a in schema), args, strict=False)) | dict(kwargs)
+    return {a.name: given.get(a.name, a.default_value) for a in schema}
+
+
+def _alias(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def _may_alias(op: OpOverload) -> bool:
+    annotated = any(a.alias_info for a in (*op._schema.arguments, *op._schema.returns))
+    composite = op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return annotated or composite or torch.Tag.maybe_aliasing_or_mutating in op.tags
+
+
+def _observe(
+    module: GraphModule,
+    node: Node,
+    args: Any,
+    kwargs: Any,
+    mode: FakeTensorMode,
+) -> Effects:
+    calls: list[Call] = []
+    fakes: dict[str, torch.Tensor] = {}
+
+    class Observer(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(
+            self, op: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            result = op(*args, **(kwargs or {}))
+            calls.append(Call(op, bind(op, args, kwargs or {}), result))
+            return result
+
+    try:
+        with Observer():
+            if node.op == "call_module":
+                inner = module.get_submodule(str(node.target))
+                weights = {**dict(inner.named_parameters()), **dict(inner.named_buffers())}
+                fakes = {name: as_fake(weight, mode) for name, weight in weights.items()}
+                results = functional_call(inner, fakes, args, kwargs)
+            elif node.op == "call_method":
+                results = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            else:
+                results = node.target(*args, **kwargs)
+    except Exception as error:  # whatever the user's function raises
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(f"node {node.name!r}: cannot be run without data: {text}") from error
+    return Effects(tuple(calls), (args, kwargs), fakes, results)
+
+
+def _written(call: Call) -> list[torch.Tensor]:
+    names = [
+        a.name
+        for a in call.op._schema.arguments
+        if a.alias_info is not None and a.alias_info.is_write
+    ]
+    if call.op._overloadpacket.__name__ in _SILENT and call.args["training"]:
+        names += _STATISTICS
+    return tensors_in([call.args.get(name) for name in names])
+
+
+def _draws(call: Call) -> bool:
+    if torch.Tag.nondeterministic_seeded not in call.op.tags:
+        return False
+    # Dropout that drops nothing; with a probability of 0, native_dropout draws all the same.
+    return call.args.get("train") is not False and call.args.get("dropout_p") != 0

@@ -1,0 +1,107 @@
+"""Symbolic sizes of torch as expressions of named variables with ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sympy
+import torch
+
+from cpplan.errors import InputError
+from cpplan.io.torch.values import flatten
+from cpplan.shapes import Dim, Range, parse_dim
+from cpplan.symbols import parse_ranges
+
+
+class Extents:
+    """What symbolic sizes are in cpplan's terms.
+
+    Parameters
+    ----------
+    values
+        In which variables occur.
+    constraints
+        Ranges that the program was exported with.
+    dims
+        Ranges instead of those, by name.
+
+    Attributes
+    ----------
+    ranges
+        Of the variables that occur.
+    most
+        The values at which sizes are counted: the upper bounds; where there is none, the lower
+        ones, but 1 at least.
+
+    Raises
+    ------
+    InputError
+        If ``dims`` names no variable, or a range is empty.
+    """
+
+    def __init__(
+        self,
+        values: Iterable[Any],
+        constraints: Mapping[sympy.Symbol, Any],
+        dims: Mapping[str, object],
+    ):
+        found: dict[str, Any] = {}
+        for leaf in flatten(tuple(values)):
+            for size in _sizes(leaf):
+                environment = size.node.shape_env
+                for symbol in size.node.expr.free_symbols:
+                    bounds = constraints.get(symbol, environment.var_to_range.get(symbol))
+                    found.setdefault(str(symbol), bounds)
+        given = parse_ranges(dims)
+        for name in given:
+            if name not in found:
+                known = ", ".join(found) or "it has none"
+                raise InputError(f"there is no dimension {name!r}: expected {known}")
+        self.ranges = {name: given.get(name, _range(bounds)) for name, bounds in found.items()}
+        self.most = {
+            name: max(1, within.lower or 0) if within.upper is None else within.upper
+            for name, within in self.ranges.items()
+        }
+
+    def symbolic(self, size: Any) -> int | Dim:
+        """An integer or expression.
+
+        Raises
+        ------
+        InputError
+            If it is made with a function that :func:`~cpplan.shapes.parse_dim` does not know.
+        """
+        if isinstance(size, int):
+            return size
+        text = str(_expression(size))
+        for theirs, ours in (("PythonMod(", "mod("), ("Mod(", "mod("), ("FloorDiv(", "floordiv(")):
+            text = text.replace(theirs, ours)
+        return parse_dim(text)
+
+    def at_most(self, size: Any) -> int:
+        """A size at the upper bounds."""
+        if isinstance(size, int):
+            return size
+        expression = _expression(size)
+        values = {symbol: self.most[str(symbol)] for symbol in expression.free_symbols}
+        return int(expression.subs(values))
+
+
+def _expression(size: Any) -> sympy.Expr:
+    return size.node.expr
+
+
+def _sizes(value: Any) -> list[torch.SymInt]:
+    """The symbolic ones among the sizes of a value."""
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        sizes = [*value.shape, *value.stride(), value.storage_offset()]
+        return [size for size in sizes if isinstance(size, torch.SymInt)]
+    return [value] if isinstance(value, torch.SymInt) else []
+
+
+def _range(bounds: Any) -> Range:
+    """From torch's ranges, whose ends are integers or infinite."""
+    ends = (bounds.lower, bounds.upper) if bounds is not None else (None, None)
+    lower, upper = (int(end) if end is not None and end.is_Integer else None for end in ends)
+    return Range(max(0, lower or 0), upper)

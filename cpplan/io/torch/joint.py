@@ -1,0 +1,63 @@
+"""Forward and backward pass as one graph, by private functions of torch: only this file calls them.
+
+Written for the torch versions in ``_VERSIONS``; with others there is an error, not a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._functorch.aot_autograd import aot_export_module
+from torch.fx import GraphModule
+
+from cpplan.errors import InputError
+from cpplan.io.torch.sources import ROLE
+
+_VERSIONS = ("2.13",)
+
+
+def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> GraphModule:
+    """The joint graph; see :func:`cpplan.io.torch.training_module`.
+
+    Raises
+    ------
+    InputError
+        If this version of torch is not known, or the module cannot be traced.
+    """
+    if ".".join(torch.__version__.split(".")[:2]) not in _VERSIONS:
+        raise InputError(
+            f"training graphs are traced with private functions of torch {', '.join(_VERSIONS)}, "
+            f"not of {torch.__version__}"
+        )
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"expected a torch.nn.Module, not {type(module).__name__}")
+    try:
+        joint, signature = aot_export_module(
+            _Loss(module), tuple(example_inputs), trace_joint=True, output_loss_index=0
+        )
+    except Exception as error:  # whatever the user's module raises
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(
+            f"{type(module).__name__}: its forward and backward pass cannot be traced: {text}"
+        ) from error
+    constants = {*signature.inputs_to_parameters, *signature.inputs_to_buffers}
+    for node in joint.graph.find_nodes(op="placeholder"):
+        node.meta[ROLE] = "constant" if node.name in constants else "input"
+    joint.graph.eliminate_dead_code()
+    joint.recompile()
+    return joint
+
+
+class _Loss(torch.nn.Module):  # type: ignore[misc]
+    """Returns a tuple of the loss and of what else there is, which needs no gradients."""
+
+    def __init__(self, module: torch.nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        found = self.module(*inputs)
+        loss, *others = found if isinstance(found, (tuple, list)) else (found,)
+        return (loss, *(other.detach() for other in others))

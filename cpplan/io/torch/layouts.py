@@ -1,0 +1,145 @@
+"""Where the elements of every tensor lie: the bytes of storages, and of views within them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cpplan.dtypes import BITS
+from cpplan.errors import InputError
+from cpplan.graph import Tensor
+from cpplan.io.torch.extents import Extents
+from cpplan.symbols import Symbols
+
+_NAMES = {"complex32": "uint32", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
+
+
+@dataclass
+class _Layout:
+    """A tensor: in which storage, with what shape, from which byte to which of it."""
+
+    value: torch.Tensor
+    kind: str
+    root: str
+    begin: Any
+    end: Any
+
+
+class Layouts:
+    """The tensors of a graph.
+
+    Parameters
+    ----------
+    extents
+        What symbolic sizes are.
+    """
+
+    def __init__(self, extents: Extents):
+        self._extents = extents
+        self._found: dict[str, _Layout] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def add_root(self, name: str, value: torch.Tensor, kind: str) -> None:
+        """A tensor in a storage of its own.
+
+        Raises
+        ------
+        InputError
+            If it is no dense tensor.
+        """
+        if value.layout is not torch.strided:
+            raise InputError(f"tensor {name!r}: is {value.layout}: expected a dense tensor")
+        self._found[name] = _Layout(value, kind, name, 0, _end(value))
+
+    def add_view(self, name: str, value: torch.Tensor, root: str) -> None:
+        """A tensor in the storage of another."""
+        begin = value.storage_offset() * value.element_size()
+        self._found[name] = _Layout(value, "intermediate", root, begin, _end(value))
+
+    def root_of(self, name: str) -> str:
+        """The tensor in whose storage a tensor lies."""
+        return self._found[name].root
+
+    def value_of(self, name: str) -> torch.Tensor:
+        """The tensor without data."""
+        return self._found[name].value
+
+    def is_constant(self, name: str) -> bool:
+        """Whether it lies in a constant."""
+        return self._found[self.root_of(name)].kind == "constant"
+
+    def mark_output(self, name: str) -> None:
+        """The model hands it back."""
+        if self._found[name].kind != "constant":
+            self._found[name].kind = "output"
+
+    def nbytes(self, name: str) -> int:
+        """Bytes at the upper bounds."""
+        return self._extents.at_most(self._found[name].end - self._found[name].begin)
+
+    def symbols(self) -> Symbols | None:
+        """The variables, and what their sizes are not known for."""
+        if not self._extents.ranges:
+            return None
+        return Symbols(dims=self._extents.ranges, lost=dict(self._lost))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of them, in the order in which they were added."""
+        self._lost: dict[str, str] = {}
+        return tuple(self._tensor(name, layout) for name, layout in self._found.items())
+
+    def _tensor(self, name: str, layout: _Layout) -> Tensor:
+        value = layout.value
+        dtype, width = _dtype(value), value.element_size()
+        size = layout.end - layout.begin
+        view_of: Any = None if layout.root == name else (layout.root, layout.begin)
+        numbers = (*value.shape, size, layout.begin)
+        if all(isinstance(number, int) for number in numbers):
+            shape = tuple(value.shape)
+            return Tensor(name, int(size), shape, dtype, layout.kind, alignment=1, view_of=view_of)
+        try:
+            shape = tuple(map(self._extents.symbolic, value.shape))
+            found = self._extents.symbolic(size)
+            offset = self._extents.symbolic(layout.begin)
+        except InputError as error:
+            self._lost[name] = str(error)
+            size, begin = map(self._extents.at_most, (size, layout.begin))
+            view_of = None if view_of is None else (layout.root, begin)
+            return Tensor(name, size, dtype=dtype, kind=layout.kind, view_of=view_of)
+        if dtype is None or found != math.prod(shape) * width:
+            # Not as many bytes as elements: as bytes, their number is the only extent.
+            shape, dtype = (found,), "uint8"
+        view_of = None if view_of is None else (layout.root, offset)
+        return Tensor(name, shape=shape, dtype=dtype, kind=layout.kind, view_of=view_of)
+
+
+def _end(value: torch.Tensor) -> Any:
+    """The byte of the storage after the last element."""
+    width = value.element_size()
+    if any(isinstance(extent, int) and extent == 0 for extent in value.shape):
+        return value.storage_offset() * width
+    reach = sum((e - 1) * s for e, s in zip(value.shape, value.stride(), strict=True))
+    if _is_dense(value):
+        reach = math.prod(value.shape) - 1  # with symbols, the shorter expression
+    return (value.storage_offset() + reach + 1) * width
+
+
+def _is_dense(value: torch.Tensor) -> bool:
+    """Whether the elements lie one after another, without gaps, in order of their indices."""
+    expected: Any = 1
+    for extent, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        if str(extent) != "1" and str(stride) != str(expected):
+            return False
+        expected = expected * extent
+    return True
+
+
+def _dtype(value: torch.Tensor) -> str | None:
+    name = str(value.dtype).removeprefix("torch.")
+    name = _NAMES.get(name, name.replace("_", "", 1) if name.startswith("float") else name)
+    return name if name in BITS and BITS[name] == 8 * value.element_size() else None

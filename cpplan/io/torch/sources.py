@@ -1,0 +1,107 @@
+"""What is read: a graph module, what its placeholders are, and a tensor without data for each node.
+
+Exported programs know which placeholders are parameters; a graph module says so in the
+``meta["cpplan"]`` of a placeholder, else it is an input.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import GraphModule, Node
+
+from cpplan.errors import InputError
+from cpplan.io.regular_file import check_source
+from cpplan.io.torch.extents import Extents
+from cpplan.io.torch.values import find_values
+from cpplan.names import name_of_file
+
+# Where a placeholder says that it is a constant.
+ROLE = "cpplan"
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A graph module, and what is known of its nodes.
+
+    Attributes
+    ----------
+    constants
+        Names of the placeholders that are parameters, buffers or other constants.
+    values
+        Of every node: tensors without data, numbers, and tuples of such.
+    mode
+        Under which ops on those tensors run.
+    extents
+        What the symbolic sizes are.
+    """
+
+    name: str
+    module: GraphModule
+    constants: frozenset[str]
+    values: Mapping[Node, Any]
+    mode: FakeTensorMode
+    extents: Extents
+
+
+def open_source(
+    source: str | PathLike[str] | ExportedProgram | GraphModule,
+    dims: Mapping[str, object],
+    example_inputs: Sequence[Any] | None = None,
+) -> Traced:
+    """The graph module of a source, with shapes.
+
+    Raises
+    ------
+    InputError
+        If there is none, or a node has no shape.
+    """
+    name = None
+    if isinstance(source, (str, PathLike)):
+        name, source = name_of_file(source), _load(source)
+    if isinstance(source, ExportedProgram):
+        module, ranges = source.graph_module, source.range_constraints
+        constants = frozenset(
+            spec.arg.name
+            for spec in source.graph_signature.input_specs
+            if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+        )
+    elif isinstance(source, GraphModule):
+        module, ranges = source, {}
+        constants = frozenset(
+            node.name for node in module.graph.nodes if node.meta.get(ROLE) == "constant"
+        )
+    else:
+        raise InputError(
+            "expected an exported program, a .pt2 file or a torch.fx.GraphModule, "
+            f"not {type(source).__name__}"
+        )
+    values, mode = find_values(module, example_inputs)
+    extents = Extents(values.values(), ranges, dims)
+    return Traced(name or _class_name(module), module, constants, values, mode, extents)
+
+
+def _class_name(module: GraphModule) -> str:
+    # Modules that torch traced from functions have no name of their own.
+    name = type(module).__name__
+    return name if name.isidentifier() else "main"
+
+
+def _load(path: str | PathLike[str]) -> ExportedProgram:
+    check_source(path)
+    if not zipfile.is_zipfile(path):
+        raise InputError("not an exported program, or cut short: expected a .pt2 archive")
+    try:
+        return torch.export.load(Path(path))
+    except Exception as error:  # whatever its unpickling and parsing meet
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"not an exported program that this torch can read: {text}") from error

@@ -1,0 +1,229 @@
+"""From a traced graph module to a graph: one op a node that computes, views, and what is in order.
+
+Nodes that only ask for sizes or compute with numbers are no ops: what they need is an edge without
+bytes between the ops that make the tensors and those that use the numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpplan.errors import InputError
+from cpplan.graph import Graph, Op
+from cpplan.io.torch.costs import cost_of
+from cpplan.io.torch.effects import Effects, find_effects, storage_of
+from cpplan.io.torch.hazards import Hazards
+from cpplan.io.torch.in_place import in_place_pairs
+from cpplan.io.torch.layouts import Layouts
+from cpplan.io.torch.sources import Traced
+from cpplan.io.torch.values import tensors_in
+
+# The name of a tensor, or nested tuples of such for a node with several results.
+Names = Any
+_SIZES = ("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "_assert_tensor_metadata")
+
+
+@dataclass
+class Translation:
+    """A graph, and the nodes it is made from.
+
+    Attributes
+    ----------
+    graph
+        Its ops bear the names of their nodes.
+    nodes
+        The node of every op.
+    """
+
+    graph: Graph
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+
+@contextmanager
+def naming(source: object) -> Iterator[None]:
+    """Let every ``InputError`` raised inside say which model it is about."""
+    try:
+        yield
+    except InputError as error:
+        where = fspath(source) if isinstance(source, (str, PathLike)) else type(source).__name__
+        raise InputError(f"{where}: {error}") from error
+
+
+def translate(traced: Traced, name: str) -> Translation:
+    """The graph of a traced module; its ops are listed in the order of the nodes.
+
+    Raises
+    ------
+    InputError
+        If a node is not understood or has no dense tensors; names it.
+    """
+    return _Translator(traced).run(name)
+
+
+def is_part(node: Node, values: Mapping[Node, Any]) -> bool:
+    """Whether a node only picks one of several results."""
+    whole = node.args[0] if node.args else None
+    picks = node.op == "call_function" and node.target is operator.getitem
+    return picks and isinstance(whole, Node) and isinstance(values[whole], (tuple, list, dict))
+
+
+def is_op(node: Node, values: Mapping[Node, Any]) -> bool:
+    """Whether a node touches the bytes of tensors."""
+    if node.op not in ("call_function", "call_method", "call_module") or is_part(node, values):
+        return False
+    if tensors_in(values[node]):
+        return True
+    schema = getattr(node.target, "_schema", None)
+    if schema is not None and schema.name.partition("::")[2] in _SIZES:
+        return False
+    if node.op == "call_method" and node.target in ("size", "dim", "numel", "stride"):
+        return False
+    if node.target is getattr:
+        return False
+    return bool(tensors_in([values[given] for given in node.all_input_nodes]))
+
+
+class _Translator:
+    def __init__(self, traced: Traced):
+        self.traced, self.values = traced, traced.values
+        self.layouts = Layouts(traced.extents)
+        self.names: dict[Node, Names] = {}
+        # Of nodes that are no ops: the ops whose results they come from.
+        self.origins: dict[Node, tuple[str, ...]] = {}
+        self.made: dict[str, str] = {}
+        self.effects: dict[Node, Effects] = {}
+
+    def run(self, name: str) -> Translation:
+        nodes = list(self.traced.module.graph.nodes)
+        for node in nodes:
+            if node.op == "placeholder":
+                kind = "constant" if node.name in self.traced.constants else "input"
+                self.names[node] = self._new(node, node.name, self.values[node], kind)
+            elif node.op == "get_attr":
+                self.names[node] = self._new(node, node.name, self.values[node], "constant")
+            elif node.op == "output":
+                self._hand_back(node)
+            elif is_part(node, self.values):
+                whole, key = node.args[0], node.args[1]
+                self.names[node] = self.names[whole][key]
+                self.origins[node] = self.origins[whole]
+            elif is_op(node, self.values):
+                self._define(node)
+            else:
+                self.origins[node] = self._waits_for(node)
+        return self._assemble(name)
+
+    def _new(self, node: Node, name: str, value: Any, kind: str) -> Names:
+        """Tensors that lie in no other; their names."""
+        self.origins.setdefault(node, ())
+        if isinstance(value, torch.Tensor):
+            self.layouts.add_root(name, value, kind)
+            return name
+        if isinstance(value, (tuple, list)):
+            return [self._new(node, f"{name}.{k}", part, kind) for k, part in enumerate(value)]
+        if isinstance(value, dict):
+            return {k: self._new(node, f"{name}.{k}", part, kind) for k, part in value.items()}
+        return None
+
+    def _define(self, node: Node) -> None:
+        effects = find_effects(self.traced.module, node, self.values, self.traced.mode)
+        self.effects[node] = effects
+        self.origins[node] = (node.name,)
+        for name, weight in effects.weights.items():
+            if (constant := f"{node.target}:{name}") not in self.layouts:
+                self.layouts.add_root(constant, weight, "constant")
+        named = self._storages(node)
+        roots = {storage: self.layouts.root_of(name) for storage, name in named.items()}
+        self.names[node] = self._result(node.name, self.values[node], effects.results, roots)
+
+    def _result(self, name: str, value: Any, seen: Any, roots: dict[int, str]) -> Names:
+        if isinstance(value, torch.Tensor):
+            storage = storage_of(seen)
+            if storage in roots:
+                self.layouts.add_view(name, value, roots[storage])
+            else:
+                self.layouts.add_root(name, value, "intermediate")
+                roots[storage] = name  # a further result may lie within this one
+            return name
+        if isinstance(value, (tuple, list)):
+            return [
+                self._result(f"{name}.{k}", part, seen[k], roots) for k, part in enumerate(value)
+            ]
+        if isinstance(value, dict):
+            return {
+                k: self._result(f"{name}.{k}", part, seen[k], roots) for k, part in value.items()
+            }
+        return None
+
+    def _hand_back(self, node: Node) -> None:
+        for given in node.all_input_nodes:
+            for name in names_in(self.names.get(given)):
+                self.layouts.mark_output(name)
+
+    def _waits_for(self, node: Node) -> tuple[str, ...]:
+        found = (name for given in node.all_input_nodes for name in self.origins.get(given, ()))
+        return tuple(dict.fromkeys(found))
+
+    def _assemble(self, name: str) -> Translation:
+        hazards = Hazards(self.layouts.root_of)
+        for node, effects in self.effects.items():
+            hazards.note(node.name, effects.written, self._storages(node))
+        ops, nodes = [], {}
+        for node, effects in self.effects.items():
+            inputs = tuple(dict.fromkeys(self._storages(node).values()))
+            outputs = tuple(names_in(self.names[node]))
+            # Data edges say the same of tensors; numbers, which are no tensors, have this one only.
+            numbers = (g for g in node.all_input_nodes if not names_in(self.names.get(g)))
+            after = [before for given in numbers for before in self.origins.get(given, ())]
+            after += hazards.before(node.name, (*inputs, *outputs))
+            ops.append(
+                Op(
+                    node.name,
+                    _kind(node),
+                    inputs,
+                    outputs,
+                    cost=cost_of(node, effects, self.values, self.traced.extents),
+                    recomputable=not (effects.draws or hazards.touched(inputs, outputs))
+                    and bool(outputs),
+                    in_place=in_place_pairs(node, self.values, self.names, self.layouts),
+                    after=tuple(after),
+                    sequence="random" if effects.draws else None,
+                )
+            )
+            nodes[node.name] = node
+        graph = Graph(name, self.layouts.tensors(), tuple(ops), self.layouts.symbols())
+        return Translation(graph, nodes)
+
+    def _storages(self, node: Node) -> dict[int, str]:
+        """The storages of what a node reads -> its names, in the order of the arguments."""
+        found: dict[int, str] = {}
+        for given in node.all_input_nodes:
+            tensors, names = tensors_in(self.values[given]), names_in(self.names.get(given))
+            found.update((storage_of(t), name) for t, name in zip(tensors, names, strict=True))
+        for name, weight in self.effects[node].weights.items():
+            found[storage_of(weight)] = f"{node.target}:{name}"
+        return found
+
+
+def names_in(names: Names) -> list[str]:
+    """The names among nested ones."""
+    if isinstance(names, dict):
+        names = list(names.values())
+    if isinstance(names, list):
+        return [name for part in names for name in names_in(part)]
+    return [] if names is None else [names]
+
+
+def _kind(node: Node) -> str:
+    target = node.target
+    if isinstance(target, str):
+        return f"module {target}" if node.op == "call_module" else target
+    return str(target) if hasattr(target, "_schema") else getattr(target, "__name__", str(target))

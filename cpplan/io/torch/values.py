@@ -1,0 +1,122 @@
+"""A value for every node of a graph module, with tensors that have a shape but no data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import GraphModule, Interpreter, Node
+from torch.fx.passes.shape_prop import TensorMetadata
+
+from cpplan.errors import InputError
+
+
+def find_values(
+    module: GraphModule, example_inputs: Sequence[Any] | None
+) -> tuple[dict[Node, Any], FakeTensorMode]:
+    """The value of every node, and the mode under which their tensors were made.
+
+    From example inputs, if given; else as its tracer left them in the nodes' ``meta``.
+
+    Raises
+    ------
+    InputError
+        If the module does not run on the example inputs, or a node has no shape.
+    """
+    if example_inputs is not None:
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        return _propagate(module, example_inputs, mode), mode
+    traced = {node: _traced_value(node) for node in module.graph.nodes}
+    for node in traced:
+        if node.op == "get_attr":
+            traced[node] = attribute_of(module, node)
+    leaves = list(flatten(tuple(traced.values())))
+    mode = FakeTensorMode(shape_env=_environment(leaves), allow_non_fake_inputs=True)
+    with mode:
+        return {node: as_fake(value, mode) for node, value in traced.items()}, mode
+
+
+def attribute_of(module: GraphModule, node: Node) -> Any:
+    """What a ``get_attr`` node gets."""
+    found: Any = module
+    for part in str(node.target).split("."):
+        found = getattr(found, part)
+    return found
+
+
+def flatten(value: Any) -> Iterator[Any]:
+    """The leaves of nested tuples, lists and dictionaries."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from flatten(part)
+    elif isinstance(value, dict):
+        yield from flatten(tuple(value.values()))
+    else:
+        yield value
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors among the leaves."""
+    return [leaf for leaf in flatten(value) if isinstance(leaf, torch.Tensor)]
+
+
+def as_fake(value: Any, mode: FakeTensorMode) -> Any:
+    """The value with tensors without data, each in a storage of its own; inside the mode."""
+    if type(value) in (tuple, list):
+        return type(value)(as_fake(part, mode) for part in value)
+    if isinstance(value, TensorMetadata):
+        return torch.empty_strided(value.shape, value.stride, dtype=value.dtype)
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return value
+    if isinstance(value, FakeTensor) and value.fake_mode is mode:
+        return value
+    shape, stride, offset = tuple(value.shape), value.stride(), value.storage_offset()
+    elements = offset + sum((e - 1) * s for e, s in zip(shape, stride, strict=True)) + 1
+    if any(isinstance(extent, int) and extent == 0 for extent in shape):
+        elements = offset
+    storage = torch.empty((elements,), dtype=value.dtype, device=value.device)
+    return storage.as_strided(shape, stride, offset)
+
+
+def _environment(leaves: Sequence[Any]) -> Any:
+    """Where the symbolic sizes among the values come from, if there are any."""
+    for leaf in leaves:
+        sizes = (*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,)
+        for size in sizes:
+            if isinstance(size, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                return size.node.shape_env
+    return None
+
+
+def _traced_value(node: Node) -> Any:
+    for key in ("val", "example_value", "tensor_meta"):
+        if key in node.meta:
+            return node.meta[key]
+    returns = getattr(getattr(node.target, "_schema", None), "returns", None)
+    if node.op in ("output", "get_attr") or (returns is not None and not len(returns)):
+        return None
+    raise InputError(
+        f"node {node.name!r} has no shape: give example_inputs, or a module that was traced with "
+        'them (its nodes then have meta["val"])'
+    )
+
+
+def _propagate(
+    module: GraphModule, example_inputs: Sequence[Any], mode: FakeTensorMode
+) -> dict[Node, Any]:
+    found: dict[Node, Any] = {}
+
+    class Recorder(Interpreter):  # type: ignore[misc]
+        def run_node(self, node: Node) -> Any:
+            found[node] = as_fake(super().run_node(node), mode)
+            return found[node]
+
+    try:
+        with mode, torch.no_grad():
+            Recorder(module).run(*(as_fake(given, mode) for given in example_inputs))
+    except Exception as error:  # whatever the user's module raises
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(f"cannot be run on its example inputs: {text}") from error
+    return found
