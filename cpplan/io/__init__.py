@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule
 
-_SUFFIXES = ".onnx, .pt2, .json (cpplan.graph) or .csv (MiniMalloc)"
+_SUFFIXES = ".onnx, .pt2, .tflite, .json (cpplan.graph), .csv (MiniMalloc) or .txt (a listing)"
 
 
 def load(
@@ -44,9 +44,9 @@ def load(
     ----------
     source
         A file, known by its suffix: ``.onnx``, ``.pt2`` (``torch.export``), ``.json``
-        (``cpplan.graph``) or ``.csv`` (MiniMalloc); or an ``onnx.ModelProto``, an exported program
-        or FX graph module of torch (see :mod:`cpplan.io.torch`), a ``networkx.DiGraph``, a graph or
-        a problem.
+        (``cpplan.graph``), ``.csv`` (MiniMalloc) or ``.txt`` (what XLA, vela or TVM planned: see
+        :mod:`cpplan.io.listings`); or an ``onnx.ModelProto``, an exported program or FX graph
+        module of torch (see :mod:`cpplan.io.torch`), a ``networkx.DiGraph``, a graph or a problem.
     dims
         Extents of an ONNX model's symbolic dimensions, by name; or their bounds ``(lower, upper)``,
         ``None`` for no upper one. With bounds the graph has symbols, and is planned at the upper
@@ -110,10 +110,14 @@ def _read(
         from cpplan.io.torch import read_torch
 
         return read_torch(source, dims)
+    if suffix == ".tflite":
+        from cpplan.io.tflite import read_tflite
+
+        return read_tflite(source, dims)  # type: ignore[arg-type]
     if dims:
         what = source if suffix is not None else f"a {type(source).__name__}"
         raise InputError(
-            f"dims are for ONNX and torch models only: {what} has no symbolic dimensions"
+            f"dims are for ONNX, torch and TFLite models only: {what} has no symbolic dimensions"
         )
     if isinstance(source, (Graph, Problem)):
         return source
@@ -134,6 +138,10 @@ def _read(
         from cpplan.io.minimalloc_csv import read_problem
 
         return read_problem(source)
+    if suffix == ".txt":
+        from cpplan.io.listings import read_listing
+
+        return read_listing(source)
     raise InputError(f"{source}: suffix {suffix!r} is not understood: expected {_SUFFIXES}")
 
 

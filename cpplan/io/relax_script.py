@@ -1,0 +1,171 @@
+"""A Relax module in which TVM planned its storages, as a packing problem with TVM's answer.
+
+``StaticPlanBlockMemory`` gives whole storages to tensors that are never live at once; the module's
+text (``module.script()``) says which tensor has which (``R.memory.alloc_storage`` and
+``alloc_tensor``). TVM's answer is those storages side by side. Tensors that the virtual machine
+allocates one by one, as it does outputs, are in no storage and are left out.
+
+A step is a call that is no allocation. A name bound to anything but an allocation is one more name
+of the tensors mentioned, so that a tensor lives as long as its views.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from cpplan.answers import Answer
+from cpplan.dtypes import tensor_bytes
+from cpplan.errors import InputError
+from cpplan.io.json_file import read_text
+from cpplan.names import name_of_file
+from cpplan.problem import Problem
+
+STORAGE = "R.memory.alloc_storage("
+_TENSOR, _FUNCTION = "R.memory.alloc_tensor", "R.function"
+_ENDS = ("R.memory.kill_tensor", "R.memory.kill_storage")
+
+
+def read_relax(path: str | PathLike[str]) -> Problem:
+    """The problem and TVM's answer, from the text of a module.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is cut short, no function has planned storages or several but
+        ``main`` have, an extent is symbolic, or storages lie in several scopes; names the file and
+        line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> text = '''@R.function
+    ... def main(x: R.Tensor((4,), dtype="float32")):
+    ...     storage = R.memory.alloc_storage(R.shape([16]), 0, R.str("global"), R.dtype("float32"))
+    ...     a = R.memory.alloc_tensor(storage, 0, R.shape([4]), R.dtype("float32"), 0)
+    ...     cls.relu(x, a)
+    ...     return a
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "planned.py")
+    ...     _ = path.write_text(text)
+    ...     problem = read_relax(path)
+    >>> problem.names, problem.size.tolist(), problem.answers[0].peak
+    (('a',), [16], 16)
+    """
+    text = read_text(path)
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"{path}:{line}" if line else f"{path}"
+        raise InputError(f"{where}: not the text of a Relax module, or cut short") from error
+    planned = {
+        node.name: node
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef) and _is_relax(node) and STORAGE in ast.unparse(node)
+    }
+    if not planned or (len(planned) > 1 and "main" not in planned):
+        found = f"{len(planned)} functions" if planned else "no function"
+        raise InputError(f"{path}: {found} with planned storages: expected one, or main")
+    function = planned.get("main") or next(iter(planned.values()))
+    return _Walk(path, function).problem()
+
+
+class _Walk:
+    """One function, statement by statement: what it allocates, and when that is used."""
+
+    def __init__(self, path: str | PathLike[str], function: ast.FunctionDef):
+        self.path = path
+        self.base: dict[str, int] = {}
+        self.peak = 0
+        self.scopes: set[str] = set()
+        self.size: dict[str, int] = {}
+        self.offset: dict[str, int] = {}
+        self.lifespan: dict[str, tuple[int, int]] = {}
+        self.names: dict[str, tuple[str, ...]] = {}
+        steps = 0
+        for target, value in _bindings(function.body):
+            steps += self._visit(target, value, steps)
+
+    def problem(self) -> Problem:
+        if len(self.scopes) > 1:
+            raise InputError(f"{self.path}: storages in several scopes: {sorted(self.scopes)}")
+        used = [name for name in self.size if name in self.lifespan]
+        lower, upper = zip(*(self.lifespan[name] for name in used), strict=True)
+        return Problem(
+            used,
+            lower=np.array(lower, np.int64),
+            upper=np.array(upper, np.int64),
+            size=np.array([self.size[name] for name in used], np.int64),
+            name=name_of_file(self.path),
+            answers=(Answer("tvm", self.peak, {name: self.offset[name] for name in used}),),
+        )
+
+    def _visit(self, target: str | None, value: ast.expr, step: int) -> bool:
+        """Note what a binding does; whether it is a step."""
+        called = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+        if called + "(" == STORAGE and target is not None:
+            size, _, scope = (self._literal(value, k) for k in range(3))
+            self.base[target] = self.peak
+            self.peak += int(np.prod(size, dtype=object))
+            self.scopes.add(str(scope))
+        elif called == _TENSOR and target is not None:
+            storage = ast.unparse(value.args[0])  # type: ignore[attr-defined]
+            if storage not in self.base:
+                raise self._error(value, f"there is no storage {storage!r}")
+            within, shape, dtype = (self._literal(value, k) for k in range(1, 4))
+            # A name may be bound again: another tensor.
+            name = target if target not in self.size else f"{target}@{value.lineno}"
+            self.size[name] = tensor_bytes(tuple(shape), dtype)
+            self.offset[name] = self.base[storage] + within
+            self.names[target] = (name,)
+        elif called not in _ENDS:
+            read = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
+            tensors = tuple(dict.fromkeys(t for name in read for t in self.names.get(name, ())))
+            if target is not None:
+                self.names[target] = tensors
+            if called or target is None:
+                for tensor in tensors:
+                    first, _ = self.lifespan.get(tensor, (step, step))
+                    self.lifespan[tensor] = first, step + 1
+                return True
+        return False
+
+    def _literal(self, call: ast.expr, position: int) -> Any:
+        """An argument's value: of ``R.shape([4])`` or ``R.dtype("float32")``, what is inside."""
+        try:
+            argument = call.args[position]  # type: ignore[attr-defined]
+            inner = argument.args[0] if isinstance(argument, ast.Call) else argument
+            return ast.literal_eval(inner)
+        except (IndexError, ValueError) as error:
+            raise self._error(call, "sizes, shapes and dtypes must be literals") from error
+
+    def _error(self, node: ast.expr, message: str) -> InputError:
+        return InputError(f"{self.path}:{node.lineno}: {message}")
+
+
+def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str | None, ast.expr]]:
+    """Name bound, if any, and expression of every statement; both branches of an ``if`` in turn."""
+    for statement in body:
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            yield ast.unparse(statement.target), statement.value
+        elif isinstance(statement, ast.Assign):
+            yield ast.unparse(statement.targets[0]), statement.value
+        elif isinstance(statement, (ast.Expr, ast.Return)) and statement.value is not None:
+            yield None, statement.value
+        elif isinstance(statement, ast.If):
+            yield None, statement.test
+            yield from _bindings(statement.body)
+            yield from _bindings(statement.orelse)
+        elif isinstance(statement, ast.With):
+            yield from _bindings(statement.body)
+
+
+def _is_relax(function: ast.FunctionDef) -> bool:
+    return any(ast.unparse(mark).startswith(_FUNCTION) for mark in function.decorator_list)
