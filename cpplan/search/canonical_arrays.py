@@ -37,7 +37,7 @@ def make_board(problem: Problem, unit: int) -> Board:
         np.zeros(count, np.int64),
         np.zeros(1, np.int64),
         *_compressed(live),
-        *_compressed(live.T),
+        _compressed(live.T)[0],
         *_compressed(together),
     )
 
@@ -51,14 +51,19 @@ def start(board: Board) -> Search:
     for row in np.flatnonzero(board.twin >= 0):
         step = board.alignment[row]
         floor[board.twin[row]] = -(-(floor[row] + board.size[row]) // step) * step
-    owner = np.repeat(np.arange(sections), np.diff(board.first_member))
+    # Entries of ``Board.sections`` go buffer by buffer, members section by section.
+    entry = np.argsort(board.sections, kind="stable").astype(np.int32)
+    slot = np.empty_like(entry)
+    slot[entry] = np.arange(len(entry))
+    buffers = np.repeat(np.arange(count, dtype=np.int32), np.diff(board.first_section))
+    members, owner = buffers[entry], board.sections[entry]
     total = np.zeros(sections, np.int64)
-    np.add.at(total, owner, board.size[board.members])
+    np.add.at(total, owner, board.size[members])
     change = np.zeros(sections + 2, np.int64)
     np.add.at(change, board.lower + 1, 1)
     np.add.at(change, board.upper, -1)
-    by_floor = np.lexsort((floor[board.members], owner))
-    witness = board.members[by_floor[board.first_member[:-1]]]
+    by_floor = np.lexsort((floor[members], owner))
+    witness = members[by_floor[board.first_member[:-1]]]
     changes, words = _CHANGES_A_BUFFER * count + margin(board), -(-count // 64)
     return Search(
         placed=np.zeros(count, bool),
@@ -68,6 +73,10 @@ def start(board: Board) -> Search:
         lowest=floor[witness],
         witness=witness,
         crossing=np.cumsum(change),
+        members=members,
+        slot=slot,
+        entry=entry,
+        waiting=np.diff(board.first_member),
         buffer=np.zeros(count, np.int64),
         begin=np.zeros(count, np.int64),
         end=np.zeros(count, np.int64),
@@ -88,7 +97,7 @@ def start(board: Board) -> Search:
 def margin(board: Board) -> int:
     """The most changes that one decision can cause."""
     twins = int((board.twin >= 0).sum())
-    return (twins + 1) * len(board.size) + len(board.members) + 2
+    return (twins + 1) * len(board.size) + len(board.sections) + 2
 
 
 def with_more_room(search: Search) -> Search:
@@ -98,11 +107,11 @@ def with_more_room(search: Search) -> Search:
     return search._replace(trail=trail, old_reason=old_reason)
 
 
-def _compressed(matrix: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _compressed(matrix: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int32]]:
     """Where each row's columns start, and the columns."""
     rows, columns = np.nonzero(matrix)
     first = np.searchsorted(rows, np.arange(len(matrix) + 1)).astype(np.int64)
-    return first, columns.astype(np.int64)
+    return first, columns.astype(np.int32)
 
 
 def _later_twins(problem: Problem) -> Ints:

@@ -35,15 +35,18 @@ class Board(NamedTuple):
     highest: Ints
     limit: Ints
     first_section: Ints
-    sections: Ints
+    sections: NDArray[np.int32]
     first_member: Ints
-    members: Ints
     first_neighbour: Ints
-    neighbours: Ints
+    neighbours: NDArray[np.int32]
 
 
 class Search(NamedTuple):
-    """Where the search stands. ``floor[b] >= rest[b]``, the top of what is placed below ``b``."""
+    """Where the search stands. ``floor[b] >= rest[b]``, the top of what is placed below ``b``.
+
+    The first ``waiting[s]`` members of a section are those not placed. ``slot`` is where the member
+    of an entry of ``Board.sections`` is, and ``entry`` the reverse.
+    """
 
     placed: NDArray[np.bool_]
     floor: Ints
@@ -52,6 +55,10 @@ class Search(NamedTuple):
     lowest: Ints
     witness: Ints
     crossing: Ints
+    members: NDArray[np.int32]
+    slot: NDArray[np.int32]
+    entry: NDArray[np.int32]
+    waiting: Ints
     buffer: Ints
     begin: Ints
     end: Ints
@@ -115,7 +122,10 @@ def _undo(board, search, mark):
         else:
             search.placed[item] = False
             for k in range(board.first_section[item], board.first_section[item + 1]):
-                search.total[board.sections[k]] += board.size[item]
+                section = board.sections[k]
+                search.total[section] += board.size[item]
+                # What was placed last is next to those waiting.
+                search.waiting[section] += 1
             for boundary in range(board.lower[item] + 1, board.upper[item]):
                 search.crossing[boundary] += 1
     search.counter[TRAIL] = mark
@@ -143,12 +153,16 @@ def _raise(board, search, row, floor, rest, count):
 
 @njit(cache=True, nogil=True)
 def _look_for_lowest(board, search, section):
-    """Find the lowest floor in a section again."""
+    """Find the lowest floor in a section again: it is no lower than before."""
+    least = search.lowest[section]
     lowest, witness = _FAR, -1
-    for k in range(board.first_member[section], board.first_member[section + 1]):
-        row = board.members[k]
-        if not search.placed[row] and search.floor[row] < lowest:
+    first = board.first_member[section]
+    for k in range(first, first + search.waiting[section]):
+        row = search.members[k]
+        if search.floor[row] < lowest:
             lowest, witness = search.floor[row], row
+            if lowest <= least:
+                break
     _record(search, 1, section, search.lowest[section], search.witness[section])
     search.lowest[section], search.witness[section] = lowest, witness
 
@@ -157,10 +171,9 @@ def _look_for_lowest(board, search, section):
 def _blame_section(board, search, section):
     """A section fails because of what raised the buffers still to be placed there."""
     search.conflict[:] = np.uint64(0)
-    for k in range(board.first_member[section], board.first_member[section + 1]):
-        row = board.members[k]
-        if not search.placed[row]:
-            _join(search.conflict, search.reason[row])
+    first = board.first_member[section]
+    for k in range(first, first + search.waiting[section]):
+        _join(search.conflict, search.reason[search.members[k]])
 
 
 @njit(cache=True, nogil=True)
@@ -190,12 +203,24 @@ def _fits(board, search, count):
 
 
 @njit(cache=True, nogil=True)
+def _swap(search, entry, slot):
+    """Exchange an entry's member with the one in a slot of the same section."""
+    old, other = search.slot[entry], search.entry[slot]
+    search.members[old], search.members[slot] = search.members[slot], search.members[old]
+    search.entry[old], search.entry[slot] = other, entry
+    search.slot[other], search.slot[entry] = old, slot
+
+
+@njit(cache=True, nogil=True)
 def _place(board, search, row):
     """Place a buffer at its floor; whether the rest can still fit."""
     search.placed[row] = True
     _record(search, 2, row, 0, 0)
     for k in range(board.first_section[row], board.first_section[row + 1]):
-        search.total[board.sections[k]] -= board.size[row]
+        section = board.sections[k]
+        search.total[section] -= board.size[row]
+        search.waiting[section] -= 1
+        _swap(search, k, board.first_member[section] + search.waiting[section])
     for boundary in range(board.lower[row] + 1, board.upper[row]):
         search.crossing[boundary] -= 1
     _copy(search.why, search.reason[row])
