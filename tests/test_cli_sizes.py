@@ -98,7 +98,7 @@ def test_what_does_not_fit_ends_with_3(model, tmp_path, capsys):
         (["--at", "n=1", "--at", "n=1"], "two sizes are called 'n=1'"),
         ([*AT, "--capacity", "lots"], "--capacity: 'lots' is not a byte count"),
         ([*AT, *["--capacity", "1"] * 3], "--capacity is given 3 times"),
-        ([*AT, "--dim", "n=4"], "dims are for ONNX and torch models only"),
+        ([*AT, "--dim", "n=4"], "dims are for ONNX, torch and TFLite models only"),
         ([*AT, "-o", "no/such/folder/x.json"], "there is no folder"),
     ],
 )

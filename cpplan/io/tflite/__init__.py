@@ -1,0 +1,56 @@
+"""TFLite models: read as graphs, and written with a plan that TFLite Micro follows.
+
+``.tflite`` files are read as they lie, without TensorFlow. The graph is that of the first subgraph,
+the one that TFLite Micro runs; subgraphs that ``IF``, ``WHILE``, ``CALL`` and ``CALL_ONCE`` run are
+bodies of these ops. ``Plan.to_tflite`` writes a plan into the file, and
+:func:`~cpplan.io.tflite.carried.read_carried_plan` gets it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+
+from cpplan.graph import Graph
+from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
+from cpplan.io.tflite.extents import bind_extents
+from cpplan.io.tflite.graph import translate
+from cpplan.io.tflite.model import naming, parse_model
+from cpplan.io.tflite.write import planned_tflite, write_tflite
+from cpplan.names import name_of_file
+
+__all__ = ["CarriedPlan", "planned_tflite", "read_carried_plan", "read_tflite", "write_tflite"]
+
+
+def read_tflite(
+    source: str | PathLike[str] | bytes,
+    dims: Mapping[str, int] | None = None,
+    *,
+    name: str | None = None,
+) -> Graph:
+    """The graph of a TFLite model; its ops are listed in the order of the file.
+
+    Ops bear the names of their first outputs. See :mod:`cpplan.io.tflite.graph` and
+    :mod:`cpplan.io.tflite.operators` for what is a view, a constant, in place or a placement.
+
+    Parameters
+    ----------
+    source
+        A file, or its bytes.
+    dims
+        Extents of the inputs' axes that the file leaves open, by ``input[axis]``.
+    name
+        The graph's name; the file's without its suffix if left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no TFLite model or is cut short, an axis is not bound or only
+        known at run time, or an operator is not supported; names the file and the thing.
+    MissingExtraError
+        If the package ``tflite`` is missing, or ``ai-edge-litert`` for ``dims``.
+    """
+    if name is None:
+        name = "main" if isinstance(source, bytes) else name_of_file(source)
+    with naming(source):
+        return translate(bind_extents(parse_model(source), dims), name).graph

@@ -1,0 +1,159 @@
+"""Tables of a FlatBuffer, read where they lie; whatever leads out of the file is refused.
+
+A table starts with the distance back to its vtable, which lists where in the table each field is,
+0 for one left out. Strings, vectors and other tables are elsewhere: the field holds how far ahead
+of itself (https://flatbuffers.dev/internals/). The readers that ``flatc`` generates for Python
+trust these distances: cut short, a file gives them other numbers, not always an error. These here
+check each, and say where a field lies, for whoever writes to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from cpplan.errors import InputError
+
+_DISTANCE = "<I"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: where it starts, and where its fields do.
+
+    Fields are numbered in the order in which the schema declares them.
+
+    Examples
+    --------
+    >>> vtable = bytes([6, 0, 8, 0, 4, 0, 0, 0])  # of 6 B; of 8 B is the table, field 0 at its 4
+    >>> file = bytes([12, 0, 0, 0]) + vtable + bytes([8, 0, 0, 0, 42, 0, 0, 0])
+    >>> read_root(file).number(0, "<i"), read_root(file).number(1, "<i", default=7)
+    (42, 7)
+    >>> read_root(file[:-1])
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: cut short, or no FlatBuffer: byte 19 is needed of 19
+    """
+
+    data: bytes = field(repr=False)
+    position: int
+
+    def __post_init__(self) -> None:
+        size, span = self._sizes()
+        if size < 4 or size % 2 or span < 4:
+            raise InputError(f"no FlatBuffer: byte {self.position} starts no table")
+        read_number(self.data, "<B", self.position + span - 1)
+
+    @property
+    def vtable(self) -> int:
+        """Where the table's vtable is."""
+        return self.position - read_number(self.data, "<i", self.position)
+
+    @property
+    def field_count(self) -> int:
+        """How many fields the table could hold: those of its schema, or of an older one."""
+        return (self._sizes()[0] - 4) // 2
+
+    def place(self, field: int) -> int | None:
+        """Where a field lies in the file; ``None`` if it is left out."""
+        size, span = self._sizes()
+        if 4 + 2 * field >= size:
+            return None
+        within = read_number(self.data, "<H", self.vtable + 4 + 2 * field)
+        if within >= span:
+            raise InputError(f"no FlatBuffer: field {field} is not in its table")
+        return self.position + within if within else None
+
+    def number(self, field: int, format: str, default: int = 0) -> int:
+        """A field that is a number, in one of the formats of ``struct``."""
+        place = self.place(field)
+        return default if place is None else read_number(self.data, format, place)
+
+    def follow(self, field: int) -> int:
+        """Where that lies which a field leads to."""
+        place = self.place(field)
+        assert place is not None
+        return self._follow(place)
+
+    def table(self, field: int) -> Table | None:
+        """A field that is another table."""
+        place = self.place(field)
+        return None if place is None else Table(self.data, self._follow(place))
+
+    def vector(self, field: int, width: int) -> tuple[int, int] | None:
+        """Where the first element of a vector lies, and how many of ``width`` bytes there are."""
+        place = self.place(field)
+        if place is None:
+            return None
+        start = self._follow(place)
+        count = read_number(self.data, _DISTANCE, start)
+        if count:
+            read_number(self.data, "<B", start + 3 + count * width)
+        return start + 4, count
+
+    def numbers(self, field: int, dtype: str) -> npt.NDArray[np.generic]:
+        """A field that is a vector of numbers; of none where it is left out."""
+        kind = np.dtype(dtype).newbyteorder("<")
+        start, count = self.vector(field, kind.itemsize) or (0, 0)
+        return np.frombuffer(self.data, kind, count, start)
+
+    def integers(self, field: int) -> tuple[int, ...]:
+        """A field that is a vector of 32-bit integers; none where it is left out."""
+        return tuple(self.numbers(field, "i4").tolist())
+
+    def tables(self, field: int) -> tuple[Table, ...]:
+        """A field that is a vector of tables; none where it is left out."""
+        start, count = self.vector(field, 4) or (0, 0)
+        places = range(start, start + 4 * count, 4)
+        return tuple(Table(self.data, self._follow(place)) for place in places)
+
+    def text(self, field: int) -> str:
+        """A field that is a string; an empty one where it is left out."""
+        start, count = self.vector(field, 1) or (0, 0)
+        try:
+            return self.data[start : start + count].decode()
+        except UnicodeDecodeError as error:
+            raise InputError("no FlatBuffer: a string is not UTF-8 text") from error
+
+    def _follow(self, place: int) -> int:
+        return place + read_number(self.data, _DISTANCE, place)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Bytes of the vtable, and of the table that it describes."""
+        return tuple(read_number(self.data, "<H", self.vtable + k) for k in (0, 2))  # type: ignore[return-value]
+
+
+def read_number(data: bytes, format: str, position: int) -> int:
+    """The number at a position.
+
+    Raises
+    ------
+    InputError
+        If it is not in the file.
+
+    Examples
+    --------
+    >>> read_number(b"\\x01\\x02", "<H", 0)
+    513
+    """
+    width = struct.calcsize(format)
+    if not 0 <= position <= len(data) - width:
+        raise InputError(
+            f"cut short, or no FlatBuffer: byte {max(position, position + width - 1)} is needed "
+            f"of {len(data)}"
+        )
+    return int(struct.unpack_from(format, data, position)[0])
+
+
+def read_root(data: bytes) -> Table:
+    """The table that a file holds.
+
+    Raises
+    ------
+    InputError
+        If it holds none.
+    """
+    return Table(data, read_number(data, _DISTANCE, 0))

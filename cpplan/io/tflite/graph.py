@@ -1,0 +1,278 @@
+"""The graph of a TFLite model's first subgraph; those that its operators run are bodies of the ops.
+
+Ops bear the names of their first outputs, so that they keep them in a file of another order.
+Tensors of the arena start at multiples of 16 bytes, as TFLite Micro's arena does. Variable tensors
+keep their values from run to run: they are in memory of their own, as constants are, and the ops
+that touch one keep their order. Elements narrower than a byte take one each, as in TFLite Micro.
+What no operator writes, one reads, and no file holds, is a workspace of that one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from cpplan.dtypes import BITS
+from cpplan.errors import InputError
+from cpplan.graph import Graph, Op, Placement, Tensor
+from cpplan.io.tflite.costs import count_operations
+from cpplan.io.tflite.model import FileOperator, FileSubgraph, TfliteModel
+from cpplan.io.tflite.operators import (
+    VIEWS,
+    concatenated,
+    in_place_inputs,
+    is_stateful,
+    subgraphs_of,
+)
+
+ALIGNMENT = 16
+_STATE = "state"
+
+# Subgraph and number of a tensor within it.
+TensorKey = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A graph, and what of it is what in the file.
+
+    Attributes
+    ----------
+    graph
+        Of subgraph 0.
+    keys
+        Tensor -> its subgraph and its number there. No two in the model bear one name.
+    operators
+        Op of the graph -> position of its operator in subgraph 0.
+    """
+
+    graph: Graph
+    keys: dict[str, TensorKey]
+    operators: dict[str, int]
+
+    def places(self) -> Iterator[tuple[TensorKey, str, int]]:
+        """Tensors that could be in the arena: each with its buffer and the byte offset there."""
+        for prefix, graph in graphs_in(self.graph):
+            for tensor in graph.tensors:
+                if tensor.kind != "constant":
+                    root, within = graph.root[tensor.name]
+                    yield self.keys[tensor.name], prefix + root, within
+
+
+def graphs_in(graph: Graph, prefix: str = "") -> Iterator[tuple[str, Graph]]:
+    """A graph and those in its bodies, each with what the names of its buffers begin with."""
+    yield prefix, graph
+    for op in graph.ops:
+        for number, body in enumerate(op.bodies):
+            yield from graphs_in(body, f"{prefix}{op.name}/{number}/")
+
+
+def translate(model: TfliteModel, name: str, apart: Collection[TensorKey] = ()) -> Translation:
+    """The graph of a model, whose extents are all known.
+
+    Parameters
+    ----------
+    name
+        The graph's.
+    apart
+        Tensors that are no views, although the operators that write them let them be.
+
+    Raises
+    ------
+    InputError
+        If an extent is only known at run time, an operator is not supported, or a tensor has no
+        bytes; names it.
+    """
+    names = _unique_names(model)
+    graph = _graph(model, names, 0, name, frozenset(apart), ())
+    operators = {name: k for k, name in enumerate(_op_names(model.subgraphs[0], names[0]))}
+    keys = {name: (s, k) for s, inner in enumerate(names) for k, name in enumerate(inner)}
+    return Translation(graph, keys, operators)
+
+
+def _graph(
+    model: TfliteModel,
+    names: list[list[str]],
+    number: int,
+    name: str,
+    apart: frozenset[TensorKey],
+    callers: tuple[int, ...],
+) -> Graph:
+    """The graph of a subgraph that is run by others: its ``callers``, the outermost first."""
+    if not 0 <= number < len(model.subgraphs):
+        raise InputError(f"subgraph {number} does not exist: there are {len(model.subgraphs)}")
+    if number in callers:
+        raise InputError(f"subgraph {number} runs itself, which is not supported")
+    source = model.subgraphs[number]
+    inside = _Subgraph(source, names[number], {k for s, k in apart if s == number})
+    tensors = [inside.tensor(k) for k in inside.kinds]
+    ops = []
+    last: dict[int, str] = {}
+    for op_name, operator in zip(_op_names(source, names[number]), source.operators, strict=True):
+        runs = subgraphs_of(operator)
+        bodies = tuple(
+            _graph(model, names, k, f"subgraph_{k}", apart, (*callers, number)) for k in runs
+        )
+        stateful = is_stateful(operator) or any(_keeps_state(model, k) for k in runs)
+        variables = inside.variables(operator)
+        ops.append(
+            Op(
+                op_name,
+                operator.kind,
+                inputs=inside.named(operator.inputs, but="workspace"),
+                outputs=inside.named(operator.outputs, but="constant"),
+                workspaces=inside.named(operator.inputs, only="workspace"),
+                cost=inside.cost(operator, bodies),
+                recomputable=not (stateful or variables),
+                in_place=tuple(inside.in_place(operator)),
+                placements=tuple(inside.placements(operator)),
+                bodies=bodies,
+                after=tuple(last[k] for k in variables if k in last),
+                sequence=_STATE if stateful else None,
+            )
+        )
+        last |= dict.fromkeys(variables, op_name)
+    return Graph(name, tuple(tensors), tuple(ops))
+
+
+class _Subgraph:
+    """One subgraph: of which kind its tensors are, and which are views of which."""
+
+    def __init__(self, source: FileSubgraph, names: list[str], apart: set[int]):
+        self.source, self.names = source, names
+        self.kinds = _kinds(source)
+        self.bases: dict[int, int] = {}
+        for operator in source.operators:
+            if operator.custom or operator.kind not in VIEWS:
+                continue
+            base, view = operator.inputs[0], operator.outputs[0]
+            there = self.kinds[base] not in ("constant", "workspace")
+            alike = self._nbytes(base) == self._nbytes(view)
+            if there and alike and view not in apart:
+                self.bases[view] = base
+
+    def tensor(self, number: int) -> Tensor:
+        source, kind = self.source.tensors[number], self.kinds[number]
+        base = self.bases.get(number)
+        known = source.dtype in BITS
+        return Tensor(
+            self.names[number],
+            self._nbytes(number),
+            shape=source.shape if known else None,
+            dtype=source.dtype if known else None,
+            kind=kind,
+            alignment=1 if kind == "constant" else ALIGNMENT,
+            view_of=None if base is None else (self.names[base], 0),
+        )
+
+    def named(self, numbers: Iterable[int], *, only: str = "", but: str = "") -> tuple[str, ...]:
+        """Names of an operator's tensors, without optional ones that are left out."""
+        kinds = ((k, self.kinds[k]) for k in numbers if k >= 0)
+        return tuple(self.names[k] for k, kind in kinds if kind != but and only in ("", kind))
+
+    def variables(self, operator: FileOperator) -> list[int]:
+        touched = dict.fromkeys((*operator.inputs, *operator.outputs))
+        return [k for k in touched if k >= 0 and self.source.tensors[k].variable]
+
+    def cost(self, operator: FileOperator, bodies: tuple[Graph, ...]) -> int | float:
+        if operator.outputs and operator.outputs[0] in self.bases:
+            return 0
+        if not bodies:
+            return count_operations(operator, self.source.tensors)
+        costs = [sum(op.cost for op in body.ops) for body in bodies]
+        return max(costs) if operator.kind == "IF" else sum(costs)
+
+    def in_place(self, operator: FileOperator) -> Iterator[tuple[str, str]]:
+        for k in in_place_inputs(operator, self.source.tensors):
+            if self.kinds[k] not in ("constant", "workspace") and self._nbytes(k):
+                yield self.names[operator.outputs[0]], self.names[k]
+
+    def placements(self, operator: FileOperator) -> Iterator[Placement]:
+        for k, start in concatenated(operator, self.source.tensors):
+            if self.kinds[k] not in ("constant", "workspace") and self._nbytes(k):
+                width = self._nbytes(k) // math.prod(self.source.tensors[k].shape)
+                whole = self.names[operator.outputs[0]]
+                yield Placement(self.names[k], whole, start * width)
+
+    def _nbytes(self, number: int) -> int:
+        tensor = self.source.tensors[number]
+        if tensor.dtype in BITS:
+            count = math.prod(tensor.shape)
+            return count * max(1, BITS[tensor.dtype] // 8)
+        if self.kinds[number] == "constant":
+            return tensor.data_bytes or 0
+        raise InputError(f"tensor {tensor.name!r}: elements of type {tensor.dtype} have no size")
+
+
+def _kinds(source: FileSubgraph) -> dict[int, str]:
+    """Tensor -> its kind; of all that the subgraph's operators or its callers touch.
+
+    Raises
+    ------
+    InputError
+        If an extent is only known at run time, or a tensor has a value from nowhere.
+    """
+    readers = Counter(k for o in source.operators for k in dict.fromkeys(o.inputs))
+    written = {k for o in source.operators for k in o.outputs}
+    kinds = {}
+    touched = {*readers, *written, *source.inputs, *source.outputs} - {-1}
+    for k in sorted(touched):
+        tensor = source.tensors[k]
+        if tensor.variable or (k not in written and tensor.data_bytes):
+            kinds[k] = "constant"
+            continue
+        if -1 in tensor.signature:
+            raise InputError(
+                f"tensor {tensor.name!r}: axis {tensor.signature.index(-1)} is only known at run "
+                "time: bind the axes of the model's inputs that are (dims)"
+            )
+        if k in source.outputs:
+            kinds[k] = "output"
+        elif k in source.inputs:
+            kinds[k] = "input"
+        elif k in written:
+            kinds[k] = "intermediate"
+        elif not math.prod(tensor.shape):
+            kinds[k] = "constant"
+        elif readers[k] == 1:
+            kinds[k] = "workspace"
+        else:
+            raise InputError(f"tensor {tensor.name!r}: nothing gives it a value")
+    return kinds
+
+
+def _keeps_state(model: TfliteModel, number: int) -> bool:
+    source = model.subgraphs[number]
+    return any(tensor.variable for tensor in source.tensors) or any(
+        is_stateful(operator) or any(_keeps_state(model, k) for k in subgraphs_of(operator))
+        for operator in source.operators
+    )
+
+
+def _unique_names(model: TfliteModel) -> list[list[str]]:
+    """Names of the tensors of every subgraph: those in the file, told apart where need be."""
+    taken: set[str] = set()
+    return [
+        [_free(tensor.name or f"tensor_{s}_{k}", taken) for k, tensor in enumerate(source.tensors)]
+        for s, source in enumerate(model.subgraphs)
+    ]
+
+
+def _op_names(source: FileSubgraph, names: list[str]) -> list[str]:
+    taken: set[str] = set()
+    return [
+        _free(names[o.outputs[0]] if o.outputs and o.outputs[0] >= 0 else o.kind, taken)
+        for o in source.operators
+    ]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or with the first number after it that makes it differ from those taken."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}#{number}"
+    taken.add(free)
+    return free

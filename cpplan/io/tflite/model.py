@@ -1,0 +1,219 @@
+"""What a TFLite file says of its subgraphs, as it says it.
+
+Field numbers are those of the schema of TensorFlow Lite, version 3 (``schema.fbs`` in the sources
+of TensorFlow and of LiteRT); the package ``tflite`` knows what its operators are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from os import PathLike, fspath
+from pathlib import Path
+
+from cpplan.errors import InputError, MissingExtraError, VerificationError
+from cpplan.io.tflite.flat_table import Table, read_root
+
+_IDENTIFIER = b"TFL3"
+_CUSTOM = 32
+# Element types by their number; those without bytes of their own are named as the schema does.
+_DTYPES = (
+    "float32", "float16", "int32", "uint8", "int64", "STRING", "bool", "int16", "complex64",
+    "int8", "float64", "complex128", "uint64", "RESOURCE", "VARIANT", "uint32", "uint16", "int4",
+    "bfloat16", "int2", "uint4", "float8e4m3fn", "float8e5m2",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FileTensor:
+    """A tensor of the file.
+
+    Attributes
+    ----------
+    shape, signature
+        Extents, and the same with -1 for those that are only known at run time.
+    dtype
+        As cpplan calls it; ``STRING``, ``RESOURCE`` and ``VARIANT`` have no such name.
+    buffer
+        Which of the model's buffers holds its values; 0 for none.
+    data_bytes
+        Of its values in the file; ``None`` if it holds none, and it is no constant.
+    variable
+        Whether it keeps its value from run to run.
+    scales, zero_points
+        Of its quantization; empty for none.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    signature: tuple[int, ...]
+    dtype: str
+    buffer: int
+    data_bytes: int | None
+    variable: bool
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileOperator:
+    """An operator: its kind, and the numbers of its tensors, -1 where an optional one is left out.
+
+    ``options`` is the table with its settings.
+    """
+
+    kind: str
+    custom: bool
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Table | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileSubgraph:
+    """A subgraph; the runtime runs its operators in the order in which they are listed."""
+
+    name: str
+    tensors: tuple[FileTensor, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: tuple[FileOperator, ...]
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class TfliteModel:
+    """A whole file. ``metadata`` are names, and the numbers of the buffers with what they name."""
+
+    data: bytes = field(repr=False)
+    root: Table
+    subgraphs: tuple[FileSubgraph, ...]
+    buffers: tuple[Table, ...]
+    metadata: tuple[tuple[str, int], ...]
+
+    def buffer_span(self, number: int) -> tuple[int, int]:
+        """Where in the file a buffer's bytes start, and how many there are."""
+        return self.buffers[number].vector(0, 1) or (0, 0)
+
+
+def parse_model(source: str | PathLike[str] | bytes) -> TfliteModel:
+    """The content of a ``.tflite`` file, or of its bytes.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is no TFLite model, is cut short, or uses an operator that the package
+        ``tflite`` does not know.
+    MissingExtraError
+        If that package is missing.
+    """
+    if find_spec("tflite") is None:
+        raise MissingExtraError("tflite", "tflite", "reading TFLite models")
+    data = source if isinstance(source, bytes) else _read(source)
+    if data[4:8] != _IDENTIFIER:
+        raise InputError(f"not a TFLite model: expected the identifier TFL3, not {data[4:8]!r}")
+    root = read_root(data)
+    buffers = root.tables(4)
+    filled = [_data_bytes(buffer) for buffer in buffers]
+    kinds = [_kind(code) for code in root.tables(1)]
+    subgraphs = tuple(_subgraph(table, kinds, filled) for table in root.tables(2))
+    if not subgraphs:
+        raise InputError("not a TFLite model: it has no subgraph")
+    metadata = tuple((entry.text(0), entry.number(1, "<I")) for entry in root.tables(6))
+    for name, number in metadata:
+        _check_number(f"metadata {name!r}: buffer", number, len(buffers))
+    return TfliteModel(data, root, subgraphs, buffers, metadata)
+
+
+@contextmanager
+def naming(source: str | PathLike[str] | bytes) -> Iterator[None]:
+    """Let every error raised inside say which file it is about."""
+    try:
+        yield
+    except (InputError, VerificationError) as error:
+        if isinstance(source, bytes):
+            raise type(error)(f"TFLite model: {error}") from error
+        raise type(error)(f"{fspath(source)}: {error}") from error
+
+
+def _read(source: str | PathLike[str]) -> bytes:
+    path = Path(source)
+    if path.exists() and not path.is_file():  # a pipe would keep us waiting
+        raise InputError("is not a regular file")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise InputError(f"cannot be read: {error}") from error
+
+
+def _data_bytes(buffer: Table) -> int | None:
+    _, count = buffer.vector(0, 1) or (0, 0)
+    # Beyond 2 GiB, values follow the FlatBuffer, and these fields say where and how many.
+    outside = buffer.number(2, "<Q") if buffer.number(1, "<Q") > 1 else 0
+    return count or outside or None
+
+
+def _kind(code: Table) -> tuple[str, bool]:
+    """What operators of a code are called, and whether their kernel is not TFLite's own."""
+    from tflite.utils import BUILTIN_OPCODE2NAME
+
+    # Numbers above 126 did not fit into the field that came first.
+    number = max(code.number(0, "<b"), code.number(3, "<i"))
+    if number == _CUSTOM:
+        return code.text(1) or "CUSTOM", True
+    if number not in BUILTIN_OPCODE2NAME:
+        raise InputError(f"operator code {number} is not one that the package tflite knows")
+    return BUILTIN_OPCODE2NAME[number], False
+
+
+def _subgraph(
+    table: Table, kinds: list[tuple[str, bool]], filled: list[int | None]
+) -> FileSubgraph:
+    tensors = tuple(_tensor(entry, filled) for entry in table.tables(0))
+    inputs, outputs = table.integers(1), table.integers(2)
+    for number in (*inputs, *outputs):
+        _check_number("tensor of a subgraph's boundary", number, len(tensors))
+    operators = tuple(_operator(entry, kinds, len(tensors)) for entry in table.tables(3))
+    return FileSubgraph(table.text(4), tensors, inputs, outputs, operators, table)
+
+
+def _tensor(table: Table, filled: list[int | None]) -> FileTensor:
+    name, shape, buffer = table.text(3), table.integers(0), table.number(2, "<I")
+    dtype = table.number(1, "<b")
+    _check_number(f"tensor {name!r}: buffer", buffer, len(filled))
+    if not 0 <= dtype < len(_DTYPES):
+        raise InputError(f"tensor {name!r}: element type {dtype} is not understood")
+    if table.number(10, "<I"):
+        raise InputError(f"tensor {name!r}: values in files of their own are not supported")
+    quantization = table.table(4)
+    return FileTensor(
+        name=name,
+        shape=shape,
+        signature=table.integers(7) or shape,
+        dtype=_DTYPES[dtype],
+        buffer=buffer,
+        data_bytes=filled[buffer],
+        variable=bool(table.number(5, "<B")),
+        scales=tuple(quantization.numbers(2, "f4").tolist()) if quantization else (),
+        zero_points=tuple(quantization.numbers(3, "i8").tolist()) if quantization else (),
+    )
+
+
+def _operator(table: Table, kinds: list[tuple[str, bool]], tensors: int) -> FileOperator:
+    code = table.number(0, "<I")
+    _check_number("operator: code", code, len(kinds))
+    kind, custom = kinds[code]
+    inputs, outputs = table.integers(1), table.integers(2)
+    for number in (*inputs, *outputs):
+        if number != -1:
+            _check_number(f"operator {kind}: tensor", number, tensors)
+    return FileOperator(kind, custom, inputs, outputs, table.table(4))
+
+
+def _check_number(what: str, number: int, count: int) -> None:
+    if not 0 <= number < count:
+        raise InputError(f"{what} {number} does not exist: there are {count}")

@@ -1,0 +1,124 @@
+"""What planning needs to know of TFLite's operators: views, kernels in place, state, subgraphs.
+
+``RESHAPE``, ``SQUEEZE`` and ``EXPAND_DIMS`` copy all bytes of their first input in order, or none
+where input and output lie at one address; so the output can be a view of the input. Element-wise
+kernels compute each element of the output from the same element of an input (and others that are
+broadcast to it), so that an output of as many bytes may be written over that input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from cpplan.errors import InputError
+from cpplan.io.tflite.flat_table import Table
+from cpplan.io.tflite.model import FileOperator, FileTensor
+
+VIEWS = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
+
+_OF_FIRST = frozenset(
+    """
+    ABS CAST CEIL COS DEQUANTIZE ELU EXP FLOOR HARD_SWISH LEAKY_RELU LOG LOGICAL_NOT LOGISTIC NEG
+    QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SIGN SIN SQRT SQUARE TANH
+    """.split()  # noqa: SIM905
+)
+_OF_EACH = frozenset(
+    """
+    ADD DIV EQUAL FLOOR_DIV FLOOR_MOD GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR
+    MAXIMUM MINIMUM MUL NOT_EQUAL POW PRELU SQUARED_DIFFERENCE SUB
+    """.split()  # noqa: SIM905
+)
+
+# What a run of these changes, another run of them sees.
+_STATEFUL = frozenset(
+    """
+    ASSIGN_VARIABLE BERNOULLI CALL_ONCE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_LOOKUP
+    HASHTABLE_SIZE MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM READ_VARIABLE
+    STABLEHLO_RNG_BIT_GENERATOR VAR_HANDLE
+    """.split()  # noqa: SIM905
+)
+
+# Which fields of an operator's options number the subgraphs it runs, in the order it runs them.
+_SUBGRAPHS = {"IF": (0, 1), "WHILE": (0, 1), "CALL": (0,), "CALL_ONCE": (0,)}
+_UNSUPPORTED = frozenset(
+    """
+    CONCAT_EMBEDDINGS STABLEHLO_CASE STABLEHLO_COMPOSITE STABLEHLO_REDUCE STABLEHLO_REDUCE_WINDOW
+    STABLEHLO_SCATTER STABLEHLO_SORT STABLEHLO_WHILE
+    """.split()  # noqa: SIM905
+)
+
+
+def subgraphs_of(operator: FileOperator) -> tuple[int, ...]:
+    """Numbers of the subgraphs that an operator runs within its step.
+
+    Raises
+    ------
+    InputError
+        If it runs some that cannot be expressed as bodies of an op; names the operator.
+    """
+    if operator.custom:
+        return ()
+    if operator.kind in _UNSUPPORTED:
+        raise InputError(f"operator {operator.kind} is not supported")
+    fields = _SUBGRAPHS.get(operator.kind, ())
+    if fields and operator.options is None:
+        raise InputError(f"operator {operator.kind} does not say which subgraph it runs")
+    return tuple(_signed(operator.options, field) for field in fields)
+
+
+def is_stateful(operator: FileOperator) -> bool:
+    """Whether two runs of such operators must keep their order; of custom kernels, who knows."""
+    return operator.custom or operator.kind in _STATEFUL
+
+
+def in_place_inputs(operator: FileOperator, tensors: Sequence[FileTensor]) -> Iterator[int]:
+    """Numbers of the inputs that the operator's one output may be written over."""
+    count = 0
+    if not operator.custom and operator.kind in _OF_FIRST:
+        count = 1
+    elif not operator.custom and operator.kind in _OF_EACH:
+        count = 2
+    if not count or len(operator.outputs) != 1 or operator.outputs[0] < 0:
+        return
+    output = tensors[operator.outputs[0]]
+    for number in dict.fromkeys(operator.inputs[:count]):
+        if number < 0:
+            continue
+        source = tensors[number]
+        if number in operator.inputs[count:]:
+            continue
+        if math.prod(source.shape) == math.prod(output.shape) and source.dtype == output.dtype:
+            yield number
+
+
+def concatenated(
+    operator: FileOperator, tensors: Sequence[FileTensor]
+) -> Iterator[tuple[int, int]]:
+    """Inputs that a concatenation copies in one piece, and at which element of its output.
+
+    Those before whose axis nothing is longer than one, that are quantized as the output is, and
+    that are concatenated once.
+    """
+    if operator.custom or operator.kind != "CONCATENATION" or operator.options is None:
+        return
+    output = tensors[operator.outputs[0]]
+    axis = _signed(operator.options, 0)
+    axis += len(output.shape) if axis < 0 else 0
+    if _activation(operator.options) or math.prod(output.shape[:axis]) != 1:
+        return
+    start = 0
+    for number in operator.inputs:
+        part = tensors[number]
+        alike = (part.scales, part.zero_points) == (output.scales, output.zero_points)
+        if alike and part.dtype == output.dtype and operator.inputs.count(number) == 1:
+            yield number, start
+        start += math.prod(part.shape)
+
+
+def _signed(options: Table | None, field: int) -> int:
+    return 0 if options is None else options.number(field, "<i")
+
+
+def _activation(concatenation: Table) -> int:
+    return concatenation.number(1, "<b")

@@ -1,0 +1,176 @@
+"""A TFLite model with a plan in it: operators in the plan's order, offsets in the metadata."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+from cpplan.errors import InputError
+from cpplan.io.atomic import write_bytes
+from cpplan.io.tflite.extents import bind_extents
+from cpplan.io.tflite.flat_prefix import prefix_metadata
+from cpplan.io.tflite.graph import TensorKey, Translation, translate
+from cpplan.io.tflite.model import TfliteModel, naming, parse_model
+from cpplan.io.tflite.offsets import (
+    AT_RUN_TIME,
+    METADATA,
+    metadata_buffer,
+    pack_offsets,
+    tensor_keys,
+)
+from cpplan.plan import Plan
+
+_OPERATORS = 3
+_SHAPE, _SIGNATURE = 0, 7
+
+
+def write_tflite(
+    source: str | PathLike[str],
+    plan: Plan,
+    path: str | PathLike[str],
+    dims: Mapping[str, int] | None = None,
+) -> None:
+    """Write what :func:`planned_tflite` gives to a file, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        As ``planned_tflite``, or if the file cannot be written; names it.
+    """
+    write_bytes(path, planned_tflite(source, plan, dims))
+
+
+def planned_tflite(
+    source: str | PathLike[str] | bytes, plan: Plan, dims: Mapping[str, int] | None = None
+) -> bytes:
+    """The file of a TFLite model with its operators in a plan's order, and the plan's offsets.
+
+    All else is as it was, byte for byte. Any TFLite runtime runs it; TFLite Micro places tensors at
+    the offsets. What the plan does not place (``inputs="outside"``, say) is left to the runtime.
+
+    Parameters
+    ----------
+    source
+        The model planned.
+    plan
+        Of one arena, without ops that run again.
+    dims
+        Extents of axes that the file leaves open, the same as for the plan; they are then fixed.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or the plan has no offsets, several arenas or ops that run
+        again, or is for another model.
+    MissingExtraError
+        If the package ``tflite`` is missing.
+    """
+    with naming(source):
+        model = bind_extents(parse_model(source), dims)
+        translation = translate(model, plan.name)
+        order = _order(translation, plan)
+        offsets = _offsets(model, translation, plan)
+        if dims:
+            model = parse_model(_with_extents(model))
+        return with_offsets(model, offsets, order)
+
+
+def with_offsets(
+    model: TfliteModel, offsets: Sequence[int], order: Sequence[int] | None = None
+) -> bytes:
+    """The file of a model with these offsets, one for each tensor of all subgraphs, unchecked.
+
+    Parameters
+    ----------
+    order
+        Positions of the operators of subgraph 0, in the order in which they are to run; as they are
+        if left out.
+    """
+    data, payload = bytearray(model.data), pack_offsets(model, offsets)
+    if order is not None:
+        _permute(model, data, order)
+    number = metadata_buffer(model)
+    if number is not None and _uses(model, number) == 1:
+        start, count = model.buffer_span(number)
+        if count == len(payload):
+            data[start : start + count] = payload
+            return bytes(data)
+    return prefix_metadata(model, bytes(data), METADATA, payload)
+
+
+def _order(translation: Translation, plan: Plan) -> list[int]:
+    if plan.base_cost is None:
+        raise InputError(f"plan {plan.name!r} is for a bare problem: it has no order")
+    if len(set(plan.order)) < len(plan.order):
+        raise InputError(f"plan {plan.name!r} runs ops again, which a TFLite file cannot say")
+    if set(plan.order) != set(translation.operators):
+        strange = sorted(set(plan.order) ^ set(translation.operators))[0]
+        raise InputError(f"plan {plan.name!r} is for another model: op {strange!r} is in one only")
+    return [translation.operators[name] for name in plan.order]
+
+
+def _offsets(model: TfliteModel, translation: Translation, plan: Plan) -> list[int]:
+    if plan.offset is None:
+        raise InputError(f"plan {plan.name!r} holds no offsets")
+    found: dict[TensorKey, int] = {}
+    pools = set()
+    graph = translation.graph
+    for key, buffer, within in translation.places():
+        if buffer in graph.tensor and plan.views.get(buffer, (buffer, 0)) != (buffer, 0):
+            raise InputError(f"plan {plan.name!r} is for another model: {buffer!r} is no view")
+        if buffer not in plan.row:
+            continue
+        row = plan.row[buffer]
+        if buffer in graph.tensor and graph.tensor[buffer].nbytes != plan.size[row]:
+            raise InputError(f"plan {plan.name!r} is for another model: {buffer!r} has other bytes")
+        pools.add(plan.pools[int(plan.pool[row])].name)
+        offset = int(plan.offset[row]) + within
+        if offset != found.setdefault(key, offset):
+            raise InputError(
+                f"subgraph {key[0]} is run by several ops: the file holds one offset for each of "
+                f"its tensors, and the plan gives {buffer!r} another"
+            )
+        if offset >= 2**31:
+            raise InputError(f"tensor {buffer!r} lies at {offset}: expected an offset below 2**31")
+    if len(pools) > 1:
+        raise InputError(
+            f"TFLite Micro has one arena, but the plan uses {', '.join(sorted(pools))}"
+        )
+    return [found.get(key, AT_RUN_TIME) for key in tensor_keys(model)]
+
+
+def _permute(model: TfliteModel, data: bytearray, order: Sequence[int]) -> None:
+    """Let the operators of subgraph 0 be listed in this order; their tables stay where they are.
+
+    Each is behind the whole list, so that every place in it can lead there.
+    """
+    table = model.subgraphs[0].table
+    start, count = table.vector(_OPERATORS, 4) or (0, 0)
+    targets = [entry.position for entry in table.tables(_OPERATORS)]
+    assert sorted(order) == list(range(count))
+    for k, number in enumerate(order):
+        place = start + 4 * k
+        struct.pack_into("<I", data, place, targets[number] - place)
+
+
+def _uses(model: TfliteModel, number: int) -> int:
+    """How often tensors and metadata name a buffer."""
+    tensors = sum(t.buffer == number for source in model.subgraphs for t in source.tensors)
+    return tensors + sum(buffer == number for _, buffer in model.metadata)
+
+
+def _with_extents(model: TfliteModel) -> bytes:
+    """The file with the extents that the model has now, in place of those it leaves open."""
+    data = bytearray(model.data)
+    written: dict[int, int] = {}
+    for source in model.subgraphs:
+        for tensor, table in zip(source.tensors, source.table.tables(0), strict=True):
+            for field in (_SHAPE, _SIGNATURE):
+                start, count = table.vector(field, 4) or (0, 0)
+                for k, extent in enumerate(tensor.shape[:count]):
+                    place = start + 4 * k
+                    if written.setdefault(place, extent) != extent:
+                        raise InputError(f"tensor {tensor.name!r} shares its shape with another")
+                    struct.pack_into("<i", data, place, extent)
+    return bytes(data)
