@@ -43,10 +43,11 @@ def load(
     Parameters
     ----------
     source
-        A file, known by its suffix: ``.onnx``, ``.pt2`` (``torch.export``), ``.tflite``
-        (see :mod:`cpplan.io.tflite`), ``.json`` (``cpplan.graph``), ``.csv`` (MiniMalloc) or
-        ``.txt`` (what XLA, vela or TVM planned: see :mod:`cpplan.io.listings`); or an ``onnx.ModelProto``, an exported program or FX graph
-        module of torch (see :mod:`cpplan.io.torch`), a ``networkx.DiGraph``, a graph or a problem.
+        A file, known by its suffix: ``.onnx``, ``.pt2`` (``torch.export``), ``.tflite`` (see
+        :mod:`cpplan.io.tflite`), ``.json`` (``cpplan.graph``), ``.csv`` (MiniMalloc) or ``.txt``
+        (what XLA, vela or TVM planned: see :mod:`cpplan.io.listings`); or an ``onnx.ModelProto``,
+        an exported program or FX graph module of torch (see :mod:`cpplan.io.torch`), a
+        ``networkx.DiGraph``, a graph or a problem.
     dims
         Extents of an ONNX model's symbolic dimensions, by name; or their bounds ``(lower, upper)``,
         ``None`` for no upper one. With bounds the graph has symbols, and is planned at the upper
