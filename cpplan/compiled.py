@@ -46,7 +46,6 @@ LOOPS = {
         "cpplan.heuristics.fit_index_kernel",
         "cpplan.heuristics.skyline_kernel",
     ),
-    "ejection": ("cpplan.search.ejection_kernel",),
     "skyline": ("cpplan.heuristics.skyline_kernel",),
 }
 # How often a run that waits looks at its deadline, seconds.
