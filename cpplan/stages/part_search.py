@@ -3,6 +3,8 @@
 Few buffers are CP-SAT's, which settles them at once. Else our own exact search comes first, then
 local search over orders, then CP-SAT: that is the order in which they most often end a run. With
 more than one worker, the exact search has a thread of its own beside CP-SAT.
+
+With many buffers, only what takes about linear time a move is tried: priority rules, and ejection.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from collections.abc import Callable
 
 from cpplan.compiled import prepare
 from cpplan.deadline import Deadline
+from cpplan.heuristics import MANY_BUFFERS
 from cpplan.problem import Problem
 from cpplan.search.canonical_search import CanonicalSearch, applies_to
 from cpplan.search.canonical_thread import CanonicalThread
+from cpplan.search.ejection_search import EjectionSearch
 from cpplan.search.outcome import Outcome
+from cpplan.search.priority_search import PrioritySearch
 from cpplan.search.ranking_search import RankingSearch
 
 # Of the first turn: moves of local search, nodes of the exact search, CP-SAT's deterministic time
@@ -22,6 +27,10 @@ from cpplan.search.ranking_search import RankingSearch
 MOVES_A_BUFFER, NODES, WORK = 10, 50_000, 0.01
 # So many buffers CP-SAT mostly settles before the compiled search is loaded.
 FEW_BUFFERS = 40
+# Of the first turn with many buffers: priority rules, and ejections.
+RULES, EJECTIONS = 20, 2000
+# With more buffers than that, ejection takes seconds to start.
+MOST_TO_EJECT = 30_000
 
 
 class PartSearch:
@@ -39,6 +48,12 @@ class PartSearch:
 
     def __init__(self, problem: Problem, workers: int, seed: int):
         self.problem, self.workers, self.seed = problem, workers, seed
+        self._many: tuple[tuple[PrioritySearch | EjectionSearch, int], ...] = ()
+        if len(problem) >= MANY_BUFFERS and PrioritySearch.applies_to(problem):
+            self._many = ((PrioritySearch(problem, seed), RULES),)
+            if len(problem) <= MOST_TO_EJECT:
+                self._many = ((EjectionSearch(problem, seed), EJECTIONS), *self._many)
+            return
         self._ranking = RankingSearch(problem, seed)
         self._exact = applies_to(problem)
         self._canonical: CanonicalSearch | None = None
@@ -68,6 +83,8 @@ class PartSearch:
         offer
             Told of every improvement.
         """
+        if self._many:
+            return self._improve(state, effort, goal, deadline, offer)
         # The first orders cost nothing, and are often enough.
         state = self._rank(state, 0, goal, deadline, offer)
         if offer(state):
@@ -84,6 +101,25 @@ class PartSearch:
             solve = self._solve_beside if beside else self._solve
             state = solve(state, effort, goal, ceiling, deadline, offer)
         return offer(state)
+
+    def _improve(
+        self,
+        state: Outcome,
+        effort: int,
+        goal: int,
+        deadline: Deadline,
+        offer: Callable[[Outcome], bool],
+    ) -> bool:
+        """A turn of the searches for many buffers."""
+        for search, moves in self._many:
+            try:
+                state = search.run(state, moves=moves * effort, goal=goal, deadline=deadline)
+            finally:
+                state = search.best(state)
+                settled = offer(state)
+            if settled:
+                return True
+        return False
 
     def _rank(
         self,
