@@ -46,6 +46,7 @@ LOOPS = {
         "cpplan.heuristics.fit_index_kernel",
         "cpplan.heuristics.skyline_kernel",
     ),
+    "ejection": ("cpplan.search.ejection_kernel",),
     "skyline": ("cpplan.heuristics.skyline_kernel",),
 }
 # How often a run that waits looks at its deadline, seconds.

@@ -64,6 +64,14 @@ def use_sizes() -> None:
     first_fit(np.arange(3), *columns, np.full(3, 300), np.zeros(3, int), np.zeros(3, int))
 
 
+def use_ejection() -> None:
+    from cpplan.search.ejection_search import EjectionSearch
+
+    problem = _random_packing(9)
+    start = Outcome(np.cumsum(problem.size) - problem.size, int(problem.size.sum()), 0)
+    EjectionSearch(problem, seed=0).run(start, moves=9, goal=0, deadline=_ENDLESS)
+
+
 def use_skyline() -> None:
     from cpplan.heuristics.skyline import Skyline
 
@@ -119,5 +127,6 @@ FIRST_USES: dict[str, Callable[[], None]] = {
     "packed-sequences": use_packed_sequences,
     "sizes": use_sizes,
     "many-buffers": use_many_buffers,
+    "ejection": use_ejection,
     "skyline": use_skyline,
 }
