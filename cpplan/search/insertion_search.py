@@ -34,9 +34,9 @@ NAME = "insertion search"
 # Conflicts are kept as a square of bytes.
 MOST_BUFFERS = 5_000
 # Moves after which weights are forgotten by half and a target out of reach is raised.
-_EPOCH = 20_000
+_EPOCH = 50_000
 # How much heavier an ejection makes a buffer, and for how many moves it is held once placed.
-_LEARNING, _TENURE = 0.05, 2
+_LEARNING, _TENURE = 0.1, 2
 # One call of the kernel lasts some hundredths of a second.
 _CELLS_A_CALL = 10_000_000
 
