@@ -71,7 +71,7 @@ def start(board: Board) -> Search:
         rest=np.zeros(count, np.int64),
         total=total,
         lowest=floor[witness],
-        witness=witness,
+        witness=witness.astype(np.int64),
         crossing=np.cumsum(change),
         members=members,
         slot=slot,

@@ -10,7 +10,9 @@ postponing of Le Pape's "set times" for schedules, with its dominance made local
 What keeps the tree small:
 
 * a section fails once its lowest floor and what is left to place there exceed the limit;
-* where no unplaced buffer is live across a boundary, the sides fail separately;
+* every floor carries the set of placements that raised it. What fails goes back to the last
+  placement to blame, and not to the last one made (conflict-directed backjumping, Prosser 1993);
+* where no unplaced buffer is live across a boundary, the sides are filled one after the other;
 * of equal buffers, the earlier row lies lower.
 
 Running time varies widely over the orders that break ties, so that many take turns: words over
@@ -23,12 +25,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from cpplan.deadline import Deadline
 from cpplan.heuristics.preorders import preorder
 from cpplan.reduction import address_unit
 from cpplan.search.outcome import Outcome
+from cpplan.search.tie_orders import TieOrders
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
@@ -39,6 +40,8 @@ WORDS = ("TWA", "WAT", "TAW", "WTA", "ATW", "ASW")
 # A node looks at every buffer of its component: with more, other methods do better.
 MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
 _FIRST_NODES = 500
+# Limits to try, from the smallest worth seeking (0) to the largest that would be news (1).
+_SHARES = (0.0, 0.25, 0.5, 0.75)
 # Buffers looked at between two looks at the clock, and about how long one takes, seconds.
 _WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 2e-8
 
@@ -86,6 +89,7 @@ class CanonicalSearch:
     --------
     >>> from cpplan.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> import numpy as np
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
     >>> search = CanonicalSearch(problem, seed=0)
     >>> search.run(start, nodes=100, goal=0, ceiling=None, deadline=Deadline(60)).peak
@@ -96,7 +100,7 @@ class CanonicalSearch:
         from cpplan.search.canonical_arrays import make_board, margin
 
         self.problem = problem
-        self._random = np.random.default_rng(seed)
+        self._ties = TieOrders(problem, seed)
         self._unit = address_unit(problem)
         self._grain = 1 if (problem.size % self._unit).any() else self._unit
         self._board = make_board(problem, self._unit)
@@ -187,17 +191,16 @@ class CanonicalSearch:
         """Every order for every limit, in rounds; the limits follow what is known when they start.
 
         The smallest limit comes first: what fits there needs no other proof. A tree once begun is
-        continued; perturbed orders start afresh.
+        continued; perturbed orders start afresh. Just below the largest, there is little to gain.
         """
         nodes = _FIRST_NODES
         while True:
-            for share in (0.0, 1.0, 0.5, 0.25):
-                for word in WORDS:
-                    limit = self._limit(share)
-                    if share == 0.0 or limit > self._low:
-                        yield self._attempt_at(limit, word, nodes)
-            for word in WORDS:
-                yield self._perturbed(self._limit(0.0), word, nodes)
+            for words, begin in ((WORDS, self._attempt_at), (WORDS[:3], self._perturbed)):
+                for share in _SHARES:
+                    for word in words:
+                        limit = self._limit(share)
+                        if share == 0.0 or limit > self._low:
+                            yield begin(limit, word, nodes)
             nodes *= 2
 
     def _limit(self, share: float) -> int:
@@ -217,7 +220,4 @@ class CanonicalSearch:
     def _perturbed(self, limit: int, word: str, nodes: int) -> _Attempt:
         from cpplan.search.canonical_arrays import start
 
-        rank = np.empty(len(self.problem))
-        rank[self._words[word]] = np.arange(len(rank))
-        ranked = np.argsort(rank + 0.1 * len(rank) * self._random.standard_normal(len(rank)))
-        return _Attempt(limit, ranked.astype(np.int64), start(self._board), nodes)
+        return _Attempt(limit, self._ties.perturbed(word), start(self._board), nodes)
