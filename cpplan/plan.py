@@ -24,6 +24,8 @@ from cpplan.residency import Residency
 if TYPE_CHECKING:
     import onnx
     import pandas
+    from torch.export import ExportedProgram
+    from torch.fx import GraphModule
 
     from cpplan.problem import Ints
     from cpplan.symbolic.layout import SymbolicLayout
@@ -419,6 +421,89 @@ class Plan:
         if self.base_cost is None:
             raise InputError(f"plan {self.name!r} is for a bare problem: it has no order")
         return reorder_onnx(model, self.order, dims)
+
+    def to_fx(
+        self,
+        module: GraphModule | ExportedProgram,
+        example_inputs: Sequence[Any] | None = None,
+    ) -> GraphModule:
+        """The torch model planned: its nodes in the plan's order, and a copy for each further run.
+
+        It frees each result after its last use, as graph modules do: the bytes of its tensors at
+        every step are those of the plan, unless that makes use of sharing.
+
+        Parameters
+        ----------
+        module
+            An FX graph module, or an exported program, whose graph module then takes parameters and
+            buffers before the inputs. It is not changed; weights are shared with it.
+        example_inputs
+            Inputs of a graph module that was traced without shapes.
+
+        Raises
+        ------
+        InputError
+            If the plan has no order, or is for another model.
+        """
+        from cpplan.io.torch import reorder_graph_module
+
+        if self.base_cost is None:
+            raise InputError(f"plan {self.name!r} is for a bare problem: it has no order")
+        return reorder_graph_module(module, self.order, example_inputs=example_inputs)
+
+    def to_c_header(self, *, prefix: str | None = None, alignment: int = 64) -> str:
+        """The plan as a C header: arrays for the pools, and macros for where each buffer lies.
+
+        ``PREFIX_ARENA_ARRAY(name)`` declares pool ``arena``, ``PREFIX_X_OFFSET`` and
+        ``PREFIX_X_SIZE`` are of tensor ``x``; :mod:`cpplan.io.c_header` says how names become C's.
+
+        Parameters
+        ----------
+        prefix
+            What all macros begin with; from the plan's name if left out.
+        alignment
+            Of the arrays, bytes, a power of two: at least that of every tensor in them. A pool's
+            own is kept if larger.
+
+        Raises
+        ------
+        InputError
+            If the plan has no offsets or depends on variables, the prefix is no C identifier, or an
+            alignment is no power of two.
+        """
+        from cpplan.io.c_header import format_c_header
+
+        return format_c_header(self, prefix=prefix, alignment=alignment)
+
+    def to_tflite(
+        self,
+        model: str | PathLike[str],
+        path: str | PathLike[str],
+        dims: Mapping[str, int] | None = None,
+    ) -> None:
+        """Write the TFLite model planned: its operators in the plan's order, offsets as metadata.
+
+        TFLite Micro places tensors there (see :mod:`cpplan.io.tflite.offsets`); the rest of the
+        file is as it was. See :func:`~cpplan.io.tflite.write.planned_tflite`.
+
+        Parameters
+        ----------
+        model
+            The file planned.
+        path
+            The file to write, whole or not at all.
+        dims
+            Extents of axes that the file leaves open, the same as for the plan.
+
+        Raises
+        ------
+        InputError
+            If the plan has no offsets, several arenas or ops that run again, or is for another
+            model; or a file cannot be read or written.
+        """
+        from cpplan.io.tflite.write import write_tflite
+
+        write_tflite(model, self, path, dims)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a buffer: name, size, lower, upper, offset, pool.

@@ -87,15 +87,33 @@ _SHORTEST = 0.001
 @click.option(
     "--constants-image", "image_path", metavar="FILE", help="The constants' bytes, as planned."
 )
+@click.option("--c-header", "header_path", metavar="FILE", help="Arena and offsets as a C header.")
+@click.option(
+    "--tflite",
+    "tflite_path",
+    metavar="FILE",
+    help="MODEL with its operators in the plan's order, and the offsets for TFLite Micro.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], time_limit: float,
     json_path: str | None, output: str | None, csv_path: str | None, text_path: str | None,
-    onnx_path: str | None, image_path: str | None, quiet: bool, **options: Any,
+    onnx_path: str | None, image_path: str | None, header_path: str | None,
+    tflite_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Plan the memory of MODEL (.onnx, .json or .csv)."""
     started = time.monotonic()
-    wanted = Outputs(model, json_path, output, csv_path, text_path, onnx_path, image_path)
+    wanted = Outputs(
+        model,
+        json_path,
+        output,
+        csv_path,
+        text_path,
+        onnx_path,
+        image_path,
+        header_path,
+        tflite_path,
+    )
     wanted.check_paths()
     in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.interrupts import holding_interrupts

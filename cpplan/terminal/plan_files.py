@@ -26,6 +26,8 @@ class Outputs:
     program: str | None
     onnx: str | None
     image: str | None
+    header: str | None
+    tflite: str | None
 
     def check_paths(self) -> None:
         """Refuse, before anything is read, what could not be written.
@@ -41,11 +43,15 @@ class Outputs:
             "--program": self.program,
             "--onnx": self.onnx,
             "--constants-image": self.image,
+            "--c-header": self.header,
+            "--tflite": self.tflite,
         }
         check_outputs(self.model, self.json, others)
         for option, path in (("--onnx", self.onnx), ("--constants-image", self.image)):
             if path is not None and not self.model.lower().endswith(".onnx"):
                 raise InputError(f"{self.model}: {option} needs an ONNX model")
+        if self.tflite is not None and not self.model.lower().endswith(".tflite"):
+            raise InputError(f"{self.model}: --tflite needs a TFLite model")
 
     def check_source(self, source: Graph | Problem, options: Mapping[str, Any]) -> None:
         """Refuse, before planning, what could not say what the plan will.
@@ -65,6 +71,8 @@ class Outputs:
             raise InputError("--program needs a graph, and this is a bare packing problem")
         if self.image is not None and where.constants == "outside":
             raise InputError("--constants-image needs constants in a pool (--constants keep)")
+        if self.header is not None and getattr(source, "symbols", None) is not None:
+            raise InputError("--c-header needs extents of dimensions, not bounds")
         if self.csv is None:
             return
         pools = source.pools if isinstance(source, Problem) else options["pools"] or ()
@@ -106,6 +114,10 @@ class Outputs:
             from cpplan.io.constants_image import constants_image
 
             write_bytes(self.image, constants_image(self.model, result, dims=dims))
+        if self.header is not None:
+            write_text(self.header, result.to_c_header())
+        if self.tflite is not None:
+            result.to_tflite(self.model, self.tflite, dims)
 
 
 def read_plan(path: str) -> Plan:

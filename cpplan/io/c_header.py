@@ -1,0 +1,162 @@
+"""A plan as a C header: the arenas as arrays, and where in them every tensor lies.
+
+For C11 and C++11. Offsets are macros, so that unused ones cost nothing; that each is aligned and
+ends within its arena is asserted at compile time, which also finds a header edited by hand.
+
+A macro's name is the tensor's in capitals, with an underscore for whatever C does not allow in a
+name; where two tensors come to the same, later ones have a number behind them. The comment beside
+it has the name as it is, with escapes for what C could misread.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.errors import InputError
+
+if TYPE_CHECKING:
+    from cpplan.plan import Plan
+
+# A comment must hold no */ (nor /*, which compilers warn of), no trigraph and no line splice.
+_PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()+,-./:;<=>@[]^_`{|}~")
+_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_LONGEST = 100
+
+
+def format_c_header(plan: Plan, *, prefix: str | None = None, alignment: int = 64) -> str:
+    """The text of the header; see :meth:`cpplan.plan.Plan.to_c_header`.
+
+    Raises
+    ------
+    InputError
+        If the plan has no offsets or its sizes depend on variables, the prefix is no C identifier
+        that begins with a letter, or an alignment is no power of two.
+
+    Examples
+    --------
+    >>> import cpplan
+    >>> problem = cpplan.Problem(("a", "b c"), lower=[0, 1], upper=[2, 3], size=[4, 8], name="p")
+    >>> header = format_c_header(cpplan.solve(problem))
+    >>> print(*(line for line in header.splitlines() if "B_C" in line), sep="\\n")
+    #define P_B_C_OFFSET 4u /* b c: steps 1 to 2 */
+    #define P_B_C_SIZE 8u
+    P_ASSERT(P_B_C_OFFSET % P_ARENA_OFFSET_ALIGNMENT == 0, "P_B_C is not aligned");
+    P_ASSERT(P_B_C_OFFSET + P_B_C_SIZE <= P_ARENA_SIZE, "P_B_C leaves its arena");
+    """
+    if plan.symbols is not None:
+        raise InputError(
+            "a C header needs numbers, and sizes of this plan depend on variables: plan the model "
+            "with extents of its dimensions"
+        )
+    if plan.offset is None:
+        raise InputError(f"there is no plan to write as a C header: {plan.message or plan.status}")
+    for value in (alignment, *(pool.alignment for pool in plan.pools)):
+        if not isinstance(value, int) or value < 1 or value & (value - 1):
+            raise InputError(f"an array's alignment in C must be a power of two, not {value!r}")
+    if prefix is None:
+        prefix = _Names("").of(plan.name).lstrip("_")
+        prefix = prefix if prefix[:1].isalpha() else f"PLAN_{prefix}".rstrip("_")
+    elif not _PREFIX.fullmatch(prefix):
+        raise InputError(f"prefix {prefix!r} must be a C identifier that begins with a letter")
+    return "\n".join(_lines(plan, prefix, alignment)) + "\n"
+
+
+class _Names:
+    """C names for any names, each used once."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        self.used: set[str] = set()
+        self.count: dict[str, int] = {}
+
+    def of(self, name: str) -> str:
+        stem = self.prefix + re.sub(r"[^A-Za-z0-9_]", "_", name)[:_LONGEST].upper()
+        number = self.count.get(stem, 0)
+        found = stem
+        while not number or found in self.used:
+            number += 1
+            found = f"{stem}_{number}" if number > 1 else stem
+        self.count[stem] = number
+        self.used.add(found)
+        return found
+
+
+def _lines(plan: Plan, prefix: str, alignment: int) -> Iterator[str]:
+    names = _Names(f"{prefix}_")
+    arenas = [names.of(pool.name) for pool in plan.pools]
+    buffers = [names.of(name) for name in plan.buffers]
+    # A tensor that is computed again bears the name of its first buffer: each copy is listed.
+    views = [name for name in plan.views if name not in plan.row]
+    views_named = {name: names.of(name) for name in views}
+    yield f"/* Memory plan of {_comment(plan.name)}, {plan.status}. Made by cpplan. */"
+    yield f"#ifndef {prefix}_PLAN_H"
+    yield f"#define {prefix}_PLAN_H"
+    yield ""
+    yield from _portable(prefix)
+    assert plan.offset is not None
+    peaks = plan.pool_peaks
+    assert peaks is not None
+    for k, (pool, arena) in enumerate(zip(plan.pools, arenas, strict=True)):
+        size = peaks[pool.name]
+        yield ""
+        yield f"/* Pool {_comment(pool.name)}; declare it as: static {arena}_ARRAY(memory); */"
+        yield f"#define {arena}_SIZE {size}u"
+        yield f"#define {arena}_ALIGNMENT {max(alignment, pool.alignment)}u"
+        yield f"#define {arena}_OFFSET_ALIGNMENT {pool.alignment}u"
+        if pool.base:
+            yield f"#define {arena}_BASE {pool.base}u"
+        # C has no array without elements.
+        length = f"{arena}_SIZE" if size else "1"
+        yield f"#define {arena}_ARRAY(name) {prefix}_ALIGNED(name, {arena}_ALIGNMENT, {length})"
+        for row in np.flatnonzero(plan.pool == k).tolist():
+            yield from _buffer(plan, row, buffers[row], arena, prefix)
+        for name in views:
+            base, _ = plan.views[name]
+            if base in plan.row and plan.pool[plan.row[base]] == k:
+                macro = views_named[name]
+                note = f"{_comment(name)}: within {_comment(base)}"
+                yield f"#define {macro}_OFFSET {plan.offset_of(name)}u /* {note} */"
+                yield _asserted(
+                    prefix, f"{macro}_OFFSET <= {arena}_SIZE", macro, "leaves its arena"
+                )
+    yield ""
+    yield f"#endif /* {prefix}_PLAN_H */"
+
+
+def _portable(prefix: str) -> Iterator[str]:
+    """What C and C++ write in different ways."""
+    yield "#ifdef __cplusplus"
+    yield f"#define {prefix}_ALIGNED(name, bytes, size) unsigned char name alignas(bytes)[size]"
+    yield f"#define {prefix}_ASSERT(condition, message) static_assert(condition, message)"
+    yield "#else"
+    yield f"#define {prefix}_ALIGNED(name, bytes, size) unsigned char _Alignas(bytes) name[size]"
+    yield f"#define {prefix}_ASSERT(condition, message) _Static_assert(condition, message)"
+    yield "#endif"
+
+
+def _buffer(plan: Plan, row: int, macro: str, arena: str, prefix: str) -> Iterator[str]:
+    assert plan.offset is not None
+    name = plan.buffers[row]
+    roles = [role for role in ("input", "output") if name in getattr(plan, f"{role}s")]
+    steps = f"steps {plan.lower[row]} to {plan.upper[row] - 1}"
+    note = ", ".join([f"{_comment(name)}: {steps}", *roles])
+    yield f"#define {macro}_OFFSET {plan.offset[row]}u /* {note} */"
+    yield f"#define {macro}_SIZE {plan.size[row]}u"
+    aligned = f"{macro}_OFFSET % {arena}_OFFSET_ALIGNMENT == 0"
+    yield _asserted(prefix, aligned, macro, "is not aligned")
+    within = f"{macro}_OFFSET + {macro}_SIZE <= {arena}_SIZE"
+    yield _asserted(prefix, within, macro, "leaves its arena")
+
+
+def _asserted(prefix: str, condition: str, macro: str, complaint: str) -> str:
+    return f'{prefix}_ASSERT({condition}, "{macro} {complaint}");'
+
+
+def _comment(name: str) -> str:
+    escaped = (c if c in _PLAIN else f"\\u{{{ord(c):x}}}" for c in name)
+    return "".join(escaped)
