@@ -13,32 +13,43 @@ from cpplan.terminal.plan_files import read_plan
 from cpplan.terminal.printing import naming, print_out
 
 if TYPE_CHECKING:
+    from cpplan.graph import Graph
     from cpplan.plan import Plan
+    from cpplan.problem import Problem
 
     Dims = dict[str, int | tuple[int, int | None]]
 
 
 @click.command()
 @MODEL
-@click.argument("plan_file", metavar="PLAN", type=click.Path())
+@click.argument("plan_file", metavar="[PLAN]", type=click.Path(), required=False)
 @with_options(READING)
 @with_options(KINDS)
 @click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
 @click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
 def verify(
-    model: str, plan_file: str, dims: tuple[str, ...], kinds: tuple[str, ...], simulate: bool,
-    run: bool,
+    model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
+    simulate: bool, run: bool,
 ) -> None:  # fmt: skip
-    """Check that PLAN is a correct plan of MODEL, without trusting whoever made it."""
+    """Check that PLAN is a correct plan of MODEL, without trusting whoever made it.
+
+    Without PLAN, the one that a TFLite model carries in its metadata.
+    """
     import cpplan
     from cpplan.checks.claims import RECOMPUTED
 
     if run and not model.lower().endswith(".onnx"):
         raise InputError(f"{model}: --execute needs an ONNX model")
-    result = read_plan(plan_file)
-    bounds, values = _bounds_and_values(model, result, parse_dims(dims))
-    source = cpplan.load(model, dims=bounds, in_place=parse_kinds(kinds))
-    with naming(model, plan_file):
+    source: Graph | Problem
+    if plan_file is None:
+        bounds = parse_dims(dims)
+        values: dict[str, int] = {}
+        source, result = _carried(model, bounds, parse_kinds(kinds))
+    else:
+        result = read_plan(plan_file)
+        bounds, values = _bounds_and_values(model, result, parse_dims(dims))
+        source = cpplan.load(model, dims=bounds, in_place=parse_kinds(kinds))
+    with naming(*filter(None, (model, plan_file))):
         cpplan.verify(source, result, dims=values)
         planned = result
         if values:
@@ -62,6 +73,17 @@ def verify(
             print_out(
                 f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
             )
+
+
+def _carried(model: str, dims: Dims | None, kinds: dict[str, bool] | None) -> tuple[Graph, Plan]:
+    """The plan in the model's own file, and the graph that it is for."""
+    if not model.lower().endswith(".tflite"):
+        raise InputError(f"{model}: carries no plan, as TFLite models can: give PLAN")
+    from cpplan.io.tflite import read_carried_plan
+
+    found = read_carried_plan(model, dims=dims, in_place=kinds)  # type: ignore[arg-type]
+    print_out(f"carried    {len(found.left)} tensors are left to the runtime\n")
+    return found.graph, found.plan
 
 
 def _bounds_and_values(
