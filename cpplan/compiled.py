@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 # The modules whose loops are compiled together, because whoever uses one uses the others.
 LOOPS = {
-    "packing": ("cpplan.search.ranking_kernel", "cpplan.search.canonical_kernel"),
+    "packing": (
+        "cpplan.search.ranking_kernel",
+        "cpplan.search.canonical_kernel",
+        "cpplan.search.insertion_kernel",
+    ),
     "ordering": ("cpplan.orders.beam_kernel", "cpplan.search.downset_kernel"),
     "eviction": ("cpplan.remat.eviction_kernel",),
     "sequences": ("cpplan.remat.sequence_kernel",),
