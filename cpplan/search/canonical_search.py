@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cpplan.search.canonical_kernel import Search
 
 NAME = "canonical search"
-WORDS = ("TWA", "WAT", "TAW", "WTA", "ATW", "ASW")
+WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
 # A node looks at every buffer of its component: with more, other methods do better.
 MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
 _FIRST_NODES = 500
@@ -195,7 +195,7 @@ class CanonicalSearch:
         """
         nodes = _FIRST_NODES
         while True:
-            for words, begin in ((WORDS, self._attempt_at), (WORDS[:3], self._perturbed)):
+            for words, begin in ((WORDS, self._attempt_at), (WORDS[:4], self._perturbed)):
                 for share in _SHARES:
                     for word in words:
                         limit = self._limit(share)
