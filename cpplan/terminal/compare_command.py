@@ -45,6 +45,14 @@ def _parse_limit_or_share(
     "--algorithm", "algorithms", multiple=True, metavar="NAME", help="Only this baseline."
 )
 @click.option(
+    "--answers",
+    "answer_paths",
+    multiple=True,
+    metavar="FILE",
+    help="What another planner needs for MODEL: ONNX Runtime's profile (.json), or what XLA, vela "
+    "or TVM printed (.txt).",
+)
+@click.option(
     "--remat",
     is_flag=True,
     help="Let ops run again: baselines of rematerialization within --memory-limit.",
@@ -67,7 +75,8 @@ def _parse_limit_or_share(
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], algorithms: tuple[str, ...],
-    remat: bool, memory_limit: int | str | None, json_path: str | None, **options: Any,
+    answer_paths: tuple[str, ...], remat: bool, memory_limit: int | str | None,
+    json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """Every baseline on MODEL beside cpplan's plan and the bound."""
     check_outputs(model, json_path, {})
@@ -78,19 +87,23 @@ def compare(
 
     from cpplan.baselines import compare_rows
     from cpplan.io import load
+    from cpplan.io.answer_files import read_answers
     from cpplan.io.atomic import write_text
     from cpplan.remat_comparison import compare_remat_rows
     from cpplan.report.tables import format_comparison, format_remat_comparison
 
     _check_names(algorithms, remat=remat)
+    if remat and answer_paths:
+        raise InputError("--answers are of planners that run no op twice: not with --remat")
     options["algorithms"] = algorithms or None
+    answers = [answer for path in answer_paths for answer in read_answers(path)]
     source = load(model, dims=parse_dims(dims), in_place=parse_kinds(kinds))
     with naming(model):
         if remat:
             found = compare_remat_rows(source, memory_limit=memory_limit, **options)
             table, rows = format_remat_comparison(found), [asdict(row) for row in found]
         else:
-            packed = compare_rows(source, **options)
+            packed = compare_rows(source, answers=answers, **options)
             table, rows = format_comparison(packed), [asdict(row) for row in packed]
     if json_path is not None:
         text = json.dumps(rows, indent=1) + "\n"

@@ -1,0 +1,83 @@
+"""TVM's own storage planner on an ONNX model, where TVM is installed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpplan.errors import MissingExtraError
+from cpplan.io.onnx_model import load_model, name_of, naming
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.problem import Problem
+
+
+def plan_with_relax(
+    source: str | PathLike[str] | onnx.ModelProto, dims: Mapping[str, int] | None = None
+) -> Problem:
+    """The tensors of the model that Relax makes of this one, with its storages as TVM's answer.
+
+    Relax legalises and fuses the ops, so that the tensors are its own; then
+    ``StaticPlanBlockMemory`` plans their storages. See :mod:`cpplan.io.relax_script`.
+
+    Parameters
+    ----------
+    source
+        A file, or a model that is already loaded.
+    dims
+        Extents of the symbolic dimensions of the model's inputs.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be read, or what Relax makes of it has symbolic extents.
+    MissingExtraError
+        If the package ``tvm`` or ``onnx`` is missing.
+
+    Examples
+    --------
+    >>> problem = plan_with_relax("squeezenet1_1.onnx")  # doctest: +SKIP
+    >>> problem.answers[0].peak, cpplan.solve(problem).peak  # doctest: +SKIP
+    (6349088, 3928576)
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError("tvm", "tvm", "planning with TVM")
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    from cpplan.io.onnx_dims import bind_dims
+    from cpplan.io.relax_script import read_relax
+
+    with naming(source):
+        model = load_model(source, with_weights=True)
+        name = name_of(source, model)
+        bind_dims(model, dims or {})
+    passes = relax.transform
+    planned = tvm.transform.Sequential(
+        [
+            passes.DecomposeOpsForInference(),
+            passes.LegalizeOps(),
+            passes.AnnotateTIROpPattern(),
+            passes.FoldConstant(),
+            passes.FuseOps(),
+            passes.FuseTIR(),
+            passes.ToNonDataflow(),
+            passes.RemovePurityChecking(),
+            passes.CallTIRRewrite(),
+            passes.StaticPlanBlockMemory(),
+        ]
+    )
+    with tvm.target.Target("llvm"):
+        module = planned(from_onnx(model))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "relax.txt")
+        path.write_text(module["main"].script(show_meta=False), encoding="utf-8")
+        return replace(read_relax(path), name=name)
