@@ -78,7 +78,9 @@ class InsertionSearch:
     def __init__(self, problem: Problem, seed: int):
         self.problem = problem
         spans, count = problem.spans, len(problem)
-        self._grain = address_unit(problem)
+        # Offsets are multiples of the unit, peaks only where all sizes are.
+        unit = address_unit(problem)
+        self._grain = 1 if (problem.size % unit).any() else unit
         # Indices without a sign are not checked for being negative: the loops become vector code.
         columns = (spans.lower.astype(np.uint64), spans.upper.astype(np.uint64))
         self._spans = (problem.first_span, *columns)
@@ -87,6 +89,8 @@ class InsertionSearch:
         self._pinned = np.full(count, -1, np.int64)
         for row, offset in problem.fixed.items():
             self._pinned[row] = offset
+        # Below this height there is nothing to look for.
+        self._lowest_peak = int((np.maximum(self._pinned, 0) + problem.size).max(initial=0))
         self._meets = _conflicts(problem)
         # Area counts, but length in time less than size: a wide buffer has more neighbours to
         # adapt to, a large one has fewer places.
@@ -106,13 +110,14 @@ class InsertionSearch:
         self._target = 0
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Make so many moves, or until the peak is at most ``goal``.
+        """Make so many moves, or until the peak is at most ``goal`` or the known bound.
 
         Time for a move is in proportion to the spans of all buffers, in sections. Raises
         ``TimeUpError`` between moves; :meth:`best` then has what was reached.
         """
         from cpplan.search import insertion_kernel as kernel
 
+        goal = max(goal, state.bound, self._lowest_peak)
         if self._peak is None or state.peak < self._peak:
             self._adopt(state, goal)
         cells = self._breadth + 10 * len(self.problem)

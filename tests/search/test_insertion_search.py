@@ -96,6 +96,15 @@ def test_fixed_offsets_are_kept() -> None:
     assert outcome.offsets.tolist() == [4, 0, 8]
 
 
+def test_the_search_ends_where_no_packing_can_be_lower() -> None:
+    """The fixed buffer ends at 9, whatever the goal, which is no multiple of 4."""
+    problem = Problem(("fixed", "odd"), [0, 0], [2, 2], [5, 3], [4, 4], fixed={0: 4})
+    start = Outcome(np.array([4, 12]), 15, 0)
+    search = InsertionSearch(problem, 0)
+    outcome = search.run(start, moves=50, goal=0, deadline=Deadline(60))
+    assert (outcome.offsets.tolist(), outcome.peak) == ([4, 0], 9)
+
+
 def test_gaps_are_filled() -> None:
     """b lives within a's gap: both lie at 0, and the peak is that of the larger."""
     problem = Problem(("a", "b"), [0, 1], [3, 2], [4, 6], gaps={0: [Gap(1, 2)]})
