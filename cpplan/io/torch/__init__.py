@@ -146,7 +146,10 @@ def training_graph(
 
 
 def reorder_graph_module(
-    module: GraphModule, order: Sequence[str], *, example_inputs: Sequence[Any] | None = None
+    module: GraphModule | ExportedProgram,
+    order: Sequence[str],
+    *,
+    example_inputs: Sequence[Any] | None = None,
 ) -> GraphModule:
     """The graph module with its nodes in another order, some of them more than once.
 
@@ -155,6 +158,8 @@ def reorder_graph_module(
 
     Parameters
     ----------
+    module
+        Of an exported program, its graph module, which takes parameters and buffers as inputs too.
     order
         Names of ops, as :func:`read_torch` gives them.
     example_inputs

@@ -20,10 +20,12 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cpplan.errors import InputError
-from cpplan.io.torch.values import as_fake, tensors_in
+from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
 
 # Their schemas do not say that they write new statistics over the old when they train.
 _SILENT = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
+# What their schemas keep back is that their results lie in the storage of the argument.
+_UNSAFE = ("_unsafe_view", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
 _STATISTICS = ("running_mean", "running_var")
 
 
@@ -118,6 +120,8 @@ def _alias(value: Any) -> Any:
 def _may_alias(op: OpOverload) -> bool:
     annotated = any(a.alias_info for a in (*op._schema.arguments, *op._schema.returns))
     composite = op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    if op._overloadpacket.__name__ in _UNSAFE:
+        return True
     return annotated or composite or torch.Tag.maybe_aliasing_or_mutating in op.tags
 
 
@@ -143,8 +147,7 @@ def _observe(
         with Observer():
             if node.op == "call_module":
                 inner = module.get_submodule(str(node.target))
-                weights = {**dict(inner.named_parameters()), **dict(inner.named_buffers())}
-                fakes = {name: as_fake(weight, mode) for name, weight in weights.items()}
+                fakes = {name: as_fake(own, mode) for name, own in tensors_of(inner).items()}
                 results = functional_call(inner, fakes, args, kwargs)
             elif node.op == "call_method":
                 results = getattr(args[0], str(node.target))(*args[1:], **kwargs)

@@ -4,7 +4,7 @@ new ones after.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 
 class Hazards:
@@ -18,32 +18,31 @@ class Hazards:
 
     def __init__(self, root_of: Callable[[str], str]):
         self._root_of = root_of
-        self._writers: dict[str, set[str]] = {}
+        self._written: set[str] = set()
+        self._writes: dict[str, set[str]] = {}
         self._last: dict[str, str] = {}
         self._readers: dict[str, list[str]] = {}
 
-    def note(self, op: str, written: Iterable[int], storages: Mapping[int, str]) -> None:
-        """An op writes over some storages; those of its arguments have names."""
-        for storage in sorted(written):
-            if storage in storages:
-                self._writers.setdefault(op, set()).add(self._root_of(storages[storage]))
+    def note(self, op: str, written: Iterable[str]) -> None:
+        """An op writes over some tensors."""
+        roots = {self._root_of(name) for name in written}
+        self._writes[op] = roots
+        self._written |= roots
 
-    def touched(self, *names: Iterable[str]) -> bool:
+    def touched(self, names: Iterable[str]) -> bool:
         """Whether any op writes over one of these tensors."""
-        over = {root for roots in self._writers.values() for root in roots}
-        return any(self._root_of(name) in over for group in names for name in group)
+        return any(self._root_of(name) in self._written for name in names)
 
-    def before(self, op: str, touches: Iterable[str]) -> list[str]:
-        """The ops that this one must wait for; to be asked for in the order of the ops."""
-        over = {root for roots in self._writers.values() for root in roots}
+    def before(self, op: str, names: Iterable[str]) -> list[str]:
+        """What must run before an op that touches these; to be asked in the order of the ops."""
         found: list[str] = []
-        for root in dict.fromkeys(self._root_of(name) for name in touches):
-            if root not in over:
+        for root in dict.fromkeys(map(self._root_of, names)):
+            if root not in self._written:
                 continue
             found += [self._last[root]] if root in self._last else []
-            if root in self._writers.get(op, ()):
+            if root in self._writes[op]:
                 found += self._readers.pop(root, [])
                 self._last[root] = op
             else:
                 self._readers.setdefault(root, []).append(op)
-        return [name for name in dict.fromkeys(found) if name != op]
+        return list(dict.fromkeys(found))

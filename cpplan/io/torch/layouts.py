@@ -11,6 +11,7 @@ import torch
 from cpplan.dtypes import BITS
 from cpplan.errors import InputError
 from cpplan.graph import Tensor
+from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.extents import Extents
 from cpplan.symbols import Symbols
 
@@ -40,6 +41,8 @@ class Layouts:
     def __init__(self, extents: Extents):
         self._extents = extents
         self._found: dict[str, _Layout] = {}
+        self._owned: dict[int, str] = {}
+        self._lost: dict[str, str] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self._found
@@ -61,6 +64,16 @@ class Layouts:
         begin = value.storage_offset() * value.element_size()
         self._found[name] = _Layout(value, "intermediate", root, begin, _end(value))
 
+    def add_constant(self, name: str, value: torch.Tensor, owned: torch.Tensor) -> None:
+        """A tensor that the module owns, perhaps under several names."""
+        root = self._owned.setdefault(storage_of(owned), name)
+        if root == name:
+            self.add_root(name, value, "constant")
+            return
+        self.add_view(name, value, root)
+        self._found[name].kind = "constant"
+        self._found[root].end = max(self._found[root].end, self._found[name].end)
+
     def root_of(self, name: str) -> str:
         """The tensor in whose storage a tensor lies."""
         return self._found[name].root
@@ -78,6 +91,11 @@ class Layouts:
         if self._found[name].kind != "constant":
             self._found[name].kind = "output"
 
+    def mark_written(self, name: str) -> None:
+        """An op writes over it: if it is an input, the caller finds the new values there."""
+        root = self._found[self.root_of(name)]
+        root.kind = "output" if root.kind == "input" else root.kind
+
     def nbytes(self, name: str) -> int:
         """Bytes at the upper bounds."""
         return self._extents.at_most(self._found[name].end - self._found[name].begin)
@@ -90,7 +108,6 @@ class Layouts:
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All of them, in the order in which they were added."""
-        self._lost: dict[str, str] = {}
         return tuple(self._tensor(name, layout) for name, layout in self._found.items())
 
     def _tensor(self, name: str, layout: _Layout) -> Tensor:

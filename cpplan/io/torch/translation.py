@@ -24,7 +24,7 @@ from cpplan.io.torch.hazards import Hazards
 from cpplan.io.torch.in_place import in_place_pairs
 from cpplan.io.torch.layouts import Layouts
 from cpplan.io.torch.sources import Traced
-from cpplan.io.torch.values import tensors_in
+from cpplan.io.torch.values import CHECKS, attribute_of, tensors_in, tensors_of
 
 # The name of a tensor, or nested tuples of such for a node with several results.
 Names = Any
@@ -86,7 +86,7 @@ def is_op(node: Node, values: Mapping[Node, Any]) -> bool:
         return False
     if node.op == "call_method" and node.target in ("size", "dim", "numel", "stride"):
         return False
-    if node.target is getattr:
+    if node.target is getattr or node.target == CHECKS:
         return False
     return bool(tensors_in([values[given] for given in node.all_input_nodes]))
 
@@ -108,7 +108,7 @@ class _Translator:
                 kind = "constant" if node.name in self.traced.constants else "input"
                 self.names[node] = self._new(node, node.name, self.values[node], kind)
             elif node.op == "get_attr":
-                self.names[node] = self._new(node, node.name, self.values[node], "constant")
+                self._get(node)
             elif node.op == "output":
                 self._hand_back(node)
             elif is_part(node, self.values):
@@ -133,15 +133,25 @@ class _Translator:
             return {k: self._new(node, f"{name}.{k}", part, kind) for k, part in value.items()}
         return None
 
+    def _get(self, node: Node) -> None:
+        self.origins[node] = ()
+        value, owned = self.values[node], attribute_of(self.traced.module, node)
+        if isinstance(owned, torch.Tensor):
+            self.layouts.add_constant(node.name, value, owned)
+            self.names[node] = node.name
+        else:
+            self.names[node] = self._new(node, node.name, value, "constant")
+
     def _define(self, node: Node) -> None:
         effects = find_effects(self.traced.module, node, self.values, self.traced.mode)
         self.effects[node] = effects
         self.origins[node] = (node.name,)
-        for name, weight in effects.weights.items():
-            if (constant := f"{node.target}:{name}") not in self.layouts:
-                self.layouts.add_root(constant, weight, "constant")
-        named = self._storages(node)
-        roots = {storage: self.layouts.root_of(name) for storage, name in named.items()}
+        if effects.weights:
+            owned = tensors_of(self.traced.module.get_submodule(str(node.target)))
+            for name, weight in effects.weights.items():
+                if (constant := f"{node.target}:{name}") not in self.layouts:
+                    self.layouts.add_constant(constant, weight, owned[name])
+        roots = {storage_of(t): self.layouts.root_of(name) for t, name in self._reads(node)}
         self.names[node] = self._result(node.name, self.values[node], effects.results, roots)
 
     def _result(self, name: str, value: Any, seen: Any, roots: dict[int, str]) -> Names:
@@ -175,15 +185,19 @@ class _Translator:
     def _assemble(self, name: str) -> Translation:
         hazards = Hazards(self.layouts.root_of)
         for node, effects in self.effects.items():
-            hazards.note(node.name, effects.written, self._storages(node))
+            storages = effects.written
+            written = [name for tensor, name in self._reads(node) if storage_of(tensor) in storages]
+            hazards.note(node.name, written)
+            for each in written:
+                self.layouts.mark_written(each)
         ops, nodes = [], {}
         for node, effects in self.effects.items():
-            inputs = tuple(dict.fromkeys(self._storages(node).values()))
+            inputs = tuple(dict.fromkeys(name for _, name in self._reads(node)))
             outputs = tuple(names_in(self.names[node]))
             # Data edges say the same of tensors; numbers, which are no tensors, have this one only.
             numbers = (g for g in node.all_input_nodes if not names_in(self.names.get(g)))
             after = [before for given in numbers for before in self.origins.get(given, ())]
-            after += hazards.before(node.name, (*inputs, *outputs))
+            after += hazards.before(node.name, inputs + outputs)
             ops.append(
                 Op(
                     node.name,
@@ -191,7 +205,7 @@ class _Translator:
                     inputs,
                     outputs,
                     cost=cost_of(node, effects, self.values, self.traced.extents),
-                    recomputable=not (effects.draws or hazards.touched(inputs, outputs))
+                    recomputable=not (effects.draws or hazards.touched(inputs + outputs))
                     and bool(outputs),
                     in_place=in_place_pairs(node, self.values, self.names, self.layouts),
                     after=tuple(after),
@@ -202,15 +216,14 @@ class _Translator:
         graph = Graph(name, self.layouts.tensors(), tuple(ops), self.layouts.symbols())
         return Translation(graph, nodes)
 
-    def _storages(self, node: Node) -> dict[int, str]:
-        """The storages of what a node reads -> its names, in the order of the arguments."""
-        found: dict[int, str] = {}
+    def _reads(self, node: Node) -> list[tuple[torch.Tensor, str]]:
+        """The tensors that a node reads, in the order of its arguments, and their names."""
+        found: list[tuple[torch.Tensor, str]] = []
         for given in node.all_input_nodes:
             tensors, names = tensors_in(self.values[given]), names_in(self.names.get(given))
-            found.update((storage_of(t), name) for t, name in zip(tensors, names, strict=True))
-        for name, weight in self.effects[node].weights.items():
-            found[storage_of(weight)] = f"{node.target}:{name}"
-        return found
+            found += zip(tensors, names, strict=True)
+        weights = self.effects[node].weights.items()
+        return found + [(weight, f"{node.target}:{name}") for name, weight in weights]
 
 
 def names_in(names: Names) -> list[str]:

@@ -7,10 +7,14 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.func import functional_call
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.passes.shape_prop import TensorMetadata
 
 from cpplan.errors import InputError
+
+# The module in which an exported program keeps what it assumed of its inputs' sizes.
+CHECKS = "_guards_fn"
 
 
 def find_values(
@@ -44,6 +48,11 @@ def attribute_of(module: GraphModule, node: Node) -> Any:
     for part in str(node.target).split("."):
         found = getattr(found, part)
     return found
+
+
+def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers, by name."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 def flatten(value: Any) -> Iterator[Any]:
@@ -95,7 +104,7 @@ def _traced_value(node: Node) -> Any:
         if key in node.meta:
             return node.meta[key]
     returns = getattr(getattr(node.target, "_schema", None), "returns", None)
-    if node.op in ("output", "get_attr") or (returns is not None and not len(returns)):
+    if node.op in ("output", "get_attr") or node.target == CHECKS or returns == []:
         return None
     raise InputError(
         f"node {node.name!r} has no shape: give example_inputs, or a module that was traced with "
@@ -109,6 +118,14 @@ def _propagate(
     found: dict[Node, Any] = {}
 
     class Recorder(Interpreter):  # type: ignore[misc]
+        def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+            return as_fake(super().get_attr(target, args, kwargs), mode)
+
+        def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+            inner = self.fetch_attr(target)
+            fakes = {name: as_fake(own, mode) for name, own in tensors_of(inner).items()}
+            return functional_call(inner, fakes, args, kwargs)
+
         def run_node(self, node: Node) -> Any:
             found[node] = as_fake(super().run_node(node), mode)
             return found[node]
