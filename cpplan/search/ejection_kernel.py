@@ -120,17 +120,6 @@ def insert_waiting(
 
 
 @njit(cache=True, nogil=True)
-def list_placed(offset, placed, lower, upper, size, by_bottom, by_top):
-    """Fill both lists."""
-    count = 0
-    for row in range(len(size)):
-        if placed[row]:
-            _add(by_bottom, count, offset[row], lower[row], upper[row], row)
-            _add(by_top, count, offset[row] + size[row], lower[row], upper[row], row)
-            count += 1
-
-
-@njit(cache=True, nogil=True)
 def _least_blocked(
     row, lower, upper, size, alignment, worth, failures, ceiling, by_bottom, by_top, count, random
 ):

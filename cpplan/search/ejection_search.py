@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cpplan.compiled import prepare
 from cpplan.deadline import Deadline, TimeUpError
@@ -100,23 +101,28 @@ class EjectionSearch:
 
     def _begin(self, goal: int) -> _Attempt:
         """Take out what ends above a new ceiling."""
-        from cpplan.search.ejection_kernel import list_placed
-
         assert self._offsets is not None
         assert self._peak is not None
         problem, count = self.problem, len(self.problem)
         ceiling = max(goal, self._peak - max(1, int(self._step * (self._peak - goal))))
         offset = self._offsets.copy()
         placed = offset + problem.size <= ceiling
-        by_bottom, by_top = np.empty((4, count), np.int64), np.empty((4, count), np.int64)
-        columns = problem.lower, problem.upper, problem.size
-        list_placed(offset, placed, *columns, by_bottom, by_top)
+        by_bottom, by_top = (self._listed(placed, at) for at in (offset, offset + problem.size))
         out = np.flatnonzero(~placed)
         waiting = np.empty(count, np.int64)
         waiting[: len(out)] = out[np.argsort(self._worth[out], kind="stable")]
         self._left, self._made = len(out), 0
         layout = (offset, placed, np.zeros(count, np.int64), by_bottom, by_top)
         return _Attempt(ceiling, layout, waiting)
+
+    def _listed(self, placed: NDArray[np.bool_], address: Ints) -> Ints:
+        """Address, lower, upper and row of what is placed, by address; room for the others."""
+        rows = np.flatnonzero(placed)
+        rows = rows[np.argsort(address[rows], kind="stable")]
+        entries = np.empty((4, len(placed)), np.int64)
+        columns = address[rows], self.problem.lower[rows], self.problem.upper[rows], rows
+        entries[:, : len(rows)] = columns
+        return entries
 
     def _continue(self, attempt: _Attempt, moves: int) -> int:
         """Moves made; ends the attempt where it succeeds or has taken too long."""

@@ -28,7 +28,7 @@ MOVES_A_BUFFER, NODES, WORK = 10, 50_000, 0.01
 # So many buffers CP-SAT mostly settles before the compiled search is loaded.
 FEW_BUFFERS = 40
 # Of the first turn with many buffers: priority rules, and ejections.
-RULES, EJECTIONS = 20, 2000
+RULES, EJECTIONS = 50, 2000
 # With more buffers than that, ejection takes seconds to start.
 MOST_TO_EJECT = 30_000
 
@@ -52,7 +52,7 @@ class PartSearch:
         if len(problem) >= MANY_BUFFERS and PrioritySearch.applies_to(problem):
             self._many = ((PrioritySearch(problem, seed), RULES),)
             if len(problem) <= MOST_TO_EJECT:
-                self._many = ((EjectionSearch(problem, seed), EJECTIONS), *self._many)
+                self._many = (*self._many, (EjectionSearch(problem, seed), EJECTIONS))
             return
         self._ranking = RankingSearch(problem, seed)
         self._exact = applies_to(problem)
