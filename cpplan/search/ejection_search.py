@@ -4,7 +4,8 @@ The ceiling is set below the best peak, and what ends above it is taken out. Wha
 one at a time, where least is in its way, and that is let out in turn. Whoever found no room weighs
 more from then on, so that the search learns what to place around (Nagata and Bräysy 2009, for
 vehicle routes). Offsets are free: unlike a search over orders, it keeps nearly all of a good
-packing, which pays where live bytes are close to their maximum throughout.
+packing. ``insertion_search`` gets lower in as many seconds, but keeps every pair of conflicts; this
+one needs memory linear in buffers, and serves where there are too many for that.
 """
 
 from __future__ import annotations
