@@ -14,6 +14,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cpplan.compiled import prepare
 from cpplan.deadline import Deadline, TimeUpError
@@ -26,6 +27,8 @@ from cpplan.problem import Ints, Problem
 
 # A step is full from this share of the most live bytes on.
 _FULL = 0.75
+# What ends too high makes its steps full ones; so many passes at most.
+_PASSES = 3
 # Rows between two cuts of the order in which the others are placed: what fits into a cache.
 _ROWS_A_BLOCK = 4096
 # Shuffled rankings of a part: rows placed in all, and how far ranks move, as shares of them.
@@ -38,22 +41,53 @@ def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
     """Parts around the fullest steps by lowest offset, then the others by first fit."""
     if not prepare("many-buffers", deadline):
         raise TimeUpError
+    live, first, last = _padded_profile(problem)
+    goal = int(live.max(initial=0))
+    full = live >= _FULL * goal
+    best, peak = None, None
+    for _ in range(_PASSES):
+        try:
+            offset = _place(problem, live, first, last, full, deadline)
+        except TimeUpError:
+            if best is None:
+                raise
+            break
+        end = offset + problem.size
+        if peak is None or end.max(initial=0) < peak:
+            best, peak = offset, int(end.max(initial=0))
+        if peak <= goal:
+            break
+        # Where something ended too high, there is no room for holes either.
+        for row in np.flatnonzero(end > goal).tolist():
+            full[first[row] : last[row]] = True
+    assert best is not None  # the first pass ended, or raised
+    return best
+
+
+def _place(
+    problem: Problem,
+    live: Ints,
+    first: Ints,
+    last: Ints,
+    full: NDArray[np.bool_],
+    deadline: Deadline,
+) -> Ints:
+    """One pass: what is live at a full step, then the others."""
     from cpplan.heuristics import fit_index_kernel as kernel
 
-    live, first, last = _padded_profile(problem)
-    part = _parts(live >= _FULL * live.max(initial=0), first, last)
+    part = _parts(full, first, last)
     part[list(problem.fixed)] = -1
     area = problem.size * (problem.upper - problem.lower).astype(float)
     block = _blocks(live, first, last)
     # What is in a part, then what lies across the cuts between blocks, then one block at a time.
     order = np.lexsort((-area, block, part, part < 0))
     index = fit_index(problem, order)
-    full = int((part >= 0).sum())
+    count = int((part >= 0).sum())
     offset, placed = np.zeros(len(problem), np.int64), np.zeros(len(problem), bool)
     if Skyline.applies_to(problem):
         goal = int(live.max(initial=0))
-        offset[:full] = _place_parts(problem, order[:full], part, goal, deadline)
-        placed[:full] = True
+        offset[:count] = _place_parts(problem, order[:count], part, goal, deadline)
+        placed[:count] = True
     elif problem.fixed:
         rows = np.array(list(problem.fixed), np.int64)
         place = np.argsort(order)[rows]
