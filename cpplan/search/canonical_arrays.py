@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cpplan.problem import Ints, Problem
-    from cpplan.search.canonical_kernel import Board, Search
+    from cpplan.search.canonical_tables import Board, Search
 
 # Room for so many changes a buffer at first; it grows where that is too little.
 _CHANGES_A_BUFFER = 50
@@ -18,7 +18,7 @@ _CHANGES_A_BUFFER = 50
 
 def make_board(problem: Problem, unit: int) -> Board:
     """The problem in address units, without a limit yet. O(n² × sections / a machine word)."""
-    from cpplan.search.canonical_kernel import Board
+    from cpplan.search.canonical_tables import Board
 
     count, origin = len(problem), int(problem.lower.min())
     lower, upper = problem.lower - origin, problem.upper - origin
@@ -44,7 +44,7 @@ def make_board(problem: Problem, unit: int) -> Board:
 
 def start(board: Board) -> Search:
     """Nothing is placed; of twins, the later lie above the earlier."""
-    from cpplan.search.canonical_kernel import Search
+    from cpplan.search.canonical_tables import Search
 
     count, sections = len(board.size), len(board.first_member) - 1
     floor = np.zeros(count, np.int64)

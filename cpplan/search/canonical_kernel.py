@@ -1,282 +1,27 @@
-"""Compiled part of the canonical search; see ``canonical_search`` for what it does.
-
-``Board`` is the problem: buffers, the sections each is live in, and each section's buffers, as flat
-arrays. ``Search`` is where the search stands: what is placed, the lowest offset every other buffer
-can still have, and a trail by which decisions are taken back.
-"""
+"""Compiled part of the canonical search: which decision is next; see ``canonical_search``."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from cpplan.problem import Ints
+from cpplan.search.canonical_state_kernel import (
+    FAR,
+    copy_levels,
+    may_fit,
+    place,
+    postpone,
+    undo,
+)
+from cpplan.search.canonical_tables import LEVELS, NODES, TRAIL
 
 FOUND, EXHAUSTED, NODES_SPENT, ROOM_SPENT = 0, 1, 2, 3
-# Entries of ``Search.counter``.
-LEVELS, TRAIL, NODES = 0, 1, 2
-_FAR = np.int64(1) << np.int64(62)
-
-
-class Board(NamedTuple):
-    """What does not change: all in address units; compressed rows of members and neighbours.
-
-    ``highest`` is the highest offset a buffer may have, ``limit[0]`` the end of the arena.
-    """
-
-    lower: Ints
-    upper: Ints
-    size: Ints
-    alignment: Ints
-    twin: Ints
-    highest: Ints
-    limit: Ints
-    first_section: Ints
-    sections: NDArray[np.int32]
-    first_member: Ints
-    first_neighbour: Ints
-    neighbours: NDArray[np.int32]
-
-
-class Search(NamedTuple):
-    """Where the search stands. ``floor[b] >= rest[b]``, the top of what is placed below ``b``.
-
-    The first ``waiting[s]`` members of a section are those not placed. ``slot`` is where the member
-    of an entry of ``Board.sections`` is, and ``entry`` the reverse.
-    """
-
-    placed: NDArray[np.bool_]
-    floor: Ints
-    rest: Ints
-    total: Ints
-    lowest: Ints
-    witness: Ints
-    crossing: Ints
-    members: NDArray[np.int32]
-    slot: NDArray[np.int32]
-    entry: NDArray[np.int32]
-    waiting: Ints
-    buffer: Ints
-    begin: Ints
-    end: Ints
-    mark: Ints
-    trail: Ints
-    reason: NDArray[np.uint64]
-    old_reason: NDArray[np.uint64]
-    why: NDArray[np.uint64]
-    conflict: NDArray[np.uint64]
-    level: Ints
-    raised: Ints
-    is_raised: NDArray[np.bool_]
-    weight: Ints
-    counter: Ints
-
-
-@njit(cache=True, nogil=True)
-def _align(value, alignment):
-    return value if alignment == 1 else -(-value // alignment) * alignment
-
-
-@njit(cache=True, nogil=True)
-def _copy(levels, others):
-    for word in range(len(levels)):
-        levels[word] = others[word]
-
-
-@njit(cache=True, nogil=True)
-def _join(levels, others):
-    for word in range(len(levels)):
-        levels[word] |= others[word]
-
-
-@njit(cache=True, nogil=True)
-def _join_level(levels, level):
-    levels[level >> 6] |= np.uint64(1) << np.uint64(level & 63)
-
-
-@njit(cache=True, nogil=True)
-def _record(search, kind, item, first, second):
-    at = search.counter[TRAIL]
-    trail = search.trail
-    trail[at, 0], trail[at, 1], trail[at, 2], trail[at, 3] = kind, item, first, second
-    if kind == 0:
-        _copy(search.old_reason[at], search.reason[item])
-    search.counter[TRAIL] = at + 1
-
-
-@njit(cache=True, nogil=True)
-def _undo(board, search, mark):
-    at = search.counter[TRAIL]
-    trail = search.trail
-    while at > mark:
-        at -= 1
-        item = trail[at, 1]
-        if trail[at, 0] == 0:
-            search.floor[item], search.rest[item] = trail[at, 2], trail[at, 3]
-            _copy(search.reason[item], search.old_reason[at])
-        elif trail[at, 0] == 1:
-            search.lowest[item], search.witness[item] = trail[at, 2], trail[at, 3]
-        else:
-            search.placed[item] = False
-            for k in range(board.first_section[item], board.first_section[item + 1]):
-                section = board.sections[k]
-                search.total[section] += board.size[item]
-                # What was placed last is next to those waiting.
-                search.waiting[section] += 1
-            for boundary in range(board.lower[item] + 1, board.upper[item]):
-                search.crossing[boundary] += 1
-    search.counter[TRAIL] = mark
-
-
-@njit(cache=True, nogil=True)
-def _raise(board, search, row, floor, rest, count):
-    """Raise a buffer's floor, and its later twins' with it; how many are marked as raised."""
-    while True:
-        _record(search, 0, row, search.floor[row], search.rest[row])
-        search.floor[row], search.rest[row] = floor, rest
-        _copy(search.reason[row], search.why)
-        if not search.is_raised[row]:
-            search.is_raised[row] = True
-            search.raised[count] = row
-            count += 1
-        following = board.twin[row]
-        if following < 0:
-            return count
-        floor = _align(floor + board.size[row], board.alignment[row])
-        if search.placed[following] or search.floor[following] >= floor:
-            return count
-        row, rest = following, search.rest[following]
-
-
-@njit(cache=True, nogil=True)
-def _look_for_lowest(board, search, section):
-    """Find the lowest floor in a section again: it is no lower than before."""
-    least = search.lowest[section]
-    lowest, witness = _FAR, -1
-    first = board.first_member[section]
-    for k in range(first, first + search.waiting[section]):
-        row = search.members[k]
-        if search.floor[row] < lowest:
-            lowest, witness = search.floor[row], row
-            if lowest <= least:
-                break
-    _record(search, 1, section, search.lowest[section], search.witness[section])
-    search.lowest[section], search.witness[section] = lowest, witness
-
-
-@njit(cache=True, nogil=True)
-def _blame_section(board, search, section):
-    """A section fails because of what raised the buffers still to be placed there."""
-    search.conflict[:] = np.uint64(0)
-    first = board.first_member[section]
-    for k in range(first, first + search.waiting[section]):
-        _join(search.conflict, search.reason[search.members[k]])
-
-
-@njit(cache=True, nogil=True)
-def _fits(board, search, count):
-    """Whether every section touched by the raised buffers can still hold what is not placed."""
-    fits = True
-    for k in range(count):
-        row = search.raised[k]
-        search.is_raised[row] = False
-        if not fits:
-            continue
-        if search.floor[row] > board.highest[row]:
-            _copy(search.conflict, search.reason[row])
-            fits = False
-            continue
-        for at in range(board.first_section[row], board.first_section[row + 1]):
-            section = board.sections[at]
-            if search.witness[section] == row:
-                _look_for_lowest(board, search, section)
-                lowest = search.lowest[section]
-                if search.witness[section] >= 0 and lowest + search.total[section] > board.limit[0]:
-                    search.weight[section] += 1
-                    _blame_section(board, search, section)
-                    fits = False
-                    break
-    return fits
-
-
-@njit(cache=True, nogil=True)
-def _swap(search, entry, slot):
-    """Exchange an entry's member with the one in a slot of the same section."""
-    old, other = search.slot[entry], search.entry[slot]
-    search.members[old], search.members[slot] = search.members[slot], search.members[old]
-    search.entry[old], search.entry[slot] = other, entry
-    search.slot[other], search.slot[entry] = old, slot
-
-
-@njit(cache=True, nogil=True)
-def _place(board, search, row):
-    """Place a buffer at its floor; whether the rest can still fit."""
-    search.placed[row] = True
-    _record(search, 2, row, 0, 0)
-    for k in range(board.first_section[row], board.first_section[row + 1]):
-        section = board.sections[k]
-        search.total[section] -= board.size[row]
-        search.waiting[section] -= 1
-        _swap(search, k, board.first_member[section] + search.waiting[section])
-    for boundary in range(board.lower[row] + 1, board.upper[row]):
-        search.crossing[boundary] -= 1
-    _copy(search.why, search.reason[row])
-    _join_level(search.why, search.level[row])
-    search.raised[0] = row
-    search.is_raised[row] = True
-    count, top = 1, search.floor[row] + board.size[row]
-    for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
-        other = board.neighbours[k]
-        if not search.placed[other]:
-            rest = _align(top, board.alignment[other])
-            if rest > search.rest[other]:
-                floor = max(rest, search.floor[other])
-                if floor > search.floor[other]:
-                    count = _raise(board, search, other, floor, rest, count)
-                else:
-                    _record(search, 0, other, floor, search.rest[other])
-                    search.rest[other] = rest
-    return _fits(board, search, count)
-
-
-@njit(cache=True, nogil=True)
-def _postpone(board, search, row):
-    """Raise a buffer above what may lie in its place; whether that is possible.
-
-    If it does not lie where it could now, something not yet placed must take a part of that place,
-    and the buffer lie above it; otherwise it could be moved down, which need not be tried.
-    ``Search.why`` says why it does not lie there.
-    """
-    top, above = search.rest[row] + board.size[row], _FAR
-    for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
-        other = board.neighbours[k]
-        if not search.placed[other] and search.floor[other] < top:
-            above = min(above, search.floor[other] + board.size[other])
-    if above < _FAR:
-        above = _align(above, board.alignment[row])
-        if above <= search.floor[row]:
-            return True
-    _join(search.why, search.reason[row])
-    for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
-        other = board.neighbours[k]
-        if search.placed[other]:
-            _join(search.why, search.reason[other])
-            _join_level(search.why, search.level[other])
-        elif board.size[other] < above:
-            _join(search.why, search.reason[other])
-    if above == _FAR:
-        _copy(search.conflict, search.why)
-        return False
-    return _fits(board, search, _raise(board, search, row, above, search.rest[row], 0))
 
 
 @njit(cache=True, nogil=True)
 def _select(board, search, begin, end, ranked):
     """The lowest unplaced buffer between two sections, the first ranked of equals; or -1."""
-    best, lowest = -1, _FAR
+    best, lowest = -1, FAR
     for row in ranked:
         if (
             not search.placed[row]
@@ -303,12 +48,12 @@ def _back(board, search):
                 break
         if level < 0:
             return False
-        _undo(board, search, search.mark[level])
+        undo(board, search, search.mark[level])
         counter[LEVELS] = level
         counter[NODES] += 1
-        _copy(search.why, search.conflict)
+        copy_levels(search.why, search.conflict)
         search.why[level >> 6] &= ~(np.uint64(1) << np.uint64(level & 63))
-        if _postpone(board, search, search.buffer[level]):
+        if postpone(board, search, search.buffer[level]):
             return True
 
 
@@ -323,24 +68,12 @@ def _last_bit(word):
 
 
 @njit(cache=True, nogil=True)
-def _may_fit(board, search):
-    """What :func:`_fits` asks, before anything is placed."""
-    for row in range(len(search.floor)):
-        if search.floor[row] > board.highest[row]:
-            return False
-    for section in range(len(search.total)):
-        if search.lowest[section] + search.total[section] > board.limit[0]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
 def explore(board, search, ranked, nodes, margin):
     """Continue for so many nodes. ``Search.floor`` holds the offsets if ``FOUND``."""
     counter = search.counter
     last = counter[NODES] + nodes
     sections = len(search.total)
-    if counter[NODES] == 0 and not _may_fit(board, search):
+    if counter[NODES] == 0 and not may_fit(board, search):
         return EXHAUSTED
     while True:
         # The component decided last, as long as it lasts; then what it was split from.
@@ -359,7 +92,7 @@ def explore(board, search, ranked, nodes, margin):
         counter[NODES] += 1
         if search.floor[row] > search.rest[row]:
             search.why[:] = np.uint64(0)
-            if not _postpone(board, search, row) and not _back(board, search):
+            if not postpone(board, search, row) and not _back(board, search):
                 return EXHAUSTED
             continue
         level = counter[LEVELS]
@@ -372,5 +105,5 @@ def explore(board, search, ranked, nodes, margin):
         search.begin[level], search.end[level] = begin, end
         search.mark[level] = counter[TRAIL]
         counter[LEVELS] = level + 1
-        if not _place(board, search, row) and not _back(board, search):
+        if not place(board, search, row) and not _back(board, search):
             return EXHAUSTED

@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING
 from cpplan.deadline import Deadline
 from cpplan.heuristics.preorders import preorder
 from cpplan.reduction import address_unit
+from cpplan.search.canonical_tables import NODES
 from cpplan.search.outcome import Outcome
 from cpplan.search.tie_orders import TieOrders
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
-    from cpplan.search.canonical_kernel import Search
+    from cpplan.search.canonical_tables import Search
 
 NAME = "canonical search"
 WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
@@ -164,11 +165,11 @@ class CanonicalSearch:
         problem, unit, board = self.problem, self._unit, self._board
         board.limit[0] = -(-attempt.limit // unit)
         board.highest[:] = (attempt.limit - problem.size) // unit
-        before = int(attempt.search.counter[kernel.NODES])
+        before = int(attempt.search.counter[NODES])
         status = kernel.explore(
             board, attempt.search, attempt.ranked, min(nodes, attempt.nodes), self._margin
         )
-        spent = int(attempt.search.counter[kernel.NODES]) - before
+        spent = int(attempt.search.counter[NODES]) - before
         attempt.nodes -= spent
         if status == kernel.ROOM_SPENT:
             attempt.search = with_more_room(attempt.search)
