@@ -10,7 +10,6 @@ What no operator writes, one reads, and no file holds, is a workspace of that on
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -18,12 +17,14 @@ from cpplan.dtypes import BITS
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.tflite.costs import count_operations
+from cpplan.io.tflite.kinds import find_kinds
 from cpplan.io.tflite.model import FileOperator, FileSubgraph, TfliteModel
+from cpplan.io.tflite.names import op_names, unique_names
 from cpplan.io.tflite.operators import (
-    VIEWS,
     concatenated,
     in_place_inputs,
     is_stateful,
+    reshaped,
     subgraphs_of,
 )
 
@@ -85,9 +86,9 @@ def translate(model: TfliteModel, name: str, apart: Collection[TensorKey] = ()) 
         If an extent is only known at run time, an operator is not supported, or a tensor has no
         bytes; names it.
     """
-    names = _unique_names(model)
+    names = unique_names(model)
     graph = _graph(model, names, 0, name, frozenset(apart), ())
-    operators = {name: k for k, name in enumerate(_op_names(model.subgraphs[0], names[0]))}
+    operators = {name: k for k, name in enumerate(op_names(model.subgraphs[0], names[0]))}
     keys = {name: (s, k) for s, inner in enumerate(names) for k, name in enumerate(inner)}
     return Translation(graph, keys, operators)
 
@@ -110,7 +111,7 @@ def _graph(
     tensors = [inside.tensor(k) for k in inside.kinds]
     ops = []
     last: dict[int, str] = {}
-    for op_name, operator in zip(_op_names(source, names[number]), source.operators, strict=True):
+    for op_name, operator in zip(op_names(source, names[number]), source.operators, strict=True):
         runs = subgraphs_of(operator)
         bodies = tuple(
             _graph(model, names, k, f"subgraph_{k}", apart, (*callers, number)) for k in runs
@@ -142,12 +143,12 @@ class _Subgraph:
 
     def __init__(self, source: FileSubgraph, names: list[str], apart: set[int]):
         self.source, self.names = source, names
-        self.kinds = _kinds(source)
+        self.kinds = find_kinds(source)
         self.bases: dict[int, int] = {}
         for operator in source.operators:
-            if operator.custom or operator.kind not in VIEWS:
+            base, view = reshaped(operator) or (-1, -1)
+            if base < 0:
                 continue
-            base, view = operator.inputs[0], operator.outputs[0]
             there = self.kinds[base] not in ("constant", "workspace")
             alike = self._nbytes(base) == self._nbytes(view)
             if there and alike and view not in apart:
@@ -206,73 +207,9 @@ class _Subgraph:
         raise InputError(f"tensor {tensor.name!r}: elements of type {tensor.dtype} have no size")
 
 
-def _kinds(source: FileSubgraph) -> dict[int, str]:
-    """Tensor -> its kind; of all that the subgraph's operators or its callers touch.
-
-    Raises
-    ------
-    InputError
-        If an extent is only known at run time, or a tensor has a value from nowhere.
-    """
-    readers = Counter(k for o in source.operators for k in dict.fromkeys(o.inputs))
-    written = {k for o in source.operators for k in o.outputs}
-    kinds = {}
-    touched = {*readers, *written, *source.inputs, *source.outputs} - {-1}
-    for k in sorted(touched):
-        tensor = source.tensors[k]
-        if tensor.variable or (k not in written and tensor.data_bytes):
-            kinds[k] = "constant"
-            continue
-        if -1 in tensor.signature:
-            raise InputError(
-                f"tensor {tensor.name!r}: axis {tensor.signature.index(-1)} is only known at run "
-                "time: bind the axes of the model's inputs that are (dims)"
-            )
-        if k in source.outputs:
-            kinds[k] = "output"
-        elif k in source.inputs:
-            kinds[k] = "input"
-        elif k in written:
-            kinds[k] = "intermediate"
-        elif not math.prod(tensor.shape):
-            kinds[k] = "constant"
-        elif readers[k] == 1:
-            kinds[k] = "workspace"
-        else:
-            raise InputError(f"tensor {tensor.name!r}: nothing gives it a value")
-    return kinds
-
-
 def _keeps_state(model: TfliteModel, number: int) -> bool:
     source = model.subgraphs[number]
     return any(tensor.variable for tensor in source.tensors) or any(
         is_stateful(operator) or any(_keeps_state(model, k) for k in subgraphs_of(operator))
         for operator in source.operators
     )
-
-
-def _unique_names(model: TfliteModel) -> list[list[str]]:
-    """Names of the tensors of every subgraph: those in the file, told apart where need be."""
-    taken: set[str] = set()
-    return [
-        [_free(tensor.name or f"tensor_{s}_{k}", taken) for k, tensor in enumerate(source.tensors)]
-        for s, source in enumerate(model.subgraphs)
-    ]
-
-
-def _op_names(source: FileSubgraph, names: list[str]) -> list[str]:
-    taken: set[str] = set()
-    return [
-        _free(names[o.outputs[0]] if o.outputs and o.outputs[0] >= 0 else o.kind, taken)
-        for o in source.operators
-    ]
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, or with the first number after it that makes it differ from those taken."""
-    free, number = name, 1
-    while free in taken:
-        number += 1
-        free = f"{name}#{number}"
-    taken.add(free)
-    return free

@@ -15,7 +15,7 @@ from cpplan.errors import InputError
 from cpplan.io.tflite.flat_table import Table
 from cpplan.io.tflite.model import FileOperator, FileTensor
 
-VIEWS = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
+_VIEWS = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
 
 _OF_FIRST = frozenset(
     """
@@ -67,6 +67,19 @@ def subgraphs_of(operator: FileOperator) -> tuple[int, ...]:
     return tuple(_signed(operator.options, field) for field in fields)
 
 
+def reshaped(operator: FileOperator) -> tuple[int, int] | None:
+    """Numbers of the input whose bytes the output has, in the same order, and of that output."""
+    if operator.custom or operator.kind not in _VIEWS:
+        return None
+    if (
+        not operator.inputs
+        or not operator.outputs
+        or -1 in (*operator.inputs[:1], *operator.outputs)
+    ):
+        raise InputError(f"operator {operator.kind} lacks its input or output")
+    return operator.inputs[0], operator.outputs[0]
+
+
 def is_stateful(operator: FileOperator) -> bool:
     """Whether two runs of such operators must keep their order; of custom kernels, who knows."""
     return operator.custom or operator.kind in _STATEFUL
@@ -102,6 +115,8 @@ def concatenated(
     """
     if operator.custom or operator.kind != "CONCATENATION" or operator.options is None:
         return
+    if -1 in operator.inputs or len(operator.outputs) != 1 or operator.outputs[0] < 0:
+        raise InputError("operator CONCATENATION lacks an input or its output")
     output = tensors[operator.outputs[0]]
     axis = _signed(operator.options, 0)
     axis += len(output.shape) if axis < 0 else 0

@@ -1,0 +1,46 @@
+"""Which tensors of a TFLite subgraph are inputs, outputs, constants, and so on."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from cpplan.errors import InputError
+from cpplan.io.tflite.model import FileSubgraph
+
+
+def find_kinds(source: FileSubgraph) -> dict[int, str]:
+    """Tensor -> its kind; of all that the subgraph's operators or its callers touch.
+
+    Raises
+    ------
+    InputError
+        If an extent is only known at run time, or a tensor has a value from nowhere.
+    """
+    readers = Counter(k for o in source.operators for k in dict.fromkeys(o.inputs))
+    written = {k for o in source.operators for k in o.outputs}
+    kinds = {}
+    touched = {*readers, *written, *source.inputs, *source.outputs} - {-1}
+    for k in sorted(touched):
+        tensor = source.tensors[k]
+        if tensor.variable or (k not in written and tensor.data_bytes):
+            kinds[k] = "constant"
+            continue
+        if -1 in tensor.signature:
+            raise InputError(
+                f"tensor {tensor.name!r}: axis {tensor.signature.index(-1)} is only known at run "
+                "time: bind the axes of the model's inputs that are (dims)"
+            )
+        if k in source.outputs:
+            kinds[k] = "output"
+        elif k in source.inputs:
+            kinds[k] = "input"
+        elif k in written:
+            kinds[k] = "intermediate"
+        elif not math.prod(tensor.shape):
+            kinds[k] = "constant"
+        elif readers[k] == 1:
+            kinds[k] = "workspace"
+        else:
+            raise InputError(f"tensor {tensor.name!r}: nothing gives it a value")
+    return kinds

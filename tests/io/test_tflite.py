@@ -1,0 +1,170 @@
+"""TFLite models: what their graphs are, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import cpplan
+from cpplan.errors import InputError
+from cpplan.io.tflite import read_tflite
+
+pytest.importorskip("tflite", reason="needs cpplan[tflite]")
+networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
+
+MODELS = Path(__file__).resolve().parents[2] / "datasets" / "tflite"
+SEPARABLE = MODELS / "separable.tflite"
+
+
+def test_a_convolution_and_its_tensors():
+    graph = cpplan.load(SEPARABLE)
+    assert graph.name == "separable"
+    stem = graph.op["stem"]
+    assert (stem.kind, stem.inputs) == ("CONV_2D", ("image", "stem/weights", "stem/bias"))
+    tensor = graph.tensor["stem"]
+    assert (tensor.shape, tensor.dtype, tensor.nbytes) == ((1, 32, 32, 8), "int8", 8192)
+    assert tensor.alignment == 16
+    assert graph.tensor["stem/weights"].kind == "constant"
+    # 3 * 3 products of one channel for each of 32 * 32 * 8 elements, two operations each
+    assert stem.cost == 2 * 9 * 8192
+    assert graph.op["block0/depthwise"].cost == 2 * 9 * 8192
+    assert graph.op["scores"].cost == 2 * 4 * 2 * 2 * 64
+    assert graph.tensor["image"].kind == "input"
+    assert graph.tensor["probabilities"].kind == "output"
+
+
+def test_a_reshape_is_a_view_and_costs_nothing():
+    graph = cpplan.load(SEPARABLE)
+    assert graph.tensor["flat"].view_of == ("pool", 0)
+    assert graph.op["flat"].cost == 0
+
+
+def test_element_wise_operators_may_write_over_what_they_read():
+    graph = cpplan.load(MODELS / "two_inputs.tflite")
+    pairs = {("gated", "image/dense"), ("gated", "vector/gate")}
+    assert set(graph.op["gated"].in_place) == pairs
+    assert graph.op["image/conv"].in_place == ()
+
+
+def test_parts_lie_within_what_they_are_concatenated_to():
+    graph = read_tflite(networks.joined())
+    assert graph.op["whole"].placements == (("part0", "whole", 0), ("part1", "whole", 48))
+    # The whole and y are of 96 B each; in the whole's place are both parts, the second where x was,
+    # and at last y.
+    assert cpplan.solve(graph, time_limit=5).peak == 192
+    assert cpplan.solve(graph, time_limit=5, in_place=True).peak == 96
+
+
+def test_bodies_are_subgraphs_with_bytes_of_their_own():
+    graph = read_tflite(networks.conditional())
+    branch = graph.op["chosen"]
+    assert [len(body.ops) for body in branch.bodies] == [2, 1]
+    # c, x and chosen last through the branches, of which the first holds three more
+    assert cpplan.solve(graph, time_limit=5).peak == 5 * 96 + 1
+    assert branch.cost == 48
+    loop = read_tflite(networks.counting()).op["counted"]
+    assert [body.ops[0].kind for body in loop.bodies] == ["LESS", "ADD"]
+
+
+def test_variables_are_no_part_of_the_arena_and_keep_their_order():
+    graph = read_tflite(networks.remembering())
+    assert graph.tensor["memory0"].kind == "constant"
+    assert [op.after for op in graph.ops] == [(), (), ("y0",)]
+    assert not any(op.recomputable for op in graph.ops)
+    with pytest.raises(InputError, match="y2"):
+        cpplan.to_anf(graph, ["y2", "y1", "y0"])
+
+
+def test_custom_operators_keep_their_order():
+    (op,) = read_tflite(networks.single("my_kernel")).ops
+    assert (op.kind, op.sequence, op.recomputable) == ("my_kernel", "state", False)
+
+
+def test_tensors_of_one_name_are_told_apart():
+    graph = read_tflite(networks.namesakes())
+    assert [op.name for op in graph.ops] == ["a", "a#2", "tensor_0_3"]
+
+
+@pytest.mark.parametrize(
+    ("dims", "expected"),
+    [
+        (None, r"axis 'x\[0\]' is open: bind it with dims"),
+        ({"x[1]": 3}, r"no axis 'x\[1\]' is open in this model: expected 'x\[0\]'"),
+        ({"x[0]": 0}, "must be a positive integer, not 0"),
+        ({"x[0]": (1, 8)}, "must be a positive integer"),
+    ],
+)
+def test_open_axes_are_refused(dims, expected):
+    with pytest.raises(InputError, match=expected):
+        read_tflite(networks.open_batch(), dims)
+
+
+def test_open_axes_are_bound_and_the_runtime_says_what_follows():
+    graph = read_tflite(networks.open_batch(), {"x[0]": 5})
+    assert [graph.tensor[name].shape for name in ("x", "y", "flat")] == [(5, 4), (5, 4), (1, 20)]
+
+
+def test_axes_that_are_not_open_cannot_be_bound():
+    with pytest.raises(InputError, match="'N' is open in this model: expected none"):
+        cpplan.load(SEPARABLE, dims={"N": 2})
+
+
+def test_operators_with_regions_are_named_as_unsupported():
+    with pytest.raises(InputError, match="operator STABLEHLO_REDUCE is not supported"):
+        read_tflite(networks.single("STABLEHLO_REDUCE"))
+
+
+def test_operators_that_nobody_knows_are_named(monkeypatch):
+    from tflite.utils import BUILTIN_OPCODE2NAME
+
+    monkeypatch.delitem(BUILTIN_OPCODE2NAME, 28)
+    with pytest.raises(InputError, match="operator code 28 is not one that the package tflite"):
+        read_tflite(networks.single("TANH"))
+
+
+def test_subgraphs_that_run_themselves_are_refused():
+    model = networks.Model()
+    main = model.subgraph("main")
+    x, y = main.input("x", [1, 4]), main.tensor("y", [1, 4])
+    options = networks.schema.CallOptionsT()
+    options.subgraph = 0
+    main.run("CALL", [x], [y], options)
+    main.made.outputs.append(y)
+    with pytest.raises(InputError, match="subgraph 0 runs itself"):
+        read_tflite(model.pack())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.9, 0.9999])
+def test_files_that_are_cut_short(tmp_path, share):
+    data = SEPARABLE.read_bytes()
+    path = tmp_path / "cut.tflite"
+    path.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(InputError, match=r"cut.tflite: (cut short|not a TFLite model)") as raised:
+        cpplan.load(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_other_files(tmp_path):
+    path = tmp_path / "graph.tflite"
+    path.write_text('{"format": "cpplan.graph"}')
+    with pytest.raises(InputError, match="expected the identifier TFL3"):
+        cpplan.load(path)
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        cpplan.load(tmp_path / "none.tflite")
+    with pytest.raises(InputError, match="is not a regular file"):
+        read_tflite(tmp_path)
+
+
+def test_damaged_files_raise_nothing_else():
+    draw, data = random.Random(1), (MODELS / "two_inputs.tflite").read_bytes()
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(data)
+        damaged[draw.randrange(600)] = draw.randrange(256)
+        try:
+            read_tflite(bytes(damaged))
+        except InputError:
+            refused += 1
+    assert refused > 50

@@ -1,0 +1,342 @@
+"""Plans in TFLite files: written, run by the runtimes, read back and checked."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cpplan
+from cpplan.cli import main
+from cpplan.errors import InputError, VerificationError
+from cpplan.io.tflite import planned_tflite, read_carried_plan, read_tflite
+from cpplan.io.tflite.model import parse_model
+from cpplan.io.tflite.offsets import METADATA, read_offsets
+from cpplan.io.tflite.write import with_offsets
+
+pytest.importorskip("tflite", reason="needs cpplan[tflite]")
+interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs cpplan[tflite]")
+
+networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
+
+MODELS = sorted((Path(__file__).resolve().parents[2] / "datasets" / "tflite").glob("*.tflite"))
+SETTINGS = (
+    {},
+    {"order": "search"},
+    {"order": "search", "in_place": True},
+    {"inputs": "outside", "outputs": "outside"},
+)
+RUNS = 3
+
+
+def solve(graph, **options):
+    return cpplan.solve(graph, time_limit=10, workers=1, **options)
+
+
+def draw_inputs(data: bytes) -> list[list[np.ndarray]]:
+    """Inputs for some runs: of int8 as from a standard normal, of floats that."""
+    details, draw = litert(data).get_input_details(), np.random.default_rng(0)
+    runs = []
+    for _ in range(RUNS):
+        values = [draw.normal(size=entry["shape"]) for entry in details]
+        spread = [32 if entry["dtype"] == np.int8 else 1 for entry in details]
+        runs.append(
+            [
+                np.clip(value * factor, -128, 127).astype(entry["dtype"])
+                for value, factor, entry in zip(values, spread, details, strict=True)
+            ]
+        )
+    return runs
+
+
+def litert(data: bytes):
+    made = interpreter.Interpreter(model_content=data)
+    made.allocate_tensors()
+    return made
+
+
+def run_litert(data: bytes, runs: list[list[np.ndarray]]) -> list[np.ndarray]:
+    made, outputs = litert(data), []
+    for values in runs:
+        for value, entry in zip(values, made.get_input_details(), strict=True):
+            made.set_tensor(entry["index"], value)
+        made.invoke()
+        outputs += [made.get_tensor(entry["index"]) for entry in made.get_output_details()]
+    return outputs
+
+
+def run_micro(data: bytes, runs: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """What TFLite Micro computes, which takes the offsets at their word."""
+    runtime = pytest.importorskip(
+        "tflite_micro.python.tflite_micro.runtime", reason="needs the package tflite-micro"
+    )
+    made, outputs = runtime.Interpreter.from_bytes(data, arena_size=1 << 17), []
+    count = len(litert(data).get_output_details())
+    for values in runs:
+        for number, value in enumerate(values):
+            made.set_input(value, number)
+        made.invoke()
+        outputs += [np.array(made.get_output(number)) for number in range(count)]
+    return outputs
+
+
+def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
+    return all(map(np.array_equal, one, other)) and len(one) == len(other)
+
+
+def check_carried(data: bytes, **options):
+    """The plan that a file carries, if it is right."""
+    found = read_carried_plan(data, **options)
+    cpplan.verify(found.graph, found.plan)
+    cpplan.simulate(found.graph, found.plan)
+    return found
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_outputs_depend_on_inputs(path):
+    data = path.read_bytes()
+    outputs = run_litert(data, draw_inputs(data))
+    assert not np.array_equal(outputs[0], outputs[len(outputs) // RUNS])
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_written_models_compute_the_same(path, options):
+    data = path.read_bytes()
+    plan = solve(cpplan.load(path), **options)
+    written = planned_tflite(path, plan)
+    found = check_carried(written)
+    assert found.plan.order == plan.order
+    assert found.plan.peak == plan.peak
+    assert {(r.tensor, r.other) for r in plan.relations} <= {
+        (r.tensor, r.other) for r in found.plan.relations
+    }
+    assert bool(found.left) == ("inputs" in options)
+    runs = draw_inputs(data)
+    assert equal(run_litert(data, runs), run_litert(written, runs))
+    assert equal(run_micro(data, runs), run_micro(written, runs))
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_no_more_bytes_than_the_runtimes_own_planner(path):
+    # The largest first, each into the first gap that is large enough: the baseline of that name.
+    graph = cpplan.load(path)
+    table = cpplan.compare(graph, algorithms=["greedy_by_size"], order="search", time_limit=10)
+    rows = table.set_index("algorithm")["bytes"]
+    assert rows["cpplan"] <= rows["greedy_by_size"]
+    if path.stem == "branches":
+        assert (rows["cpplan"], rows["greedy_by_size"]) == (31744, 46080)
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_a_broken_plan_is_found(path):
+    written = planned_tflite(path, solve(cpplan.load(path)))
+    offsets = list(read_offsets(parse_model(written)).values())
+    broken = with_offsets(parse_model(written), [min(offset, 0) for offset in offsets])
+    with pytest.raises(VerificationError, match=r"overlap|share bytes"):
+        check_carried(broken)
+    runs = draw_inputs(written)
+    assert not equal(run_micro(written, runs), run_micro(broken, runs))
+
+
+def test_every_single_move_onto_a_neighbour_is_found():
+    data = next(path for path in MODELS if path.stem == "separable").read_bytes()
+    graph = read_tflite(data)
+    plan = solve(graph)
+    written = planned_tflite(data, plan)
+    model = parse_model(written)
+    offsets = list(read_offsets(model).values())
+    number = {tensor.name: k for k, tensor in enumerate(model.subgraphs[0].tensors)}
+    for op in graph.ops:
+        one, other = number[op.inputs[0]], number[op.outputs[0]]
+        if graph.tensor[op.outputs[0]].view_of is None and not op.in_place:
+            moved = list(offsets)
+            moved[other] = offsets[one]
+            with pytest.raises(VerificationError):
+                check_carried(with_offsets(model, moved))
+
+
+@pytest.mark.parametrize("make", [networks.conditional, networks.counting])
+def test_subgraphs_have_offsets_too(make):
+    data = make()
+    written = planned_tflite(data, solve(read_tflite(data)))
+    found = check_carried(written)
+    assert found.left == ()
+    runs = draw_inputs(data)
+    assert equal(run_litert(data, runs), run_litert(written, runs))
+    assert equal(run_micro(data, runs), run_micro(written, runs))
+    model = parse_model(written)
+    offsets = read_offsets(model)
+    offsets[1, 0] = offsets[0, 1]  # over what the op reads
+    with pytest.raises(VerificationError, match="overlap"):
+        check_carried(with_offsets(model, list(offsets.values())))
+
+
+def test_a_subgraph_of_two_callers_has_one_place():
+    model = networks.Model()
+    main = model.subgraph("main")
+    x, keep, y = (
+        main.input("x", [1, 8]), main.tensor("keep", [1, 32]), main.tensor("y", [1, 8])
+    )  # fmt: skip
+    options = networks.schema.CallOptionsT()
+    options.subgraph = 1
+    main.run("CALL", [x], [keep], options)
+    main.run("CALL", [keep], [y], options)
+    main.made.outputs.append(y)
+    inner = model.subgraph("inner")
+    a, b = inner.input("a", [1, 8]), inner.tensor("b", [1, 8])
+    inner.run("NEG", [a], [b])
+    inner.made.outputs.append(b)
+    data = model.pack()
+    plan = solve(read_tflite(data))
+    rows = [plan.row[f"{op}/0/a"] for op in ("keep", "y")]
+    assert plan.offset is not None
+    plan.offset[rows[1]] = plan.offset[rows[0]] + 16
+    with pytest.raises(InputError, match="subgraph 1 is run by several ops"):
+        planned_tflite(data, plan)
+
+
+def test_copies_where_reshapes_lie_apart():
+    data = networks.crossing()
+    plan = solve(read_tflite(data))
+    assert plan.peak == 128
+    model = parse_model(planned_tflite(data, plan))
+    assert list(read_offsets(model).values()) == [0, -1, 0, 64]
+    found = check_carried(with_offsets(model, [0, -1, 64, 0]))
+    assert found.graph.tensor["flat"].view_of is None
+    assert found.plan.peak == 128
+    with pytest.raises(VerificationError, match="overlap"):
+        check_carried(with_offsets(model, [0, -1, 32, 128]))
+    found = check_carried(with_offsets(model, [0, -1, -1, 0]))
+    assert (found.left, found.plan.peak) == (("flat",), 64)
+
+
+def test_parts_within_the_whole_share_on_purpose():
+    data = networks.joined()
+    plan = solve(read_tflite(data), in_place=True)
+    written = planned_tflite(data, plan)
+    found = check_carried(written)
+    assert "placement" in {relation.kind for relation in found.plan.relations}
+    assert found.plan.peak == plan.peak == 96
+    runs = draw_inputs(data)
+    assert equal(run_micro(data, runs), run_micro(written, runs))
+
+
+def test_writing_again_replaces_the_plan():
+    path = MODELS[0]
+    graph = cpplan.load(path)
+    first, second = solve(graph), solve(graph, order="search")
+    written = planned_tflite(path, first)
+    again = planned_tflite(written, second)
+    assert len(again) == len(written)
+    assert check_carried(again).plan.peak == second.peak
+    # Ops bear names that do not depend on their order: a plan of one file is a plan of the other.
+    cpplan.verify(read_tflite(again), first)
+    assert planned_tflite(again, first) == written
+
+
+def test_all_else_in_the_file_is_kept():
+    path = MODELS[0]
+    data, model = path.read_bytes(), parse_model(path)
+    written = planned_tflite(path, solve(cpplan.load(path)))
+    assert written.endswith(data)
+    found = parse_model(written)
+    assert found.metadata == ((METADATA, len(model.buffers)),)
+    assert found.root.text(3) == "branches"
+    assert [len(found.buffer_span(k)) for k in range(2)] == [2, 2]
+    for k, buffer in enumerate(model.buffers):
+        start, count = model.buffer_span(k)
+        moved, same = found.buffer_span(k)
+        assert (count, (moved - start) % 64) == (same, 0) or not count
+        assert buffer.field_count == found.buffers[k].field_count
+
+
+def test_open_axes_are_fixed_in_the_file():
+    data, dims = networks.open_batch(), {"x[0]": 5}
+    plan = solve(read_tflite(data, dims))
+    written = planned_tflite(data, plan, dims)
+    assert read_tflite(written).tensor["y"].shape == (5, 4)
+    assert check_carried(written).plan.peak == plan.peak
+    (values,) = run_litert(written, [[np.ones((5, 4), np.float32)]])[:1]
+    assert values.shape == (5, 4)
+
+
+def metadata_file(values: list[int]) -> bytes:
+    """A model of two tensors with this content of the metadata."""
+    data = with_offsets(parse_model(networks.single("TANH")), [0, 16])
+    place = data.index(struct.pack("<5i", 0, 1, 2, 0, 16))
+    packed = struct.pack(f"<{len(values)}i", *values)
+    return data[:place] + packed + data[place + len(packed) :]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 1, 3], "3 offsets announced and 2 there, for 2 tensors"),
+        ([0, 1, 1], "1 offsets announced and 2 there, for 2 tensors"),
+        ([0, 1, 2, -2], "tensor 0 of subgraph 0 at -2"),
+        ([0, 1, 2, 8, 32], "alignment"),
+    ],
+)
+def test_plans_that_cannot_be(values, expected):
+    with pytest.raises(VerificationError, match=expected):
+        check_carried(metadata_file(values))
+
+
+def test_plans_of_other_versions_are_not_read():
+    assert check_carried(metadata_file([1])).plan.peak == 32
+    with pytest.raises(InputError, match="version 7 is not understood"):
+        check_carried(metadata_file([7]))
+
+
+def test_plans_that_a_file_cannot_say():
+    path = MODELS[0]
+    graph = cpplan.load(path)
+    plan = solve(graph)
+    other = solve(cpplan.load(MODELS[1]))
+    with pytest.raises(InputError, match="is for another model: op"):
+        planned_tflite(path, other)
+    pools = [cpplan.Pool("sram", 20480), cpplan.Pool("dram")]
+    with pytest.raises(InputError, match="one arena, but the plan uses dram, sram"):
+        planned_tflite(path, solve(graph, pools=pools))
+    with pytest.raises(InputError, match="runs ops again"):
+        planned_tflite(path, replace(plan, order=(*plan.order, plan.order[0])))
+    with pytest.raises(InputError, match="holds no offsets"):
+        planned_tflite(path, solve(graph, capacity=100))
+
+
+def test_the_command_line_writes_and_verifies(tmp_path, capsys):
+    model, target = str(MODELS[0]), str(tmp_path / "planned.tflite")
+    assert main(["plan", model, "-q", "--order", "search", "--tflite", target]) == 0
+    assert main(["verify", target]) == 0
+    out = capsys.readouterr().out
+    assert "0 tensors are left to the runtime" in out
+    assert "geometry   ok: 26 buffers within 31744 B" in out
+    assert "simulation ok" in out
+    parsed = parse_model(target)
+    broken = with_offsets(parsed, [min(o, 0) for o in read_offsets(parsed).values()])
+    Path(target).write_bytes(broken)
+    assert main(["verify", target]) == 4
+    err = capsys.readouterr().err
+    assert "planned.tflite: buffers" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            ["verify", str(MODELS[0])],
+            "carries no plan: expected metadata 'OfflineMemoryAllocation'",
+        ),
+        (["verify", "graph.json"], "graph.json: carries no plan, as TFLite models can: give PLAN"),
+        (["plan", "graph.json", "--tflite", "a.tflite"], "--tflite needs a TFLite model"),
+        (["plan", str(MODELS[0]), "--tflite", str(MODELS[0])], "would overwrite the file"),
+    ],
+)
+def test_the_command_line_says_what_is_wrong(arguments, expected, capsys):
+    assert main(arguments) == 2
+    assert expected in capsys.readouterr().err

@@ -1,0 +1,218 @@
+"""Tiny TFLite models made to measure; needs ``ai-edge-litert``, whose schema packs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+FLOAT32, INT32, BOOL = (getattr(schema.TensorType, name) for name in ("FLOAT32", "INT32", "BOOL"))
+
+
+class Subgraph:
+    """Tensors are named by numbers, in the order in which they are added."""
+
+    def __init__(self, model: Model, name: str):
+        self.model, self.made = model, schema.SubGraphT()
+        self.made.name, self.made.tensors, self.made.operators = name, [], []
+        self.made.inputs, self.made.outputs = [], []
+
+    def tensor(
+        self,
+        name: str,
+        shape: list[int],
+        dtype: int = FLOAT32,
+        *,
+        data: np.ndarray | None = None,
+        variable: bool = False,
+        signature: list[int] | None = None,
+    ) -> int:
+        tensor = schema.TensorT()
+        tensor.name, tensor.shape, tensor.type = name, shape, dtype
+        tensor.isVariable, tensor.shapeSignature = variable, signature
+        if data is not None:
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(data.tobytes(), np.uint8)
+            tensor.buffer = len(self.model.made.buffers)
+            self.model.made.buffers.append(buffer)
+        self.made.tensors.append(tensor)
+        return len(self.made.tensors) - 1
+
+    def input(self, *arguments: Any, **named: Any) -> int:
+        self.made.inputs.append(self.tensor(*arguments, **named))
+        return self.made.inputs[-1]
+
+    def run(
+        self,
+        kind: str,
+        inputs: list[int],
+        outputs: list[int],
+        options: Any = None,
+        version: int = 1,
+    ) -> None:
+        operator = schema.OperatorT()
+        operator.opcodeIndex = self.model.code(kind, version)
+        operator.inputs, operator.outputs = inputs, outputs
+        if options is not None:
+            name = type(options).__name__.removesuffix("T")
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+            operator.builtinOptions = options
+        self.made.operators.append(operator)
+
+
+class Model:
+    def __init__(self) -> None:
+        self.made = schema.ModelT()
+        self.made.version, self.made.description = 3, "made to measure"
+        self.made.buffers, self.made.operatorCodes, self.made.subgraphs = [schema.BufferT()], [], []
+
+    def subgraph(self, name: str) -> Subgraph:
+        added = Subgraph(self, name)
+        self.made.subgraphs.append(added.made)
+        return added
+
+    def code(self, kind: str, version: int) -> int:
+        number = getattr(schema.BuiltinOperator, kind, None)
+        entry = schema.OperatorCodeT()
+        entry.builtinCode = schema.BuiltinOperator.CUSTOM if number is None else number
+        entry.customCode = kind if number is None else None
+        entry.deprecatedBuiltinCode, entry.version = min(entry.builtinCode, 127), version
+        self.made.operatorCodes.append(entry)
+        return len(self.made.operatorCodes) - 1
+
+    def pack(self) -> bytes:
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.made.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def conditional() -> bytes:
+    """``y = relu(where(c, (x + x) * x, x * x))``, by an ``IF`` with two subgraphs."""
+    model = Model()
+    main = model.subgraph("main")
+    condition, x = main.input("c", [1], BOOL), main.input("x", [1, 24])
+    chosen, y = main.tensor("chosen", [1, 24]), main.tensor("y", [1, 24])
+    options = schema.IfOptionsT()
+    options.thenSubgraphIndex, options.elseSubgraphIndex = 1, 2
+    main.run("IF", [condition, x], [chosen], options)
+    main.run("RELU", [chosen], [y])
+    main.made.outputs.append(y)
+    then = model.subgraph("then")
+    x, twice, y = then.input("x", [1, 24]), then.tensor("twice", [1, 24]), then.tensor("y", [1, 24])
+    then.run("ADD", [x, x], [twice], schema.AddOptionsT())
+    then.run("MUL", [twice, x], [y], schema.MulOptionsT())
+    then.made.outputs.append(y)
+    other = model.subgraph("else")
+    x, y = other.input("x", [1, 24]), other.tensor("y", [1, 24])
+    other.run("MUL", [x, x], [y], schema.MulOptionsT())
+    other.made.outputs.append(y)
+    return model.pack()
+
+
+def counting() -> bytes:
+    """Doubles ``x`` while a counter is below three: a ``WHILE``."""
+    model = Model()
+    main = model.subgraph("main")
+    count, x = main.input("count", [1], INT32), main.input("x", [1, 24])
+    ends = [main.tensor("counted", [1], INT32), main.tensor("doubled", [1, 24])]
+    options = schema.WhileOptionsT()
+    options.condSubgraphIndex, options.bodySubgraphIndex = 1, 2
+    main.run("WHILE", [count, x], ends, options)
+    main.made.outputs += ends
+    condition = model.subgraph("condition")
+    count, _ = condition.input("count", [1], INT32), condition.input("x", [1, 24])
+    three = condition.tensor("three", [1], INT32, data=np.array([3], np.int32))
+    less = condition.tensor("less", [1], BOOL)
+    condition.run("LESS", [count, three], [less])
+    condition.made.outputs.append(less)
+    body = model.subgraph("body")
+    count, x = body.input("count", [1], INT32), body.input("x", [1, 24])
+    one = body.tensor("one", [1], INT32, data=np.array([1], np.int32))
+    following, twice = body.tensor("following", [1], INT32), body.tensor("twice", [1, 24])
+    body.run("ADD", [count, one], [following], schema.AddOptionsT())
+    body.run("ADD", [x, x], [twice], schema.AddOptionsT())
+    body.made.outputs += [following, twice]
+    return model.pack()
+
+
+def open_batch() -> bytes:
+    """``y = tanh(x + x)`` for any batch, and ``flat``, ``y`` in one row."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 4], signature=[-1, 4])
+    twice = main.tensor("twice", [1, 4], signature=[-1, 4])
+    y = main.tensor("y", [1, 4], signature=[-1, 4])
+    row = main.tensor("row", [2], INT32, data=np.array([1, -1], np.int32))
+    flat = main.tensor("flat", [1, 4], signature=[1, -1])
+    main.run("ADD", [x, x], [twice], schema.AddOptionsT())
+    main.run("TANH", [twice], [y])
+    main.run("RESHAPE", [y, row], [flat])
+    main.made.outputs += [y, flat]
+    return model.pack()
+
+
+def remembering() -> bytes:
+    """Two operators update one variable tensor, a third a variable of its own."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 4])
+    memory, other = (main.tensor(f"memory{k}", [1, 4], variable=True) for k in range(2))
+    made = [main.tensor(f"y{k}", [1, 4]) for k in range(3)]
+    for state, y in zip((memory, other, memory), made, strict=True):
+        main.run("SVDF", [x, -1, -1, -1, state], [y])
+    main.made.outputs += made
+    return model.pack()
+
+
+def single(kind: str) -> bytes:
+    """One operator of a kind, custom if TFLite has none of that name."""
+    model = Model()
+    main = model.subgraph("main")
+    x, y = main.input("x", [1, 4]), main.tensor("y", [1, 4])
+    main.run(kind, [x], [y])
+    main.made.outputs.append(y)
+    return model.pack()
+
+
+def namesakes() -> bytes:
+    """Tensors without names, and two of one name, in a chain of element-wise operators."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("", [1, 4])
+    for name in ("a", "a", ""):
+        x, before = main.tensor(name, [1, 4]), x
+        main.run("RELU", [before], [x])
+    main.made.outputs.append(x)
+    return model.pack()
+
+
+def crossing() -> bytes:
+    """A reshape of the input, and a sum that needs both: a view where it lies at one place."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [4, 4])
+    row = main.tensor("row", [2], INT32, data=np.array([1, 16], np.int32))
+    flat, y = main.tensor("flat", [1, 16]), main.tensor("y", [1, 16])
+    main.run("RESHAPE", [x, row], [flat])
+    main.run("TANH", [flat], [y])
+    main.made.outputs.append(y)
+    return model.pack()
+
+
+def joined() -> bytes:
+    """Two parts, one after another in a row of 24 numbers, then summed with it."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 12])
+    parts = [main.tensor(f"part{k}", [1, 12]) for k in range(2)]
+    for part, kind in zip(parts, ("TANH", "EXP"), strict=True):
+        main.run(kind, [x], [part])
+    whole, y = main.tensor("whole", [1, 24]), main.tensor("y", [1, 24])
+    options = schema.ConcatenationOptionsT()
+    options.axis = 1
+    main.run("CONCATENATION", parts, [whole], options)
+    main.run("NEG", [whole], [y])
+    main.made.outputs.append(y)
+    return model.pack()
