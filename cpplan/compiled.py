@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 # The modules whose loops are compiled together, because whoever uses one uses the others.
 LOOPS = {
     "packing": (
-        "cpplan.search.ranking_kernel",
         "cpplan.search.canonical_kernel",
+        "cpplan.search.canonical_state_kernel",
         "cpplan.search.insertion_kernel",
     ),
     "ordering": ("cpplan.orders.beam_kernel", "cpplan.search.downset_kernel"),
@@ -133,6 +133,7 @@ def _compile(group: str) -> None:
     """Use every loop of a group once, which compiles and stores it."""
     from cpplan.first_uses import FIRST_USES
 
+    _forget(group)
     # Its own first uses ask whether the loops are ready: they are about to be.
     _ready.add(group)
     try:
@@ -177,15 +178,19 @@ def _stamp(group: str) -> Path:
     import numba
 
     modules = [import_module(name) for name in LOOPS[group]]
-    sources = [Path(str(module.__file__)).stat() for module in modules]
-    state = (
-        [(source.st_mtime_ns, source.st_size) for source in sources],
-        sys.version,
-        numba.__version__,
-        llvmlite.binding.get_host_cpu_name(),
-    )
-    digest = sha256(repr(state).encode()).hexdigest()[:16]
-    return _cache_folder(modules[0]) / f"cpplan-{group}-{digest}.compiled"
+    machine = sys.version, numba.__version__, llvmlite.binding.get_host_cpu_name()
+    digest = sha256(repr(machine).encode())
+    for module in modules:
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return _cache_folder(modules[0]) / f"cpplan-{group}-{digest.hexdigest()[:16]}.compiled"
+
+
+def _forget(group: str) -> None:
+    """Delete what numba has stored: it does not see that what a loop calls has changed."""
+    for name in LOOPS[group]:
+        module = import_module(name)
+        for stored in _cache_folder(module).glob(f"{name.rpartition('.')[2]}.*.nb[ic]"):
+            stored.unlink(missing_ok=True)
 
 
 def _cache_folder(module: ModuleType) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from threading import Event, Thread
 
 from cpplan.deadline import Deadline
-from cpplan.problem import Problem
 from cpplan.search.canonical_search import CanonicalSearch
 from cpplan.search.outcome import Outcome
 
@@ -23,25 +22,26 @@ class CanonicalThread:
     Examples
     --------
     >>> import numpy as np
+    >>> from cpplan.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = CanonicalThread(problem, start, 0, goal=0, ceiling=None, deadline=Deadline(60))
-    >>> search.wait()
-    >>> search.exchange(start).peak
+    >>> search = CanonicalSearch(problem, seed=0)
+    >>> thread = CanonicalThread(search, start, goal=0, ceiling=None, deadline=Deadline(60))
+    >>> thread.wait()
+    >>> thread.exchange(start).peak
     12
     """
 
     def __init__(
         self,
-        problem: Problem,
+        search: CanonicalSearch,
         state: Outcome,
-        seed: int,
         *,
         goal: int,
         ceiling: int | None,
         deadline: Deadline,
     ):
-        self._search = CanonicalSearch(problem, seed)
+        self._search = search
         self._goal, self._ceiling, self._deadline = goal, ceiling, deadline
         self._found = self._others = state
         self._error: BaseException | None = None

@@ -3,7 +3,8 @@
 A packing is described by a ranking of the buffers; ``place_lowest_first`` turns it into offsets.
 One move takes a buffer at the peak, or one that is live together with it, and ranks it elsewhere,
 mostly earlier; the new ranking is kept unless its peak is higher. (TVM's ``hill_climb`` searches
-orders of first fit in this way; over lowest-offset-first, far fewer moves are needed.)
+orders of first fit in this way; over lowest-offset-first, far fewer moves are needed.) It knows
+windows in gaps, which the compiled searches do not.
 """
 
 from __future__ import annotations
@@ -12,16 +13,13 @@ import random
 
 import numpy as np
 
-from cpplan.compiled import prepare
-from cpplan.deadline import Deadline, TimeUpError
+from cpplan.deadline import Deadline
 from cpplan.heuristics.by_lowest_offset import place_lowest_first
 from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.problem import Ints, Problem
 from cpplan.search.outcome import Outcome
 
 NAME = "ranking search"
-# So many buffers placed take less time than compiling, which the first use of the kernel does.
-_WORTH_COMPILING = 20_000
 
 
 class RankingSearch:
@@ -49,7 +47,6 @@ class RankingSearch:
         self._ranked: Ints | None = None
         self._offsets: Ints | None = None
         self._peak: int | None = None
-        self._placements = 0
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
         """Try the preorders, then so many moves, or until the peak is at most ``goal``.
@@ -80,21 +77,8 @@ class RankingSearch:
             self._peak = int((offsets + self.problem.size).max(initial=0))
 
     def _place(self, ranked: Ints, deadline: Deadline) -> Ints | None:
-        problem = self.problem
-        self._placements += 1
-        if problem.gaps or problem.fixed or self._placements * len(problem) < _WORTH_COMPILING:
-            deadline.check()
-            return place_lowest_first(problem, ranked, deadline, limit=self._peak)
-        if not prepare("packing", deadline):
-            raise TimeUpError
-        from cpplan.search import ranking_kernel as kernel
-
-        deadline.check(1e-9 * len(problem) ** 2)
-        waiting, floor, offset = (np.empty(len(problem), np.int64) for _ in range(3))
-        limit = np.iinfo(np.int64).max if self._peak is None else self._peak
-        columns = (problem.lower, problem.upper, problem.size, problem.alignment)
-        placed = kernel.place_lowest_first(ranked, *columns, limit, waiting, floor, offset)
-        return offset if placed else None
+        deadline.check()
+        return place_lowest_first(self.problem, ranked, deadline, limit=self._peak)
 
     def _neighbour(self) -> Ints:
         assert self._ranked is not None

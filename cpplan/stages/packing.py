@@ -14,7 +14,7 @@ from cpplan.compiled import prepare
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
 from cpplan.stages.incumbent import Incumbent
-from cpplan.stages.part_search import PartSearch
+from cpplan.stages.part_search import Aim, PartSearch
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:
@@ -119,13 +119,12 @@ def _run_search(
             incumbent.offer_part(part, rows, outcome)
             return incumbent.done or incumbent.highest_part() != part
 
-        settled = searches[part].turn(
-            incumbent.part_state(part, rows),
-            effort,
+        aim = Aim(
             goal=max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak()),
             ceiling=incumbent.ceiling,
             deadline=deadline,
             offer=offer,
         )
+        settled = searches[part].turn(incumbent.part_state(part, rows), effort, aim)
         if not settled:
             effort = min(4 * effort, MOST_EFFORT)

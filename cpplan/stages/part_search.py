@@ -1,8 +1,8 @@
 """All searches for a packing of one independent part, in turns.
 
 Few buffers are CP-SAT's, which settles them at once. Else our own exact search comes first, then
-local search over orders, then CP-SAT: that is the order in which they most often end a run. With
-more than one worker, the exact search has a thread of its own beside CP-SAT.
+local search, then CP-SAT: that is the order in which they most often end a run. With more than one
+worker, the exact search has a thread of its own beside the others.
 
 With many buffers, only what takes about linear time a move is tried: priority rules, and ejection.
 """
@@ -10,27 +10,60 @@ With many buffers, only what takes about linear time a move is tried: priority r
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from cpplan.compiled import prepare
 from cpplan.deadline import Deadline
 from cpplan.heuristics import MANY_BUFFERS
 from cpplan.problem import Problem
-from cpplan.search.canonical_search import CanonicalSearch, applies_to
+from cpplan.search import canonical_search, insertion_search
+from cpplan.search.canonical_search import CanonicalSearch
 from cpplan.search.canonical_thread import CanonicalThread
 from cpplan.search.ejection_search import EjectionSearch
+from cpplan.search.insertion_search import InsertionSearch
 from cpplan.search.outcome import Outcome
 from cpplan.search.priority_search import PrioritySearch
 from cpplan.search.ranking_search import RankingSearch
 
-# Of the first turn: moves of local search, nodes of the exact search, CP-SAT's deterministic time
-# for each run.
-MOVES_A_BUFFER, NODES, WORK = 10, 50_000, 0.01
-# So many buffers CP-SAT mostly settles before the compiled search is loaded.
+# Of the first turn: nodes of the exact search, CP-SAT's deterministic time for each run.
+NODES, WORK = 50_000, 0.01
+# Of the first turn of local search: priority rules, insertions, ejections, rankings a buffer.
+RULES, INSERTIONS, EJECTIONS, RANKINGS_A_BUFFER = 50, 20_000, 2000, 10
+# Beside other searches, a turn of local search looks up so many times.
+SLICES = 10
+# So many buffers CP-SAT mostly settles before anything compiled is loaded.
 FEW_BUFFERS = 40
-# Of the first turn with many buffers: priority rules, and ejections.
-RULES, EJECTIONS = 50, 2000
 # With more buffers than that, ejection takes seconds to start.
 MOST_TO_EJECT = 30_000
+
+
+class Aim(NamedTuple):
+    """What a turn is for.
+
+    Attributes
+    ----------
+    goal, ceiling
+        A peak that is good enough, and one above which none is of use, if there is one.
+    deadline
+        Ends the turn.
+    offer
+        Told of every improvement; answers whether the part needs no more.
+    """
+
+    goal: int
+    ceiling: int | None
+    deadline: Deadline
+    offer: Callable[[Outcome], bool]
+
+
+class LocalSearch(Protocol):
+    """A search that moves from packing to packing, and can be continued."""
+
+    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
+        """Make so many moves; may raise ``TimeUpError`` in mid-move."""
+
+    def best(self, state: Outcome) -> Outcome:
+        """``state``, or what was reached if that is lower."""
 
 
 class PartSearch:
@@ -48,27 +81,22 @@ class PartSearch:
 
     def __init__(self, problem: Problem, workers: int, seed: int):
         self.problem, self.workers, self.seed = problem, workers, seed
-        self._many: tuple[tuple[PrioritySearch | EjectionSearch, int], ...] = ()
-        if len(problem) >= MANY_BUFFERS and PrioritySearch.applies_to(problem):
-            self._many = ((PrioritySearch(problem, seed), RULES),)
-            if len(problem) <= MOST_TO_EJECT:
-                self._many = (*self._many, (EjectionSearch(problem, seed), EJECTIONS))
-            return
         self._ranking = RankingSearch(problem, seed)
-        self._exact = applies_to(problem)
+        self._local: list[tuple[LocalSearch, int]] = []
         self._canonical: CanonicalSearch | None = None
+        many = len(problem) >= MANY_BUFFERS and PrioritySearch.applies_to(problem)
+        self._solves = not many
+        if PrioritySearch.applies_to(problem):
+            self._local.append((PrioritySearch(problem, seed), RULES))
+        if many and len(problem) <= MOST_TO_EJECT:
+            self._local.append((EjectionSearch(problem, seed), EJECTIONS))
+        if not many and insertion_search.applies_to(problem):
+            self._local.append((InsertionSearch(problem, seed), INSERTIONS))
+        if not self._local:
+            self._local.append((self._ranking, RANKINGS_A_BUFFER * len(problem)))
 
-    def turn(
-        self,
-        state: Outcome,
-        effort: int,
-        *,
-        goal: int,
-        ceiling: int | None,
-        deadline: Deadline,
-        offer: Callable[[Outcome], bool],
-    ) -> bool:
-        """One turn of every search; whether ``offer`` said that the part needs no more.
+    def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
+        """One turn of every search; whether the part needs no more.
 
         Parameters
         ----------
@@ -76,120 +104,101 @@ class PartSearch:
             A packing and a proved bound to start from.
         effort
             How long the turn is; 1 is the first.
-        goal, ceiling
-            A peak that is good enough, and one above which none is of use.
-        deadline
-            Ends the turn.
-        offer
-            Told of every improvement.
+        aim
+            What for.
         """
-        if self._many:
-            return self._improve(state, effort, goal, deadline, offer)
-        # The first orders cost nothing, and are often enough.
-        state = self._rank(state, 0, goal, deadline, offer)
-        if offer(state):
-            return True
-        few = effort == 1 and len(self.problem) <= FEW_BUFFERS
-        exact = self._exact and not few and prepare("packing", deadline)
+        if self._solves and effort == 1:
+            # The first few orders cost nothing, and are often enough.
+            state = self._move(self._ranking, 0, state, aim)
+            if len(self.problem) <= FEW_BUFFERS and not aim.offer(state):
+                state = self._solve(state, effort, aim)
+            if aim.offer(state):
+                return True
+        exact = self._solves and canonical_search.applies_to(self.problem)
+        if self._solves and not prepare("packing", aim.deadline):
+            return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
-            state = self._search(state, effort, goal, ceiling, deadline, offer)
-        if not offer(state):
-            moves = MOVES_A_BUFFER * len(self.problem) * effort
-            state = self._rank(state, moves, goal, deadline, offer)
-        if not offer(state):
-            beside = exact and self.workers > 1
-            solve = self._solve_beside if beside else self._solve
-            state = solve(state, effort, goal, ceiling, deadline, offer)
-        return offer(state)
+            state = self._search(state, effort, aim)
+            if aim.offer(state):
+                return True
+        if exact and self.workers > 1:
+            return self._improve_beside(state, effort, aim)
+        return self._improve(state, effort, aim)
+
+    def _search(self, state: Outcome, effort: int, aim: Aim) -> Outcome:
+        """The exact search, alone."""
+        return self._exact().run(
+            state,
+            nodes=NODES * effort,
+            goal=aim.goal,
+            ceiling=aim.ceiling,
+            deadline=aim.deadline,
+            report=aim.offer,
+        )
+
+    def _improve_beside(self, state: Outcome, effort: int, aim: Aim) -> bool:
+        """Everything else, and the exact search in a thread."""
+        thread = CanonicalThread(
+            self._exact(), state, goal=aim.goal, ceiling=aim.ceiling, deadline=aim.deadline
+        )
+        try:
+            self._improve(state, effort, aim, thread.exchange)
+        finally:
+            thread.stop()
+            settled = aim.offer(thread.exchange(state))
+        return settled
 
     def _improve(
         self,
         state: Outcome,
         effort: int,
-        goal: int,
-        deadline: Deadline,
-        offer: Callable[[Outcome], bool],
+        aim: Aim,
+        exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> bool:
-        """A turn of the searches for many buffers."""
-        for search, moves in self._many:
-            try:
-                state = search.run(state, moves=moves * effort, goal=goal, deadline=deadline)
-            finally:
-                state = search.best(state)
-                settled = offer(state)
-            if settled:
-                return True
-        return False
+        """Local search, then CP-SAT."""
+        slices = 1 if exchange is None else SLICES
+        for search, moves in self._local:
+            for _ in range(slices):
+                state = self._move(search, moves * effort // slices, state, aim)
+                if exchange is not None:
+                    state = exchange(state)
+                if aim.offer(state):
+                    return True
+        return aim.offer(self._solve(state, effort, aim, exchange))
 
-    def _rank(
-        self,
-        state: Outcome,
-        moves: int,
-        goal: int,
-        deadline: Deadline,
-        offer: Callable[[Outcome], bool],
-    ) -> Outcome:
+    def _move(self, search: LocalSearch, moves: int, state: Outcome, aim: Aim) -> Outcome:
+        goal = max(aim.goal, state.bound)
         try:
-            return self._ranking.run(
-                state, moves=moves, goal=max(goal, state.bound), deadline=deadline
-            )
+            return search.run(state, moves=moves, goal=goal, deadline=aim.deadline)
         finally:
-            offer(self._ranking.best(state))
-
-    def _search(
-        self,
-        state: Outcome,
-        effort: int,
-        goal: int,
-        ceiling: int | None,
-        deadline: Deadline,
-        offer: Callable[[Outcome], bool],
-    ) -> Outcome:
-        if self._canonical is None:
-            self._canonical = CanonicalSearch(self.problem, self.seed)
-        return self._canonical.run(
-            state, nodes=NODES * effort, goal=goal, ceiling=ceiling, deadline=deadline, report=offer
-        )
+            aim.offer(search.best(state))
 
     def _solve(
         self,
         state: Outcome,
         effort: int,
-        goal: int,
-        ceiling: int | None,
-        deadline: Deadline,
-        offer: Callable[[Outcome], bool],
+        aim: Aim,
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> Outcome:
+        """CP-SAT, where the model is not too large."""
+        if not self._solves:
+            return state
         from cpplan.search.cp_sat_packing import run_round
 
         return run_round(
             self.problem,
             state,
-            deadline,
+            aim.deadline,
             work=WORK * effort,
-            goal=goal,
-            ceiling=ceiling,
+            goal=aim.goal,
+            ceiling=aim.ceiling,
             workers=self.workers if exchange is None else self.workers - 1,
             seed=self.seed,
-            report=offer,
+            report=aim.offer,
             exchange=exchange,
         )
 
-    def _solve_beside(
-        self,
-        state: Outcome,
-        effort: int,
-        goal: int,
-        ceiling: int | None,
-        deadline: Deadline,
-        offer: Callable[[Outcome], bool],
-    ) -> Outcome:
-        thread = CanonicalThread(
-            self.problem, state, self.seed + effort, goal=goal, ceiling=ceiling, deadline=deadline
-        )
-        try:
-            state = self._solve(state, effort, goal, ceiling, deadline, offer, thread.exchange)
-        finally:
-            thread.stop()
-        return thread.exchange(state)
+    def _exact(self) -> CanonicalSearch:
+        if self._canonical is None:
+            self._canonical = CanonicalSearch(self.problem, self.seed)
+        return self._canonical
