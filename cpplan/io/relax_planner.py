@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpplan.errors import MissingExtraError
-from cpplan.io.onnx_model import load_model, name_of, naming
+from cpplan.io.onnx_model import load_model, naming
+from cpplan.io.relax_script import read_relax
+from cpplan.names import name_of_file
 
 if TYPE_CHECKING:
     import onnx
@@ -47,6 +49,25 @@ def plan_with_relax(
     >>> problem.answers[0].peak, cpplan.solve(problem).peak  # doctest: +SKIP
     (6349088, 3928576)
     """
+    name = name_of_file(source) if isinstance(source, (str, PathLike)) else source.graph.name
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "relax.txt")
+        path.write_text(relax_text(source, dims), encoding="utf-8")
+        return replace(read_relax(path), name=name)
+
+
+def relax_text(
+    source: str | PathLike[str] | onnx.ModelProto, dims: Mapping[str, int] | None = None
+) -> str:
+    """The function that Relax makes of the model, with its storages planned, as text.
+
+    Parameters and errors are those of :func:`plan_with_relax`.
+
+    Examples
+    --------
+    >>> "R.memory.alloc_storage" in relax_text("squeezenet1_1.onnx")  # doctest: +SKIP
+    True
+    """
     if find_spec("tvm") is None:
         raise MissingExtraError("tvm", "tvm", "planning with TVM")
     import tvm
@@ -54,11 +75,9 @@ def plan_with_relax(
     from tvm.relax.frontend.onnx import from_onnx
 
     from cpplan.io.onnx_dims import bind_dims
-    from cpplan.io.relax_script import read_relax
 
     with naming(source):
         model = load_model(source, with_weights=True)
-        name = name_of(source, model)
         bind_dims(model, dims or {})
     passes = relax.transform
     planned = tvm.transform.Sequential(
@@ -77,7 +96,5 @@ def plan_with_relax(
     )
     with tvm.target.Target("llvm"):
         module = planned(from_onnx(model))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "relax.txt")
-        path.write_text(module["main"].script(show_meta=False), encoding="utf-8")
-        return replace(read_relax(path), name=name)
+    text: str = module["main"].script(show_meta=False)
+    return text

@@ -12,6 +12,7 @@ of the tensors mentioned, so that a tensor lives as long as its views.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 from os import PathLike
 from typing import Any
@@ -97,6 +98,8 @@ class _Walk:
         if len(self.scopes) > 1:
             raise InputError(f"{self.path}: storages in several scopes: {sorted(self.scopes)}")
         used = [name for name in self.size if name in self.lifespan]
+        if not used:
+            raise InputError(f"{self.path}: no tensors in its storages are used")
         lower, upper = zip(*(self.lifespan[name] for name in used), strict=True)
         return Problem(
             used,
@@ -111,18 +114,21 @@ class _Walk:
         """Note what a binding does; whether it is a step."""
         called = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
         if called + "(" == STORAGE and target is not None:
-            size, _, scope = (self._literal(value, k) for k in range(3))
             self.base[target] = self.peak
-            self.peak += int(np.prod(size, dtype=object))
-            self.scopes.add(str(scope))
+            self.peak += math.prod(self._extents(value, 0))
+            self.scopes.add(str(self._literal(value, 2)))
         elif called == _TENSOR and target is not None:
-            storage = ast.unparse(value.args[0])  # type: ignore[attr-defined]
+            storage = ast.unparse(self._argument(value, 0))
             if storage not in self.base:
                 raise self._error(value, f"there is no storage {storage!r}")
-            within, shape, dtype = (self._literal(value, k) for k in range(1, 4))
+            within = sum(self._extents(value, 1))
             # A name may be bound again: another tensor.
             name = target if target not in self.size else f"{target}@{value.lineno}"
-            self.size[name] = tensor_bytes(tuple(shape), dtype)
+            extents, dtype = self._extents(value, 2), self._literal(value, 3)
+            try:
+                self.size[name] = tensor_bytes(extents, dtype)
+            except InputError as error:
+                raise self._error(value, str(error)) from error
             self.offset[name] = self.base[storage] + within
             self.names[target] = (name,)
         elif called not in _ENDS:
@@ -137,14 +143,28 @@ class _Walk:
                 return True
         return False
 
+    def _argument(self, call: ast.expr, position: int) -> ast.expr:
+        """An argument: of ``R.shape([4])`` or ``R.dtype("float32")``, what is inside."""
+        arguments = call.args if isinstance(call, ast.Call) else []
+        if position >= len(arguments):
+            raise self._error(call, f"expected an argument {position + 1}")
+        argument = arguments[position]
+        return argument.args[0] if isinstance(argument, ast.Call) and argument.args else argument
+
     def _literal(self, call: ast.expr, position: int) -> Any:
-        """An argument's value: of ``R.shape([4])`` or ``R.dtype("float32")``, what is inside."""
+        argument = self._argument(call, position)
         try:
-            argument = call.args[position]  # type: ignore[attr-defined]
-            inner = argument.args[0] if isinstance(argument, ast.Call) else argument
-            return ast.literal_eval(inner)
-        except (IndexError, ValueError) as error:
+            return ast.literal_eval(argument)
+        except ValueError as error:
             raise self._error(call, "sizes, shapes and dtypes must be literals") from error
+
+    def _extents(self, call: ast.expr, position: int) -> tuple[int, ...]:
+        """A shape, or one number."""
+        found = self._literal(call, position)
+        extents = tuple(found) if isinstance(found, (list, tuple)) else (found,)
+        if not all(type(extent) is int and extent >= 0 for extent in extents):
+            raise self._error(call, "sizes and shapes must be non-negative integers")
+        return extents
 
     def _error(self, node: ast.expr, message: str) -> InputError:
         return InputError(f"{self.path}:{node.lineno}: {message}")
