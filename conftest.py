@@ -4,6 +4,6 @@ from importlib.util import find_spec
 
 collect_ignore_glob = [
     f"cpplan/io/{folder}/*.py"
-    for folder, package in {"torch": "torch"}.items()
+    for folder, package in {"tflite": "tflite", "torch": "torch"}.items()
     if find_spec(package) is None
 ]

@@ -101,7 +101,7 @@ def plan(
     onnx_path: str | None, image_path: str | None, header_path: str | None,
     tflite_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Plan the memory of MODEL (.onnx, .json or .csv)."""
+    """Plan the memory of MODEL (.onnx, .pt2, .tflite, .json or .csv)."""
     started = time.monotonic()
     wanted = Outputs(
         model,

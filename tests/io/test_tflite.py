@@ -116,6 +116,22 @@ def test_operators_with_regions_are_named_as_unsupported():
         read_tflite(networks.single("STABLEHLO_REDUCE"))
 
 
+def test_what_is_compiled_for_fixed_addresses_is_not_planned():
+    with pytest.raises(InputError, match="operator ethos-u is compiled for fixed addresses"):
+        read_tflite(networks.single("ethos-u"))
+
+
+def test_what_only_one_operator_reads_is_its_workspace():
+    model = networks.Model()
+    main = model.subgraph("main")
+    x, scratch, y = (main.tensor(name, [1, 4]) for name in ("x", "scratch", "y"))
+    main.made.inputs.append(x)
+    main.run("my_kernel", [x, scratch, scratch], [y])
+    main.made.outputs.append(y)
+    (op,) = read_tflite(model.pack()).ops
+    assert (op.inputs, op.workspaces) == (("x",), ("scratch",))
+
+
 def test_operators_that_nobody_knows_are_named(monkeypatch):
     from tflite.utils import BUILTIN_OPCODE2NAME
 

@@ -49,6 +49,12 @@ def read_tflite(
         known at run time, or an operator is not supported; names the file and the thing.
     MissingExtraError
         If the package ``tflite`` is missing, or ``ai-edge-litert`` for ``dims``.
+
+    Examples
+    --------
+    >>> graph = read_tflite("datasets/tflite/two_inputs.tflite")
+    >>> graph.op["gated"].kind, graph.op["gated"].inputs, graph.tensor["image/flat"].view_of
+    ('MUL', ('image/dense', 'vector/gate'), ('image/conv', 0))
     """
     if name is None:
         name = "main" if isinstance(source, bytes) else name_of_file(source)

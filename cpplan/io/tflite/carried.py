@@ -68,6 +68,14 @@ def read_carried_plan(
         If the plan has not one offset for every tensor.
     MissingExtraError
         If the package ``tflite`` is missing.
+
+    Examples
+    --------
+    >>> read_carried_plan("datasets/tflite/branches.tflite")
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: datasets/tflite/branches.tflite: carries no plan: expected metadata \
+'OfflineMemoryAllocation'
     """
     with naming(source):
         model = bind_extents(parse_model(source), dims)

@@ -124,7 +124,7 @@ def _graph(
                 operator.kind,
                 inputs=inside.named(operator.inputs, but="workspace"),
                 outputs=inside.named(operator.outputs, but="constant"),
-                workspaces=inside.named(operator.inputs, only="workspace"),
+                workspaces=inside.named(dict.fromkeys(operator.inputs), only="workspace"),
                 cost=inside.cost(operator, bodies),
                 recomputable=not (stateful or variables),
                 in_place=tuple(inside.in_place(operator)),

@@ -48,6 +48,9 @@ _UNSUPPORTED = frozenset(
     """.split()  # noqa: SIM905
 )
 
+# What vela makes of a model: commands that hold the addresses of all that they read and write.
+_COMPILED = "ethos-u"
+
 
 def subgraphs_of(operator: FileOperator) -> tuple[int, ...]:
     """Numbers of the subgraphs that an operator runs within its step.
@@ -55,9 +58,15 @@ def subgraphs_of(operator: FileOperator) -> tuple[int, ...]:
     Raises
     ------
     InputError
-        If it runs some that cannot be expressed as bodies of an op; names the operator.
+        If it runs some that cannot be expressed as bodies of an op, or its tensors must stay where
+        they are; names the operator.
     """
     if operator.custom:
+        if operator.kind == _COMPILED:
+            raise InputError(
+                f"operator {operator.kind} is compiled for fixed addresses: plan the model before "
+                "it is compiled"
+            )
         return ()
     if operator.kind in _UNSUPPORTED:
         raise InputError(f"operator {operator.kind} is not supported")

@@ -65,6 +65,15 @@ def planned_tflite(
         again, or is for another model.
     MissingExtraError
         If the package ``tflite`` is missing.
+
+    Examples
+    --------
+    >>> import cpplan
+    >>> from cpplan.io.tflite import read_carried_plan
+    >>> path = "datasets/tflite/branches.tflite"
+    >>> plan = cpplan.solve(cpplan.load(path), order="search", workers=1)
+    >>> read_carried_plan(planned_tflite(path, plan)).plan.peak
+    31744
     """
     with naming(source):
         model = bind_extents(parse_model(source), dims)
