@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import torch
@@ -134,6 +136,7 @@ def _observe(
 ) -> Effects:
     calls: list[Call] = []
     fakes: dict[str, torch.Tensor] = {}
+    read = (args, kwargs)
 
     class Observer(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
@@ -143,20 +146,22 @@ def _observe(
             calls.append(Call(op, bind(op, args, kwargs or {}), result))
             return result
 
+    run = node.target
+    if node.op == "call_module":
+        inner = module.get_submodule(str(node.target))
+        fakes = {name: as_fake(own, mode) for name, own in tensors_of(inner).items()}
+        run = partial(functional_call, inner, fakes)
+        args, kwargs = (args, kwargs), {}
+    elif node.op == "call_method":
+        run = methodcaller(str(node.target), *args[1:], **kwargs)
+        args, kwargs = args[:1], {}
     try:
         with Observer():
-            if node.op == "call_module":
-                inner = module.get_submodule(str(node.target))
-                fakes = {name: as_fake(own, mode) for name, own in tensors_of(inner).items()}
-                results = functional_call(inner, fakes, args, kwargs)
-            elif node.op == "call_method":
-                results = getattr(args[0], str(node.target))(*args[1:], **kwargs)
-            else:
-                results = node.target(*args, **kwargs)
+            results = run(*args, **kwargs)
     except Exception as error:  # whatever the user's function raises
         text = str(error).strip().partition("\n")[0] or type(error).__name__
         raise InputError(f"node {node.name!r}: cannot be run without data: {text}") from error
-    return Effects(tuple(calls), (args, kwargs), fakes, results)
+    return Effects(tuple(calls), read, fakes, results)
 
 
 def _written(call: Call) -> list[torch.Tensor]:

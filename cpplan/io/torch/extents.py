@@ -9,7 +9,7 @@ import sympy
 import torch
 
 from cpplan.errors import InputError
-from cpplan.io.torch.values import flatten
+from cpplan.io.torch.values import flatten, is_dense
 from cpplan.shapes import Dim, Range, parse_dim
 from cpplan.symbols import parse_ranges
 
@@ -94,7 +94,7 @@ def _expression(size: Any) -> sympy.Expr:
 
 def _sizes(value: Any) -> list[torch.SymInt]:
     """The symbolic ones among the sizes of a value."""
-    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+    if isinstance(value, torch.Tensor) and is_dense(value):
         sizes = [*value.shape, *value.stride(), value.storage_offset()]
         return [size for size in sizes if isinstance(size, torch.SymInt)]
     return [value] if isinstance(value, torch.SymInt) else []

@@ -13,6 +13,7 @@ from cpplan.errors import InputError
 from cpplan.graph import Tensor
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.extents import Extents
+from cpplan.io.torch.values import is_dense
 from cpplan.symbols import Symbols
 
 _NAMES = {"complex32": "uint32", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
@@ -48,16 +49,20 @@ class Layouts:
         return name in self._found
 
     def add_root(self, name: str, value: torch.Tensor, kind: str) -> None:
-        """A tensor in a storage of its own.
+        """A tensor in a storage of its own."""
+        self.check(name, value)
+        self._found[name] = _Layout(value, kind, name, 0, _end(value))
+
+    def check(self, name: str, value: torch.Tensor) -> None:
+        """Refuse what has no strides.
 
         Raises
         ------
         InputError
-            If it is no dense tensor.
+            Names the tensor.
         """
-        if value.layout is not torch.strided:
+        if not is_dense(value):
             raise InputError(f"tensor {name!r}: is {value.layout}: expected a dense tensor")
-        self._found[name] = _Layout(value, kind, name, 0, _end(value))
 
     def add_view(self, name: str, value: torch.Tensor, root: str) -> None:
         """A tensor in the storage of another."""

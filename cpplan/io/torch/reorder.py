@@ -6,7 +6,6 @@ soon as it is there, and so runs what only asks for sizes: neither keeps a tenso
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +58,7 @@ class _Writer:
         for node in nodes:
             if node.op == "output":
                 self._emit(node)
-        self.graph.set_codegen(copy.deepcopy(module.graph._codegen))
+        self.graph.set_codegen(module.graph._codegen)
         written = GraphModule(module, self.graph, class_name=type(module).__name__)
         written.meta.update(module.meta)
         written.train(module.training)

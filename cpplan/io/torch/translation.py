@@ -93,7 +93,7 @@ def is_op(node: Node, values: Mapping[Node, Any]) -> bool:
 
 class _Translator:
     def __init__(self, traced: Traced):
-        self.traced, self.values = traced, traced.values
+        self.traced, self.values = traced, dict(traced.values)
         self.layouts = Layouts(traced.extents)
         self.names: dict[Node, Names] = {}
         # Of nodes that are no ops: the ops whose results they come from.
@@ -152,26 +152,32 @@ class _Translator:
                 if (constant := f"{node.target}:{name}") not in self.layouts:
                     self.layouts.add_constant(constant, weight, owned[name])
         roots = {storage_of(t): self.layouts.root_of(name) for t, name in self._reads(node)}
-        self.names[node] = self._result(node.name, self.values[node], effects.results, roots)
+        self.names[node], self.values[node] = self._result(
+            node.name, self.values[node], effects.results, roots
+        )
 
-    def _result(self, name: str, value: Any, seen: Any, roots: dict[int, str]) -> Names:
+    def _result(self, name: str, value: Any, seen: Any, roots: dict[int, str]) -> tuple[Names, Any]:
+        """Names of what a node returns, and its values: tracers do not keep where views begin."""
         if isinstance(value, torch.Tensor):
+            self.layouts.check(name, value)
             storage = storage_of(seen)
             if storage in roots:
-                self.layouts.add_view(name, value, roots[storage])
-            else:
-                self.layouts.add_root(name, value, "intermediate")
-                roots[storage] = name  # a further result may lie within this one
-            return name
+                self.layouts.add_view(name, seen, roots[storage])
+                return name, seen
+            self.layouts.add_root(name, value, "intermediate")
+            roots[storage] = name  # a further result may lie within this one
+            return name, value
         if isinstance(value, (tuple, list)):
-            return [
+            parts = [
                 self._result(f"{name}.{k}", part, seen[k], roots) for k, part in enumerate(value)
             ]
+            return [part[0] for part in parts], [part[1] for part in parts]
         if isinstance(value, dict):
-            return {
+            found = {
                 k: self._result(f"{name}.{k}", part, seen[k], roots) for k, part in value.items()
             }
-        return None
+            return {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()}
+        return None, value
 
     def _hand_back(self, node: Node) -> None:
         for given in node.all_input_nodes:

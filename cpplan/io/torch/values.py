@@ -71,13 +71,18 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in flatten(value) if isinstance(leaf, torch.Tensor)]
 
 
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether it has strides and a storage: no sparse tensor has."""
+    return bool(tensor.layout is torch.strided)
+
+
 def as_fake(value: Any, mode: FakeTensorMode) -> Any:
     """The value with tensors without data, each in a storage of its own; inside the mode."""
     if type(value) in (tuple, list):
         return type(value)(as_fake(part, mode) for part in value)
     if isinstance(value, TensorMetadata):
         return torch.empty_strided(value.shape, value.stride, dtype=value.dtype)
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+    if not isinstance(value, torch.Tensor) or not is_dense(value):
         return value
     if isinstance(value, FakeTensor) and value.fake_mode is mode:
         return value
@@ -100,10 +105,12 @@ def _environment(leaves: Sequence[Any]) -> Any:
 
 
 def _traced_value(node: Node) -> Any:
+    returns = getattr(getattr(node.target, "_schema", None), "returns", None)
     for key in ("val", "example_value", "tensor_meta"):
         if key in node.meta:
+            if node.meta[key] is None and returns and str(returns[0].type) == "Tensor":
+                raise InputError(f"node {node.name!r}: expected a dense tensor")
             return node.meta[key]
-    returns = getattr(getattr(node.target, "_schema", None), "returns", None)
     if node.op in ("output", "get_attr") or node.target == CHECKS or returns == []:
         return None
     raise InputError(

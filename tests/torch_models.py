@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -40,7 +42,7 @@ class ResNet18(nn.Module):
         self.blocks = nn.Sequential(
             *(
                 nn.Sequential(Block(inside, outside, 1 + (k > 0)), Block(outside, outside, 1))
-                for k, (inside, outside) in enumerate(zip(widths, widths[1:], strict=False))
+                for k, (inside, outside) in enumerate(pairwise(widths))
             )
         )
         self.head = nn.Linear(8 * width, 10)
@@ -65,3 +67,18 @@ class Transformer(nn.Module):
 def arguments(module: nn.Module, inputs: tuple) -> list[torch.Tensor]:
     """What the training module takes: parameters, buffers, inputs."""
     return [p.detach() for p in module.parameters()] + [*module.buffers(), *inputs]
+
+
+def random_order(graph, rng) -> list[str]:
+    """Names of a graph's ops in some order that keeps what it must."""
+    waiting = [len(before) for before in graph.predecessors]
+    ready = [k for k, count in enumerate(waiting) if not count]
+    order = []
+    while ready:
+        done = ready.pop(rng.randrange(len(ready)))
+        order.append(graph.ops[done].name)
+        for k, before in enumerate(graph.predecessors):
+            if done in before:
+                waiting[k] -= 1
+                ready += [k] if not waiting[k] else []
+    return order

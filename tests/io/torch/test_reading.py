@@ -1,0 +1,264 @@
+"""Exported programs and graph modules as graphs, checked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="cpplan[torch] is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:copyreg")
+
+from torch.export import Dim, export  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch_models import Transformer  # noqa: E402
+
+import cpplan  # noqa: E402
+from cpplan.errors import InputError  # noqa: E402
+from cpplan.io.torch import measure_live_bytes, read_torch, training_graph  # noqa: E402
+
+
+class Function(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def exported(function, *inputs, **options):
+    return export(Function(function), inputs, **options)
+
+
+def test_parameters_are_constants_and_results_outputs():
+    class Net(torch.nn.Linear):
+        def forward(self, x):
+            return x, torch.relu(super().forward(x)).t()
+
+    graph = cpplan.load(export(Net(3, 2), (torch.ones(4, 3),)))
+    assert {t.name: (t.kind, t.nbytes) for t in graph.tensors} == {
+        "p_weight": ("constant", 24),
+        "p_bias": ("constant", 8),
+        "x": ("output", 48),  # handed back as it came
+        "linear": ("intermediate", 32),
+        "relu": ("intermediate", 32),
+        "t": ("output", 32),
+    }
+    assert graph.tensor["t"].view_of == ("relu", 0)
+    assert [(op.kind, op.cost) for op in graph.ops] == [
+        ("aten.linear.default", 2 * 4 * 3 * 2),
+        ("aten.relu.default", 8),
+        ("aten.t.default", 0),
+    ]
+    assert graph.op["relu"].in_place == (("relu", "linear"),)
+
+
+@pytest.mark.parametrize(
+    ("function", "view"),
+    [
+        (lambda y: y[1:, 2:], ("exp", 4 * (4 + 2), 4 * (4 + 2))),  # rows of 4, two left over
+        (lambda y: y.split(1)[2], ("exp", 32, 16)),
+        (lambda y: y.select(1, 3), ("exp", 4 * 3, 4 * 9)),
+        (lambda y: y.reshape(6, 2), ("exp", 0, 48)),
+        (lambda y: y.t().reshape(-1), None),  # moves elements
+        (lambda y: y.t().contiguous(), None),
+        (lambda y: y.to(torch.float32), ("exp", 0, 48)),
+        (lambda y: y.to(torch.float64), None),
+        (lambda y: torch.dropout(y, 0.5, False), ("exp", 0, 48)),
+        (lambda y: y.diagonal(), ("exp", 0, 4 * 11)),
+        (lambda y: y.view(torch.int16)[2:3, 1:3], ("exp", 4 * 8 + 2, 4)),
+        (lambda y: y[:1].expand(5, 4), ("exp", 0, 16)),
+        (lambda y: y[..., None].repeat(1, 1, 2), None),
+    ],
+)
+def test_views(function, view):
+    """``(base, byte offset, bytes)`` of the result within the 3 x 4 floats of ``exp``."""
+    graph = cpplan.load(exported(lambda x: function(torch.exp(x)) + 0, torch.randn(3, 4)))
+    read = graph.tensor[graph.ops[-1].inputs[0]]
+    assert (None if read.view_of is None else (*read.view_of, read.nbytes)) == view
+
+
+def test_a_module_without_shapes_needs_inputs():
+    traced = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()))
+    with pytest.raises(InputError, match="Sequential: node 'input_1' has no shape: give example"):
+        cpplan.load(traced)
+    graph = read_torch(traced, example_inputs=(torch.ones(4, 3),))
+    assert [(op.kind, op.inputs) for op in graph.ops] == [
+        ("module 0", ("input_1", "0:weight", "0:bias")),
+        ("module 1", ("_0",)),
+    ]
+    assert graph.ops[0].cost == 48
+
+
+def test_reading_changes_no_buffers():
+    module = torch.nn.Sequential(torch.nn.BatchNorm1d(3))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    graph = read_torch(torch.fx.symbolic_trace(module), example_inputs=(torch.randn(4, 3),))
+    assert not graph.ops[0].recomputable
+    assert all(torch.equal(module.state_dict()[name], value) for name, value in before.items())
+
+
+def test_random_ops_are_a_sequence_and_run_once():
+    def function(x):
+        y = torch.dropout(x, 0.5, True) + torch.rand(3) + torch.dropout(x, 0.5, False)
+        return torch.bernoulli(y.sigmoid())
+
+    graph = cpplan.load(exported(function, torch.ones(3)))
+    drawn = [op.kind for op in graph.ops if op.sequence == "random"]
+    assert drawn == ["aten.dropout.default", "aten.rand.default", "aten.bernoulli.default"]
+    assert all(op.recomputable == (op.sequence is None) for op in graph.ops)
+
+
+def test_batch_norm_statistics_are_written_once():
+    norm = torch.nn.BatchNorm1d(4)
+    graph = cpplan.load(export(norm, (torch.ones(2, 4),)))
+    assert not graph.op["batch_norm"].recomputable
+    graph = cpplan.load(export(norm.eval(), (torch.ones(2, 4),)))
+    assert graph.op["batch_norm"].recomputable
+
+
+def test_new_statistics_are_outputs_of_training_graphs():
+    class Loss(torch.nn.BatchNorm1d):
+        def forward(self, x):
+            return super().forward(x).square().mean()
+
+    graph = training_graph(Loss(4), (torch.ones(2, 4),))
+    [norm] = [op for op in graph.ops if "batch_norm_legit" in op.kind]
+    assert norm.recomputable
+    assert [graph.tensor[name].kind for name in norm.outputs].count("output") == 2
+
+
+def test_what_writes_over_a_storage_keeps_its_place():
+    def function(x):
+        y = x * 2
+        before = y + 1
+        part = y.view(-1)[1:3]
+        part.add_(1)
+        return before, y * 3
+
+    graph = read_torch(make_fx(function)(torch.ones(2, 2)))
+    order = [op.name for op in graph.ops]
+    write, after = graph.op["add_"], graph.op["mul_1"]
+    assert "add" in write.after
+    assert "add_" in after.after
+    assert graph.tensor["add_"].view_of == ("mul", 4)
+    assert not any(graph.op[name].recomputable for name in order)
+
+
+def test_an_input_written_over_lives_to_the_end():
+    graph = read_torch(make_fx(lambda x: x.add_(1).exp().sum())(torch.ones(4)))
+    assert graph.tensor["x_1"].kind == "output"
+
+
+def test_in_place_pairs_need_equal_layouts():
+    x = torch.randn(3, 3)
+    pairs = {
+        "add": lambda y, z: y + z,
+        "transposed": lambda y, z: y.t() + z,
+        "itself transposed": lambda y, z: y + y.t(),
+        "broadcast": lambda y, z: y + z[:1],
+        "wider": lambda y, z: y > z,
+        "constant": lambda y, z: y + torch.ones(3, 3),
+    }
+    found = {}
+    for name, function in pairs.items():
+        graph = read_torch(make_fx(function)(x.exp(), x.sin()))
+        found[name] = [source for _, source in graph.ops[-1].in_place]
+    assert found == {
+        "add": ["y_1", "z_1"],
+        "transposed": ["t"],
+        "itself transposed": [],
+        "broadcast": ["y_1"],
+        "wider": [],
+        "constant": ["y_1", "ones"],
+    }
+
+
+def test_pt2_files(tmp_path):
+    program = exported(lambda x: x.exp().t(), torch.ones(3, 4))
+    torch.export.save(program, tmp_path / "small.pt2")
+    graph = cpplan.load(tmp_path / "small.pt2")
+    assert graph.name == "small"
+    assert (graph.tensors, graph.ops) == (cpplan.load(program).tensors, cpplan.load(program).ops)
+
+
+@pytest.mark.parametrize("kind", ["empty", "truncated", "other", "zip", "missing", "folder"])
+def test_bad_files(tmp_path, kind):
+    import zipfile
+
+    path = tmp_path / "bad.pt2"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a", "b")
+    elif kind != "missing":
+        torch.export.save(exported(torch.exp, torch.ones(3)), path)
+        data = path.read_bytes()
+        path.write_bytes({"empty": b"", "truncated": data[: len(data) // 2], "other": b"x"}[kind])
+    with pytest.raises(InputError, match=r"bad\.pt2: ") as error:
+        cpplan.load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_not_understood():
+    class Branches(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    with pytest.raises(InputError, match="higher-order operator 'cond' is not understood"):
+        cpplan.load(export(Branches(), (torch.ones(3),)))
+    with pytest.raises(InputError, match=r"expected an exported program.* not Linear"):
+        cpplan.load(torch.nn.Linear(2, 2))
+    with pytest.raises(InputError, match="there is no dimension 'n': expected it has none"):
+        cpplan.load(exported(torch.exp, torch.ones(3)), dims={"n": 3})
+    sparse = make_fx(lambda x: x.to_sparse())(torch.eye(3))
+    with pytest.raises(InputError, match="expected a dense tensor"):
+        cpplan.load(sparse)
+
+
+def test_symbolic_sizes_hold_at_other_sizes():
+    shapes = {"x": {0: Dim("b", min=1, max=8), 1: Dim("s", min=2, max=64)}}
+    module = Transformer().eval()
+    program = export(module, (torch.randn(2, 16, 32),), dynamic_shapes=shapes)
+    graph = cpplan.load(program)
+    assert [tuple(within) for within in graph.symbols.dims.values()] == [(1, 8), (2, 64)]
+    assert not graph.symbols.lost
+    x = [t.name for t in graph.tensors if t.kind == "input"]
+    for batch, length in ((8, 64), (3, 7)):
+        sizes = dict(zip(graph.symbols.dims, (batch, length), strict=True))
+        fixed = cpplan.load(export(module, (torch.randn(batch, length, 32),)))
+        there = graph.at(sizes)
+        assert {t.name: (t.nbytes, t.view_of) for t in there.tensors} == {
+            t.name: (t.nbytes, t.view_of) for t in fixed.tensors
+        }
+        assert there.tensor[x[0]].nbytes == 4 * batch * length * 32
+    narrow = cpplan.load(program, dims={next(iter(graph.symbols.dims)): (1, 2)})
+    assert narrow.tensor[x[0]].nbytes == 4 * 2 * 64 * 32
+
+
+def test_sizes_that_data_decide():
+    program = exported(lambda x: x.nonzero().float() * 2, torch.ones(6))
+    graph = cpplan.load(program)
+    [found] = graph.symbols.dims
+    assert tuple(graph.symbols.dims[found]) == (0, 6)
+    assert graph.tensor["nonzero"].nbytes == 6 * 8
+
+
+def test_numbers_carry_order_but_no_bytes():
+    def function(x):
+        y = x.exp()
+        return torch.ones(y.size(0)) * 2, y
+
+    program = exported(function, torch.ones(6), dynamic_shapes=(({0: Dim("n", max=64)},),))
+    graph = cpplan.load(program)
+    assert all("size" not in op.kind for op in graph.ops)
+
+
+def test_measured_bytes_of_a_chain():
+    traced = torch.fx.symbolic_trace(lambda x: torch.relu(torch.exp(x).t()[0]) + 1)
+    found = measure_live_bytes(traced, (torch.ones(2, 3),))
+    # x and exp; exp and its views; exp and relu; relu and add
+    assert list(found.per_node.values()) == [48, 24, 24, 32, 16]
+    assert found.peak == 48
