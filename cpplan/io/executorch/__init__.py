@@ -1,0 +1,134 @@
+"""ExecuTorch: memory plans by cpplan for the programs that it runs, and its own as rivals.
+
+The other modules of this package import ``executorch`` when they are imported; this one only when a
+function is called. See :func:`algorithm` for the layout alone, :func:`planning_pass` for the order
+of the operators and for results that are written over arguments too, :func:`read_program` for
+the plan of a program that there is already, and :func:`verify_program` to check one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from cpplan.errors import MissingExtraError
+from cpplan.problem import Problem
+
+if TYPE_CHECKING:
+    from executorch.exir import ExecutorchProgramManager
+
+    from cpplan.io.executorch.planner import Algorithm
+
+__all__ = ["algorithm", "read_program", "verify_program"]
+
+
+def algorithm(
+    *,
+    time_limit: float = 10.0,
+    capacities: Mapping[int, int | str] | None = None,
+    **options: Any,
+) -> Algorithm:
+    """A memory planning algorithm for ExecuTorch's ``MemoryPlanningPass``.
+
+    It places what the pass asks for: tensors by their lifetimes, those with a ``storage_base``
+    within it, and the memory of control-flow submodules as one block for as long as it is needed.
+    Every layout is checked twice, by :func:`cpplan.verify` and by ExecuTorch's ``Verifier``.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds for each graph module; an easy one takes milliseconds.
+    capacities
+        Memory id -> bytes that it has (``262144`` or ``"256 KiB"``). Tensors lie in the memory that
+        their spec asks for, 1 if it asks for none.
+    options
+        For :func:`cpplan.solve`: ``workers``, ``seed``, ``deterministic``, ….
+
+    Raises
+    ------
+    MissingExtraError
+        If the package ``executorch`` is missing.
+    InputError
+        When it is called: if a spec contradicts itself.
+    InfeasibleError
+        When it is called: if no layout within the capacities was found.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from executorch.exir import ExecutorchBackendConfig, to_edge
+    >>> from executorch.exir.passes import MemoryPlanningPass
+    >>> edge = to_edge(torch.export.export(torch.nn.ReLU(), (torch.ones(8),)))
+    >>> planning = MemoryPlanningPass(memory_planning_algo=algorithm(time_limit=5))
+    >>> program = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
+    >>> program.exported_program().graph_module.meta["non_const_buffer_sizes"]
+    [0, 64]
+    """
+    _need_executorch("planning for ExecuTorch")
+    from cpplan.io.executorch.planner import Algorithm
+
+    return Algorithm(time_limit, capacities or {}, options)
+
+
+def read_program(program: ExecutorchProgramManager, method: str = "forward") -> Problem:
+    """What a program places where, whoever planned it: a problem, with that plan as an answer.
+
+    Raises
+    ------
+    InputError
+        If there is no such method.
+    MissingExtraError
+        If the package ``executorch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from executorch.exir import to_edge
+    >>> edge = to_edge(torch.export.export(torch.nn.ReLU(), (torch.ones(8),)))
+    >>> problem = read_program(edge.to_executorch())
+    >>> problem.size.tolist(), [(answer.name, answer.peak) for answer in problem.answers]
+    ([32, 32], [('executorch', 64)])
+    """
+    _need_executorch("reading ExecuTorch programs")
+    from cpplan.io.executorch.problem import read_module
+    from cpplan.io.executorch.programs import module_of
+
+    return read_module(module_of(program, method), method)
+
+
+def verify_program(program: ExecutorchProgramManager) -> None:
+    """Check the memory plan of every method: by our rules, then by ExecuTorch's ``Verifier``.
+
+    Raises
+    ------
+    VerificationError
+        If two tensors share bytes while both are needed, or one leaves its memory; names them.
+    MissingExtraError
+        If the package ``executorch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from executorch.exir import to_edge
+    >>> edge = to_edge(torch.export.export(torch.nn.ReLU(), (torch.ones(8),)))
+    >>> program = edge.to_executorch()
+    >>> verify_program(program)
+    >>> nodes = program.exported_program().graph_module.graph.nodes
+    >>> for node in nodes:
+    ...     if node.op == "call_function":
+    ...         node.meta["spec"].mem_offset = 0
+    >>> verify_program(program)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: algorithm 'executorch': buffers 'aten_relu_default' and
+    """
+    _need_executorch("checking ExecuTorch programs")
+    from cpplan.io.executorch.programs import verify_methods
+
+    verify_methods(program)
+
+
+def _need_executorch(purpose: str) -> None:
+    if find_spec("executorch") is None:
+        raise MissingExtraError("executorch", "executorch", purpose)

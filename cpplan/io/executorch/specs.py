@@ -1,0 +1,126 @@
+"""What ExecuTorch plans of a graph module, as buffers: its ``TensorSpec`` objects.
+
+A spec's lifetime names the first and the last node that touch it, both included. A spec with a
+``storage_base`` has no storage of its own: it lies at an offset within another's, or within what
+that one lies in, and so on to the root. Roots are the buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from executorch.exir import memory
+from executorch.exir.memory_planning import collect_specs_from_nodes, get_node_tensor_specs
+from executorch.exir.tensor import TensorSpec
+from torch.fx import GraphModule, Node
+
+from cpplan.errors import InputError
+
+# What a spec that names no memory lies in; 0 is for constants.
+FIRST_MEMORY = 1
+
+
+@dataclass
+class Storage:
+    """One buffer: a root spec, and what lies within it at byte offsets."""
+
+    name: str
+    root: TensorSpec
+    within: dict[TensorSpec, int]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the root, rounded up to its alignment."""
+        return int(self.root.allocated_memory)
+
+    @property
+    def lifespan(self) -> tuple[int, int]:
+        """Half-open: from the first node that touches any of its specs to after the last."""
+        lifetimes = [spec.lifetime for spec in self.within]
+        return min(first for first, _ in lifetimes), max(last for _, last in lifetimes) + 1
+
+    @property
+    def memory(self) -> int:
+        """The memory id that the root asks for."""
+        return FIRST_MEMORY if self.root.mem_id is None else int(self.root.mem_id)
+
+
+def find_storages(specs: Iterable[TensorSpec], names: Mapping[TensorSpec, str]) -> list[Storage]:
+    """The buffers that specs lie in, in the order of their roots.
+
+    Raises
+    ------
+    InputError
+        If a spec is based on one that is not planned, on itself, or leaves its base; names it.
+    """
+    planned = list(specs)
+    storages = {
+        spec: Storage(names[spec], spec, {spec: 0}) for spec in planned if spec.storage_base is None
+    }
+    for spec in planned:
+        if spec.storage_base is None:
+            continue
+        root, offset, seen = spec, 0, {spec}
+        while root.storage_base is not None:
+            offset += int(root.storage_base_offset)
+            root = root.storage_base
+            if root in seen:
+                raise InputError(f"tensor {names[spec]!r}: its storage_base leads back to itself")
+            seen.add(root)
+        if root not in storages:
+            raise InputError(
+                f"tensor {names[spec]!r}: its storage_base is not planned: expected one of the "
+                "tensors that the algorithm is given"
+            )
+        if not 0 <= offset <= root.allocated_memory - spec.allocated_memory:
+            raise InputError(
+                f"tensor {names[spec]!r}: its {spec.allocated_memory} B at byte {offset} leave the "
+                f"{root.allocated_memory} B of its base {names[root]!r}"
+            )
+        storages[root].within[spec] = offset
+    return list(storages.values())
+
+
+def align(specs: Iterable[TensorSpec], alignment: int) -> None:
+    """Give the specs that alignment, which their sizes are rounded up to.
+
+    Raises
+    ------
+    InputError
+        If a spec lies in its base at an offset that is no multiple of it.
+    """
+    for spec in specs:
+        spec.realign(alignment)
+        if spec.storage_base is not None and spec.storage_base_offset % alignment:
+            raise InputError(
+                f"storage_base_offset {spec.storage_base_offset} is no multiple of the alignment "
+                f"{alignment}"
+            )
+
+
+def name_specs(module: GraphModule) -> dict[TensorSpec, str]:
+    """Names of all specs of a module's nodes: that of the node that computes them.
+
+    Of several results of one node, with ``.0``, ``.1``, … behind.
+    """
+    names: dict[TensorSpec, str] = {}
+    computing = [node for node in module.graph.nodes if not is_bookkeeping(node)]
+    for node in [*computing, *module.graph.nodes]:
+        specs = list(dict.fromkeys(get_node_tensor_specs(node)))
+        for position, spec in enumerate(specs):
+            names.setdefault(spec, node.name if len(specs) == 1 else f"{node.name}.{position}")
+    return names
+
+
+def is_bookkeeping(node: Node) -> bool:
+    """Whether a node computes nothing: it reserves bytes, frees them or returns."""
+    return node.op == "output" or node.target in (memory.alloc, memory.free)
+
+
+def planned_specs(module: GraphModule) -> list[TensorSpec]:
+    """All specs of a module's nodes that have been given an offset."""
+    specs = collect_specs_from_nodes(
+        module.graph.nodes, ignore_const=False, ignore_out_var_node=False, do_assertion=False
+    )
+    return [spec for spec in specs if spec.mem_offset is not None]
