@@ -66,14 +66,15 @@ def measure(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
 
 
 def _last_uses(module: GraphModule) -> dict[Node, list[Node]]:
-    """Node -> whose values nobody needs after it."""
+    """Node -> whose values nobody needs after it; what is handed in is there for the first."""
     found: dict[Node, list[Node]] = {node: [] for node in module.graph.nodes}
+    first = next(node for node in module.graph.nodes if node.op not in ("placeholder", "get_attr"))
     seen: set[Node] = set()
     for node in reversed(module.graph.nodes):
         for given in (node, *node.all_input_nodes):
             if given not in seen:
                 seen.add(given)
-                found[node].append(given)
+                found[first if node.op == "placeholder" else node].append(given)
     return found
 
 

@@ -145,7 +145,7 @@ def test_training_planned_and_run(model):
 
     searched = cpplan.solve(graph, time_limit=10, workers=1, order="search")
     limit = (9 * measured.peak) // 10
-    again = cpplan.solve(graph, time_limit=5, workers=1, memory_limit=limit, remat=True)
+    again = cpplan.solve(graph, time_limit=3, workers=1, memory_limit=limit, remat=True)
     assert len(again.order) > len(graph.ops)
     for plan in (searched, again):
         planned = plan.to_fx(joint)
