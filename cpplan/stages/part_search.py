@@ -25,14 +25,17 @@ from cpplan.search.outcome import Outcome
 from cpplan.search.priority_search import PrioritySearch
 from cpplan.search.ranking_search import RankingSearch
 
-# Of the first turn: nodes of the exact search, CP-SAT's deterministic time for each run.
-NODES, WORK = 50_000, 0.01
-# Of the first turn of local search: priority rules, insertions, ejections, rankings a buffer.
-RULES, INSERTIONS, EJECTIONS, RANKINGS_A_BUFFER = 50, 20_000, 2000, 10
+# Of the first turn: nodes of the exact search a buffer, CP-SAT's deterministic time for each run.
+NODES_A_BUFFER, WORK = 250, 0.0025
+# Of the first turn of local search: priority rules, insertions a buffer, ejections, rankings a
+# buffer.
+RULES, INSERTIONS_A_BUFFER, EJECTIONS, RANKINGS_A_BUFFER = 50, 300, 2000, 10
 # Beside other searches, a turn of local search looks up so many times.
 SLICES = 10
 # So many buffers CP-SAT mostly settles before anything compiled is loaded.
 FEW_BUFFERS = 40
+# With more, CP-SAT takes longer to begin than the others need for their first turn.
+CP_SAT_AT_ONCE = 150
 # With more buffers than that, ejection takes seconds to start.
 MOST_TO_EJECT = 30_000
 
@@ -91,7 +94,7 @@ class PartSearch:
         if many and len(problem) <= MOST_TO_EJECT:
             self._local.append((EjectionSearch(problem, seed), EJECTIONS))
         if not many and insertion_search.applies_to(problem):
-            self._local.append((InsertionSearch(problem, seed), INSERTIONS))
+            self._local.append((InsertionSearch(problem, seed), INSERTIONS_A_BUFFER * len(problem)))
         if not self._local:
             self._local.append((self._ranking, RANKINGS_A_BUFFER * len(problem)))
 
@@ -129,7 +132,7 @@ class PartSearch:
         """The exact search, alone."""
         return self._exact().run(
             state,
-            nodes=NODES * effort,
+            nodes=NODES_A_BUFFER * len(self.problem) * effort,
             goal=aim.goal,
             ceiling=aim.ceiling,
             deadline=aim.deadline,
@@ -164,7 +167,9 @@ class PartSearch:
                     state = exchange(state)
                 if aim.offer(state):
                     return True
-        return aim.offer(self._solve(state, effort, aim, exchange))
+        if effort > 1 or len(self.problem) <= CP_SAT_AT_ONCE:
+            state = self._solve(state, effort, aim, exchange)
+        return aim.offer(state)
 
     def _move(self, search: LocalSearch, moves: int, state: Outcome, aim: Aim) -> Outcome:
         goal = max(aim.goal, state.bound)
