@@ -15,7 +15,7 @@ import ast
 import math
 from collections.abc import Iterator
 from os import PathLike
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from cpplan.problem import Problem
 STORAGE = "R.memory.alloc_storage("
 _TENSOR, _FUNCTION = "R.memory.alloc_tensor", "R.function"
 _ENDS = ("R.memory.kill_tensor", "R.memory.kill_storage")
+
+# Names of tensors, or a tuple of such.
+_Value: TypeAlias = "frozenset[str] | tuple[_Value, ...]"
 
 
 def read_relax(path: str | PathLike[str]) -> Problem:
@@ -89,7 +92,7 @@ class _Walk:
         self.size: dict[str, int] = {}
         self.offset: dict[str, int] = {}
         self.lifespan: dict[str, tuple[int, int]] = {}
-        self.names: dict[str, tuple[str, ...]] = {}
+        self.values: dict[str, _Value] = {}
         steps = 0
         for target, value in _bindings(function.body):
             steps += self._visit(target, value, steps)
@@ -130,18 +133,32 @@ class _Walk:
             except InputError as error:
                 raise self._error(value, str(error)) from error
             self.offset[name] = self.base[storage] + within
-            self.names[target] = (name,)
+            self.values[target] = frozenset({name})
         elif called not in _ENDS:
-            read = [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
-            tensors = tuple(dict.fromkeys(t for name in read for t in self.names.get(name, ())))
+            found = self._value(value)
             if target is not None:
-                self.names[target] = tensors
+                self.values[target] = found
             if called or target is None:
-                for tensor in tensors:
+                for tensor in _tensors(found):
                     first, _ = self.lifespan.get(tensor, (step, step))
                     self.lifespan[tensor] = first, step + 1
                 return True
         return False
+
+    def _value(self, expression: ast.AST) -> _Value:
+        """Which tensors an expression may be: element by element of a tuple, else all it reads."""
+        if isinstance(expression, ast.Name):
+            return self.values.get(expression.id, frozenset())
+        if isinstance(expression, ast.Tuple):
+            return tuple(self._value(element) for element in expression.elts)
+        if isinstance(expression, ast.Subscript):
+            whole = self._value(expression.value)
+            index = getattr(expression.slice, "value", None)
+            if isinstance(whole, tuple) and isinstance(index, int) and index < len(whole):
+                return whole[index]
+            return _tensors(whole)
+        inside = map(self._value, ast.iter_child_nodes(expression))
+        return frozenset().union(*map(_tensors, inside))
 
     def _argument(self, call: ast.expr, position: int) -> ast.expr:
         """An argument: of ``R.shape([4])`` or ``R.dtype("float32")``, what is inside."""
@@ -168,6 +185,12 @@ class _Walk:
 
     def _error(self, node: ast.expr, message: str) -> InputError:
         return InputError(f"{self.path}:{node.lineno}: {message}")
+
+
+def _tensors(value: _Value) -> frozenset[str]:
+    if isinstance(value, tuple):
+        return frozenset().union(*map(_tensors, value))
+    return value
 
 
 def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str | None, ast.expr]]:

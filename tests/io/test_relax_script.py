@@ -52,9 +52,10 @@ def test_tensors_live_from_their_first_use_to_that_of_their_last_name(tmp_path):
         tensor("c", "t", "8", offset=8),
         "cls.first(view, b)",  # step 2
         "pair = (b, c)",
-        "cls.second(pair, x)",  # step 3
+        "cls.second(pair[0], pair, x)",  # step 3
+        "other = pair[1]",
         "R.memory.kill_tensor(a)",
-        "return c",  # step 4
+        "return other",  # step 4
     )
     columns = (problem.lower, problem.upper, problem.size)
     assert dict(zip(problem.names, zip(*(c.tolist() for c in columns), strict=True), strict=True)) \
