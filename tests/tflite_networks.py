@@ -216,3 +216,27 @@ def joined() -> bytes:
     main.run("NEG", [whole], [y])
     main.made.outputs.append(y)
     return model.pack()
+
+
+def summing() -> bytes:
+    """Adds ``x`` to a resource variable, which starts at ones, and gives the sum so far."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 4])
+    once = schema.CallOnceOptionsT()
+    once.initSubgraphIndex = 1
+    main.run("CALL_ONCE", [], [], once)
+    starts = model.subgraph("starts")
+    ones = starts.tensor("ones", [1, 4], data=np.ones(4, np.float32))
+    for inner in (main, starts):
+        options = schema.VarHandleOptionsT()
+        options.container, options.sharedName = "", "sum"
+        handle = inner.tensor("handle", [1], schema.TensorType.RESOURCE)
+        inner.run("VAR_HANDLE", [], [handle], options)
+    starts.run("ASSIGN_VARIABLE", [handle, ones], [], schema.AssignVariableOptionsT())
+    before, after = main.tensor("before", [1, 4]), main.tensor("after", [1, 4])
+    main.run("READ_VARIABLE", [1], [before], schema.ReadVariableOptionsT())
+    main.run("ADD", [before, x], [after], schema.AddOptionsT())
+    main.run("ASSIGN_VARIABLE", [1, after], [], schema.AssignVariableOptionsT())
+    main.made.outputs.append(after)
+    return model.pack()

@@ -77,6 +77,15 @@ def test_variables_are_no_part_of_the_arena_and_keep_their_order():
         cpplan.to_anf(graph, ["y2", "y1", "y0"])
 
 
+def test_what_resource_variables_hold_depends_on_the_order():
+    graph = read_tflite(networks.summing())
+    kinds = [op.kind for op in graph.ops if op.sequence == "state"]
+    assert kinds == ["CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"]
+    assert graph.tensor["handle"].nbytes == 0
+    with pytest.raises(InputError, match="ASSIGN_VARIABLE"):
+        cpplan.to_anf(graph, ["CALL_ONCE", "handle", "ASSIGN_VARIABLE", "before", "after"])
+
+
 def test_custom_operators_keep_their_order():
     (op,) = read_tflite(networks.single("my_kernel")).ops
     assert (op.kind, op.sequence, op.recomputable) == ("my_kernel", "state", False)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import struct
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +71,9 @@ def run_litert(data: bytes, runs: list[list[np.ndarray]]) -> list[np.ndarray]:
     return outputs
 
 
-def run_micro(data: bytes, runs: list[list[np.ndarray]]) -> list[np.ndarray]:
+def run_micro(
+    data: bytes, runs: list[list[np.ndarray]], *, print_arena: bool = False
+) -> list[np.ndarray]:
     """What TFLite Micro computes, which takes the offsets at their word."""
     runtime = pytest.importorskip(
         "tflite_micro.python.tflite_micro.runtime", reason="needs the package tflite-micro"
@@ -80,6 +85,8 @@ def run_micro(data: bytes, runs: list[list[np.ndarray]]) -> list[np.ndarray]:
             made.set_input(value, number)
         made.invoke()
         outputs += [np.array(made.get_output(number)) for number in range(count)]
+    if print_arena:
+        made.print_allocations()
     return outputs
 
 
@@ -159,18 +166,32 @@ def test_every_single_move_onto_a_neighbour_is_found():
                 check_carried(with_offsets(model, moved))
 
 
-@pytest.mark.parametrize("make", [networks.conditional, networks.counting])
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_the_runtime_needs_the_bytes_of_the_plan(path, capfd):
+    data = path.read_bytes()
+    plan = solve(cpplan.load(path), order="search", in_place=True)
+    heads = []
+    for model in (data, planned_tflite(path, plan)):
+        run_micro(model, draw_inputs(model), print_arena=True)
+        heads.append(int(re.findall(r"allocation head (\d+) bytes", capfd.readouterr().err)[-1]))
+    assert heads[1] == -(-plan.peak // 16) * 16 <= heads[0]
+
+
+@pytest.mark.parametrize("make", [networks.conditional, networks.counting, networks.summing])
 def test_subgraphs_have_offsets_too(make):
     data = make()
     written = planned_tflite(data, solve(read_tflite(data)))
-    found = check_carried(written)
-    assert found.left == ()
+    assert check_carried(written).left == ()
     runs = draw_inputs(data)
     assert equal(run_litert(data, runs), run_litert(written, runs))
     assert equal(run_micro(data, runs), run_micro(written, runs))
-    model = parse_model(written)
+
+
+def test_a_body_over_what_its_op_reads_is_found():
+    data = networks.conditional()
+    model = parse_model(planned_tflite(data, solve(read_tflite(data))))
     offsets = read_offsets(model)
-    offsets[1, 0] = offsets[0, 1]  # over what the op reads
+    offsets[1, 0] = offsets[0, 1]
     with pytest.raises(VerificationError, match="overlap"):
         check_carried(with_offsets(model, list(offsets.values())))
 
@@ -340,3 +361,12 @@ def test_the_command_line_writes_and_verifies(tmp_path, capsys):
 def test_the_command_line_says_what_is_wrong(arguments, expected, capsys):
     assert main(arguments) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_the_data_sets_are_what_their_script_makes(monkeypatch):
+    if version("ai-edge-litert") != "2.3.0":
+        pytest.skip("made with ai-edge-litert 2.3.0")
+    monkeypatch.syspath_prepend(str(MODELS[0].parents[1] / "generators"))
+    script = importlib.import_module("tflite_models")
+    made = {f"{make.__name__}.tflite": make().pack() for make in script.MODELS}
+    assert made == {path.name: path.read_bytes() for path in MODELS}

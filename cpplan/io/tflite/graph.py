@@ -202,6 +202,8 @@ class _Subgraph:
         if tensor.dtype in BITS:
             count = math.prod(tensor.shape)
             return count * max(1, BITS[tensor.dtype] // 8)
+        if tensor.dtype == "RESOURCE":  # the number of a variable, which its operator keeps
+            return 0
         if self.kinds[number] == "constant":
             return tensor.data_bytes or 0
         raise InputError(f"tensor {tensor.name!r}: elements of type {tensor.dtype} have no size")
