@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule
 
+    from cpplan.anf import Program
+    from cpplan.graph import Graph
     from cpplan.problem import Ints
     from cpplan.symbolic.layout import SymbolicLayout
     from cpplan.symbolic.sized import SizedPlan
@@ -451,7 +453,13 @@ class Plan:
             raise InputError(f"plan {self.name!r} is for a bare problem: it has no order")
         return reorder_graph_module(module, self.order, example_inputs=example_inputs)
 
-    def to_c_header(self, *, prefix: str | None = None, alignment: int = 64) -> str:
+    def to_c_header(
+        self,
+        source: Graph | Program | Problem | None = None,
+        *,
+        prefix: str | None = None,
+        alignment: int = 64,
+    ) -> str:
         """The plan as a C header: arrays for the pools, and macros for where each buffer lies.
 
         ``PREFIX_ARENA_ARRAY(name)`` declares pool ``arena``, ``PREFIX_X_OFFSET`` and
@@ -459,11 +467,13 @@ class Plan:
 
         Parameters
         ----------
+        source
+            What was planned. The header then asserts each buffer's own alignment, which a plan
+            alone does not know, beside its pool's.
         prefix
             What all macros begin with; from the plan's name if left out.
         alignment
-            Of the arrays, bytes, a power of two: at least that of every tensor in them. A pool's
-            own is kept if larger.
+            Of the arrays, bytes, a power of two; that of a pool or of a buffer in it if larger.
 
         Raises
         ------
@@ -473,7 +483,7 @@ class Plan:
         """
         from cpplan.io.c_header import format_c_header
 
-        return format_c_header(self, prefix=prefix, alignment=alignment)
+        return format_c_header(self, source, prefix=prefix, alignment=alignment)
 
     def to_tflite(
         self,

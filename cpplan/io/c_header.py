@@ -10,9 +10,10 @@ it has the name as it is, with escapes for what C could misread.
 
 from __future__ import annotations
 
+import math
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,10 @@ import numpy as np
 from cpplan.errors import InputError
 
 if TYPE_CHECKING:
+    from cpplan.anf import Program
+    from cpplan.graph import Graph
     from cpplan.plan import Plan
+    from cpplan.problem import Problem
 
 # A comment must hold no */ (nor /*, which compilers warn of), no trigraph and no line splice.
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()+,-./:;<=>@[]^_`{|}~")
@@ -28,7 +32,13 @@ _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _LONGEST = 100
 
 
-def format_c_header(plan: Plan, *, prefix: str | None = None, alignment: int = 64) -> str:
+def format_c_header(
+    plan: Plan,
+    source: Graph | Program | Problem | None = None,
+    *,
+    prefix: str | None = None,
+    alignment: int = 64,
+) -> str:
     """The text of the header; see :meth:`cpplan.plan.Plan.to_c_header`.
 
     Raises
@@ -45,7 +55,7 @@ def format_c_header(plan: Plan, *, prefix: str | None = None, alignment: int = 6
     >>> print(*(line for line in header.splitlines() if "B_C" in line), sep="\\n")
     #define P_B_C_OFFSET 4u /* b c: steps 1 to 2 */
     #define P_B_C_SIZE 8u
-    P_ASSERT(P_B_C_OFFSET % P_ARENA_OFFSET_ALIGNMENT == 0, "P_B_C is not aligned");
+    P_ASSERT(P_B_C_OFFSET % 1u == 0, "P_B_C is not aligned");
     P_ASSERT(P_B_C_OFFSET + P_B_C_SIZE <= P_ARENA_SIZE, "P_B_C leaves its arena");
     """
     if plan.symbols is not None:
@@ -55,7 +65,8 @@ def format_c_header(plan: Plan, *, prefix: str | None = None, alignment: int = 6
         )
     if plan.offset is None:
         raise InputError(f"there is no plan to write as a C header: {plan.message or plan.status}")
-    for value in (alignment, *(pool.alignment for pool in plan.pools)):
+    needed = _alignments(plan, source)
+    for value in (alignment, *(pool.alignment for pool in plan.pools), *needed):
         if not isinstance(value, int) or value < 1 or value & (value - 1):
             raise InputError(f"an array's alignment in C must be a power of two, not {value!r}")
     if prefix is None:
@@ -63,7 +74,21 @@ def format_c_header(plan: Plan, *, prefix: str | None = None, alignment: int = 6
         prefix = prefix if prefix[:1].isalpha() else f"PLAN_{prefix}".rstrip("_")
     elif not _PREFIX.fullmatch(prefix):
         raise InputError(f"prefix {prefix!r} must be a C identifier that begins with a letter")
-    return "\n".join(_lines(plan, prefix, alignment)) + "\n"
+    return "\n".join(_lines(plan, prefix, alignment, needed)) + "\n"
+
+
+def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[int]:
+    """What each buffer's offset must be a multiple of; only the pools' where there is no source."""
+    own: dict[str, int] = {}
+    if source is not None:
+        from cpplan.stages.sources import as_problem
+
+        problem = as_problem(source, plan.residency, plan.pools)
+        own = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
+    pools = [plan.pools[k].alignment for k in plan.pool]
+    # Copies of a tensor that is computed again are named y~1, y~2 and so on.
+    known = (own.get(name, own.get(name.rpartition("~")[0], 1)) for name in plan.buffers)
+    return [math.lcm(pool, mine) for pool, mine in zip(pools, known, strict=True)]
 
 
 class _Names:
@@ -86,7 +111,7 @@ class _Names:
         return found
 
 
-def _lines(plan: Plan, prefix: str, alignment: int) -> Iterator[str]:
+def _lines(plan: Plan, prefix: str, alignment: int, needed: Sequence[int]) -> Iterator[str]:
     names = _Names(f"{prefix}_")
     arenas = [names.of(pool.name) for pool in plan.pools]
     buffers = [names.of(name) for name in plan.buffers]
@@ -102,19 +127,19 @@ def _lines(plan: Plan, prefix: str, alignment: int) -> Iterator[str]:
     peaks = plan.pool_peaks
     assert peaks is not None
     for k, (pool, arena) in enumerate(zip(plan.pools, arenas, strict=True)):
-        size = peaks[pool.name]
+        size, rows = peaks[pool.name], np.flatnonzero(plan.pool == k).tolist()
+        aligned = max([alignment, pool.alignment, *(needed[row] for row in rows)])
         yield ""
         yield f"/* Pool {_comment(pool.name)}; declare it as: static {arena}_ARRAY(memory); */"
         yield f"#define {arena}_SIZE {size}u"
-        yield f"#define {arena}_ALIGNMENT {max(alignment, pool.alignment)}u"
-        yield f"#define {arena}_OFFSET_ALIGNMENT {pool.alignment}u"
+        yield f"#define {arena}_ALIGNMENT {aligned}u"
         if pool.base:
             yield f"#define {arena}_BASE {pool.base}u"
         # C has no array without elements.
         length = f"{arena}_SIZE" if size else "1"
         yield f"#define {arena}_ARRAY(name) {prefix}_ALIGNED(name, {arena}_ALIGNMENT, {length})"
-        for row in np.flatnonzero(plan.pool == k).tolist():
-            yield from _buffer(plan, row, buffers[row], arena, prefix)
+        for row in rows:
+            yield from _buffer(plan, row, buffers[row], arena, needed[row], prefix)
         for name in views:
             base, _ = plan.views[name]
             if base in plan.row and plan.pool[plan.row[base]] == k:
@@ -139,7 +164,9 @@ def _portable(prefix: str) -> Iterator[str]:
     yield "#endif"
 
 
-def _buffer(plan: Plan, row: int, macro: str, arena: str, prefix: str) -> Iterator[str]:
+def _buffer(
+    plan: Plan, row: int, macro: str, arena: str, alignment: int, prefix: str
+) -> Iterator[str]:
     assert plan.offset is not None
     name = plan.buffers[row]
     roles = [role for role in ("input", "output") if name in getattr(plan, f"{role}s")]
@@ -147,7 +174,7 @@ def _buffer(plan: Plan, row: int, macro: str, arena: str, prefix: str) -> Iterat
     note = ", ".join([f"{_comment(name)}: {steps}", *roles])
     yield f"#define {macro}_OFFSET {plan.offset[row]}u /* {note} */"
     yield f"#define {macro}_SIZE {plan.size[row]}u"
-    aligned = f"{macro}_OFFSET % {arena}_OFFSET_ALIGNMENT == 0"
+    aligned = f"{macro}_OFFSET % {alignment}u == 0"
     yield _asserted(prefix, aligned, macro, "is not aligned")
     within = f"{macro}_OFFSET + {macro}_SIZE <= {arena}_SIZE"
     yield _asserted(prefix, within, macro, "leaves its arena")

@@ -115,7 +115,7 @@ class Outputs:
 
             write_bytes(self.image, constants_image(self.model, result, dims=dims))
         if self.header is not None:
-            write_text(self.header, result.to_c_header())
+            write_text(self.header, result.to_c_header(source))
         if self.tflite is not None:
             result.to_tflite(self.model, self.tflite, dims)
 

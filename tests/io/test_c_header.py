@@ -193,6 +193,27 @@ def test_a_header_that_was_tampered_with_does_not_compile(tmp_path, macro, value
 
 
 @needs_gcc
+def test_with_the_source_each_buffer_keeps_its_own_alignment(tmp_path):
+    graph = Graph(
+        "g",
+        (
+            Tensor("x", 4, kind="input"),
+            Tensor("h", 4, alignment=256),
+            Tensor("y", 3, kind="output", alignment=2),
+        ),
+        (Op("f", inputs=("x",), outputs=("h",)), Op("g", inputs=("h",), outputs=("y",))),
+    )
+    plan = solve(graph, memory_limit="4 KiB", remat=True)
+    text = plan.to_c_header(graph)
+    assert macros(text)["G_ARENA_ALIGNMENT"] == 256
+    assert "(G_H_OFFSET % 256u == 0," in text
+    assert compile_header(text, tmp_path).returncode == 0
+    moved = re.sub(r"(#define G_Y_OFFSET) \d+u", r"\1 1u", text)
+    assert "G_Y is not aligned" in compile_header(moved, tmp_path).stderr
+    assert macros(plan.to_c_header())["G_ARENA_ALIGNMENT"] == 64
+
+
+@needs_gcc
 def test_an_empty_arena_and_views_compile(tmp_path):
     assert compile_header(plan_of([], name="none").to_c_header(), tmp_path).returncode == 0
     graph = Graph(
@@ -240,6 +261,6 @@ def test_the_command_line_writes_the_header(tmp_path, capsys):
     model, header = tmp_path / "two_ops.json", tmp_path / "two_ops.h"
     write_graph(two_ops(), model)
     assert main(["plan", str(model), "-q", "--c-header", str(header)]) == 0
-    assert header.read_text() == solve(two_ops()).to_c_header()
+    assert header.read_text() == solve(two_ops()).to_c_header(two_ops())
     assert main(["plan", str(model), "-q", "--c-header", str(model)]) == 2
     assert "--c-header" in capsys.readouterr().err
