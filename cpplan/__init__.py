@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cpplan import storages as storages
     from cpplan.anf import Program as Program
     from cpplan.anf import to_anf as to_anf
+    from cpplan.answers import Answer as Answer
     from cpplan.arena import simulate as simulate
     from cpplan.baselines import compare as compare
     from cpplan.compiled import warm_up as warm_up
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Answer": "answers",
     "Gap": "problem",
     "Graph": "graph",
     "Op": "graph",
