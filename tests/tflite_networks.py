@@ -240,3 +240,36 @@ def summing() -> bytes:
     main.run("ASSIGN_VARIABLE", [1, after], [], schema.AssignVariableOptionsT())
     main.made.outputs.append(after)
     return model.pack()
+
+
+def element_wise(kind: str, shapes: list[list[int]]) -> bytes:
+    """One operator on numbers, or on truth values if it is a logical one."""
+    model = Model()
+    main = model.subgraph("main")
+    dtype = BOOL if kind.startswith("LOGICAL") else FLOAT32
+    inputs = [main.input(f"x{k}", shape, dtype) for k, shape in enumerate(shapes)]
+    y = main.tensor("y", max(shapes, key=np.prod), dtype)
+    named = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "LEAKY_RELU": "LeakyRelu"}
+    options = getattr(schema, f"{named[kind]}OptionsT")() if kind in named else None
+    main.run(kind, inputs, [y], options)
+    main.made.outputs.append(y)
+    return model.pack()
+
+
+def reshaping() -> bytes:
+    """The input under four names, one after another, then its negation."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [4, 6])
+    axis = main.tensor("axis", [1], INT32, data=np.array([1], np.int32))
+    row = main.tensor("row", [2], INT32, data=np.array([1, 24], np.int32))
+    wider, narrow = main.tensor("wider", [4, 1, 6]), main.tensor("narrow", [4, 6])
+    flat, y = main.tensor("flat", [1, 24]), main.tensor("y", [1, 24])
+    squeeze = schema.SqueezeOptionsT()
+    squeeze.squeezeDims = [1]
+    main.run("EXPAND_DIMS", [x, axis], [wider])
+    main.run("SQUEEZE", [wider], [narrow], squeeze)
+    main.run("RESHAPE", [narrow, row], [flat])
+    main.run("NEG", [flat], [y])
+    main.made.outputs.append(y)
+    return model.pack()

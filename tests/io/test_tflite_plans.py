@@ -246,6 +246,49 @@ def test_parts_within_the_whole_share_on_purpose():
     assert equal(run_micro(data, runs), run_micro(written, runs))
 
 
+# Those that TFLite Micro has for floats, or for truth values.
+UNARY = """
+    ABS CAST CEIL COS ELU EXP FLOOR HARD_SWISH LEAKY_RELU LOG LOGICAL_NOT LOGISTIC NEG RELU RELU6
+    ROUND RSQRT SIN SQRT SQUARE TANH
+""".split()  # noqa: SIM905
+BINARY = """
+    ADD DIV FLOOR_DIV FLOOR_MOD LOGICAL_AND LOGICAL_OR MAXIMUM MINIMUM MUL PRELU SQUARED_DIFFERENCE
+    SUB
+""".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes"),
+    [(kind, [[1, 4, 24]]) for kind in UNARY]
+    + [(kind, [[1, 4, 24]] * 2) for kind in BINARY]
+    + [(kind, [[1, 4, 24], [1, 4, 1]]) for kind in BINARY],
+    ids=str,
+)
+def test_the_runtimes_kernels_may_write_over_what_they_read(kind, shapes):
+    data = networks.element_wise(kind, shapes)
+    draw = np.random.default_rng(0)
+    values = [draw.random(size=shape) + 0.5 for shape in shapes]
+    runs = [[v > 1 if "LOGICAL" in kind else v.astype(np.float32) for v in values]]
+    model = parse_model(data)
+    (op,) = read_tflite(data).ops
+    pairs = [("y", "x0")] + [("y", "x1")] * (shapes[1:] == shapes[:1])
+    assert list(op.in_place) == pairs
+    for written in range(len(pairs)):
+        offsets = [0 if k == written else 4096 for k in range(len(shapes))]
+        over = with_offsets(model, [*offsets, 0])
+        assert check_carried(over).plan.relations[0].other == f"x{written}"
+        assert equal(run_micro(data, runs), run_micro(over, runs))
+
+
+def test_the_runtimes_reshapes_may_lie_where_their_inputs_do():
+    data = networks.reshaping()
+    plan = solve(read_tflite(data))
+    assert plan.peak == 192  # x under all its names, and y
+    written = planned_tflite(data, plan)
+    runs = draw_inputs(data)
+    assert equal(run_micro(data, runs), run_micro(written, runs))
+
+
 def test_writing_again_replaces_the_plan():
     path = MODELS[0]
     graph = cpplan.load(path)
