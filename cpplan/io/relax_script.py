@@ -78,7 +78,11 @@ def read_relax(path: str | PathLike[str]) -> Problem:
         found = f"{len(planned)} functions" if planned else "no function"
         raise InputError(f"{path}: {found} with planned storages: expected one, or main")
     function = planned.get("main") or next(iter(planned.values()))
-    return _Walk(path, function).problem()
+    walk = _Walk(path, function)
+    try:
+        return walk.problem(name_of_file(path))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 class _Walk:
@@ -97,19 +101,19 @@ class _Walk:
         for target, value in _bindings(function.body):
             steps += self._visit(target, value, steps)
 
-    def problem(self) -> Problem:
+    def problem(self, name: str) -> Problem:
         if len(self.scopes) > 1:
-            raise InputError(f"{self.path}: storages in several scopes: {sorted(self.scopes)}")
+            raise InputError(f"storages in several scopes: {sorted(self.scopes)}")
         used = [name for name in self.size if name in self.lifespan]
         if not used:
-            raise InputError(f"{self.path}: no tensors in its storages are used")
+            raise InputError("no tensors in its storages are used")
         lower, upper = zip(*(self.lifespan[name] for name in used), strict=True)
         return Problem(
             used,
             lower=np.array(lower, np.int64),
             upper=np.array(upper, np.int64),
             size=np.array([self.size[name] for name in used], np.int64),
-            name=name_of_file(self.path),
+            name=name,
             answers=(Answer("tvm", self.peak, {name: self.offset[name] for name in used}),),
         )
 

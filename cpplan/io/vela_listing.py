@@ -102,7 +102,10 @@ def read_vela(path: str | PathLike[str]) -> Problem:
         raise InputError(f"{path}: cut short: expected {_END!r} below each table")
     if not rows:
         raise InputError(f"{path}: no tensors: expected what vela --verbose-allocation prints")
-    return _problem(name_of_file(path), rows)
+    try:
+        return _problem(name_of_file(path), rows)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _problem(name: str, rows: dict[_Row, str]) -> Problem:

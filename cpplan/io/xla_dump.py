@@ -103,7 +103,10 @@ def read_xla(path: str | PathLike[str]) -> Problem:
                 raise InputError(f"{ranges[0]}: value {_key(value)!r} has no live range")
             first, last = lifespans[_key(value)]
             placed.append(value._replace(lower=first, upper=last + 1))
-    return _problem(name_of_file(path), temporary, placed)
+    try:
+        return _problem(name_of_file(path), temporary, placed)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 def _both(path: Path) -> tuple[tuple[Path, str], tuple[Path, str]]:
