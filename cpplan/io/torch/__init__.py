@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.errors import MissingExtraError
 from cpplan.graph import Graph
+from cpplan.io.regular_file import check_source
 
 if TYPE_CHECKING:
     import torch
@@ -83,6 +84,8 @@ def read_torch(
     from cpplan.io.torch.sources import open_source
     from cpplan.io.torch.translation import naming, translate
 
+    if isinstance(source, (str, PathLike)):
+        check_source(source)
     with naming(source):
         traced = open_source(source, dims or {}, example_inputs)
         return translate(traced, name or traced.name).graph

@@ -22,8 +22,14 @@ _ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: Extents) -> int:
-    """Operations of what the node comes down to, at the upper bounds of symbolic sizes."""
-    return sum(extents.at_most(_operations(call, effects)) for call in effects.calls)
+    """Operations of what the node comes down to, at the upper bounds of symbolic sizes.
+
+    Of a branch, those of the dearer side.
+    """
+    return max(
+        sum(extents.at_most(_operations(call, effects)) for call in calls)
+        for calls in effects.alternatives
+    )
 
 
 def _operations(call: Call, effects: Effects) -> Any:

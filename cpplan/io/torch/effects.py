@@ -8,7 +8,7 @@ that this comes down to are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
@@ -22,6 +22,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cpplan.errors import InputError
+from cpplan.io.torch import inner_graphs
 from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
 
 # Their schemas do not say that they write new statistics over the old when they train.
@@ -46,8 +47,8 @@ class Effects:
 
     Attributes
     ----------
-    calls
-        The ops with kernels.
+    alternatives
+        The ops with kernels; of a branch, those of either side.
     read
         The arguments; results may lie in their storages.
     weights
@@ -56,10 +57,15 @@ class Effects:
         What it returns.
     """
 
-    calls: tuple[Call, ...]
+    alternatives: tuple[tuple[Call, ...], ...]
     read: tuple[Any, ...]
     weights: Mapping[str, torch.Tensor]
     results: Any
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The ops of all alternatives."""
+        return tuple(call for calls in self.alternatives for call in calls)
 
     @property
     def written(self) -> set[int]:
@@ -80,12 +86,8 @@ def find_effects(
     Raises
     ------
     InputError
-        If it holds graphs of its own, or does not run.
+        If it holds graphs of its own in a way that is not understood, or does not run.
     """
-    if isinstance(node.target, HigherOrderOperator):
-        raise InputError(
-            f"node {node.name!r}: the higher-order operator {str(node.target)!r} is not understood"
-        )
 
     def value_of(argument: Node) -> Any:
         # Shapes and strides of a tensor can be written over too: not those of the node's value.
@@ -99,7 +101,7 @@ def find_effects(
         kwargs = torch.fx.map_arg(node.kwargs, value_of)
         if isinstance(node.target, OpOverload) and not _may_alias(node.target):
             call = Call(node.target, bind(node.target, args, kwargs), values[node])
-            return Effects((call,), (args, kwargs), {}, values[node])
+            return Effects(((call,),), (args, kwargs), {}, values[node])
         return _observe(module, node, args, kwargs, mode)
 
 
@@ -134,9 +136,33 @@ def _observe(
     kwargs: Any,
     mode: FakeTensorMode,
 ) -> Effects:
-    calls: list[Call] = []
     fakes: dict[str, torch.Tensor] = {}
-    read = (args, kwargs)
+    runs: list[Callable[[], Any]] = []
+    if node.op == "call_module":
+        inner = module.get_submodule(str(node.target))
+        fakes = {name: as_fake(own, mode) for name, own in tensors_of(inner).items()}
+        runs = [partial(functional_call, inner, fakes, args, kwargs)]
+    elif node.op == "call_method":
+        runs = [partial(methodcaller(str(node.target), *args[1:], **kwargs), args[0])]
+    elif not isinstance(node.target, HigherOrderOperator):
+        runs = [partial(node.target, *args, **kwargs)]
+    try:
+        if isinstance(node.target, HigherOrderOperator):
+            modules, operands = inner_graphs.alternatives(node.target, args)
+            runs = [partial(inner_graphs.run, each, operands) for each in modules]
+        observed = [_calls_of(run) for run in runs]
+    except InputError as error:
+        raise InputError(f"node {node.name!r}: {error}") from error
+    except Exception as error:  # whatever the user's function raises
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(f"node {node.name!r}: cannot be run without data: {text}") from error
+    calls = tuple(tuple(found) for found, _ in observed)
+    return Effects(calls, (args, kwargs), fakes, observed[0][1])
+
+
+def _calls_of(run: Callable[[], Any]) -> tuple[list[Call], Any]:
+    """The ops with kernels that something comes down to, and what it returns."""
+    calls: list[Call] = []
 
     class Observer(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
@@ -146,22 +172,8 @@ def _observe(
             calls.append(Call(op, bind(op, args, kwargs or {}), result))
             return result
 
-    run = node.target
-    if node.op == "call_module":
-        inner = module.get_submodule(str(node.target))
-        fakes = {name: as_fake(own, mode) for name, own in tensors_of(inner).items()}
-        run = partial(functional_call, inner, fakes)
-        args, kwargs = (args, kwargs), {}
-    elif node.op == "call_method":
-        run = methodcaller(str(node.target), *args[1:], **kwargs)
-        args, kwargs = args[:1], {}
-    try:
-        with Observer():
-            results = run(*args, **kwargs)
-    except Exception as error:  # whatever the user's function raises
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(f"node {node.name!r}: cannot be run without data: {text}") from error
-    return Effects(tuple(calls), read, fakes, results)
+    with Observer():
+        return calls, run()
 
 
 def _written(call: Call) -> list[torch.Tensor]:

@@ -64,6 +64,14 @@ class Extents:
             for name, within in self.ranges.items()
         }
 
+    def inside(self, values: Iterable[Any]) -> Extents:
+        """For what a node holds: other values, with the ranges known here."""
+        found = Extents(values, {}, {})
+        known = {name: within for name, within in self.ranges.items() if name in found.ranges}
+        found.ranges.update(known)
+        found.most.update({name: self.most[name] for name in known})
+        return found
+
     def symbolic(self, size: Any) -> int | Dim:
         """An integer or expression.
 

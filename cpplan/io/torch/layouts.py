@@ -79,6 +79,11 @@ class Layouts:
         self._found[name].kind = "constant"
         self._found[root].end = max(self._found[root].end, self._found[name].end)
 
+    def add_workspace(self, name: str, nbytes: int) -> None:
+        """Bytes that an op needs while it runs."""
+        value = torch.empty((nbytes,), dtype=torch.uint8, device="meta")
+        self._found[name] = _Layout(value, "workspace", name, 0, nbytes)
+
     def root_of(self, name: str) -> str:
         """The tensor in whose storage a tensor lies."""
         return self._found[name].root

@@ -6,29 +6,29 @@ bytes between the ops that make the tensors and those that use the numbers.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
+from cpplan.anf import to_anf
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op
 from cpplan.io.torch.costs import cost_of
 from cpplan.io.torch.effects import Effects, find_effects, storage_of
 from cpplan.io.torch.hazards import Hazards
 from cpplan.io.torch.in_place import in_place_pairs
+from cpplan.io.torch.inner_graphs import held_by
 from cpplan.io.torch.layouts import Layouts
+from cpplan.io.torch.nodes import Names, is_op, is_part, kind_of, names_in
 from cpplan.io.torch.sources import Traced
-from cpplan.io.torch.values import CHECKS, attribute_of, tensors_in, tensors_of
-
-# The name of a tensor, or nested tuples of such for a node with several results.
-Names = Any
-_SIZES = ("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "_assert_tensor_metadata")
+from cpplan.io.torch.values import attribute_of, find_values, tensors_in, tensors_of
+from cpplan.liveness import to_problem
+from cpplan.residency import Residency
 
 
 @dataclass
@@ -68,29 +68,6 @@ def translate(traced: Traced, name: str) -> Translation:
     return _Translator(traced).run(name)
 
 
-def is_part(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Whether a node only picks one of several results."""
-    whole = node.args[0] if node.args else None
-    picks = node.op == "call_function" and node.target is operator.getitem
-    return picks and isinstance(whole, Node) and isinstance(values[whole], (tuple, list, dict))
-
-
-def is_op(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Whether a node touches the bytes of tensors."""
-    if node.op not in ("call_function", "call_method", "call_module") or is_part(node, values):
-        return False
-    if tensors_in(values[node]):
-        return True
-    schema = getattr(node.target, "_schema", None)
-    if schema is not None and schema.name.partition("::")[2] in _SIZES:
-        return False
-    if node.op == "call_method" and node.target in ("size", "dim", "numel", "stride"):
-        return False
-    if node.target is getattr or node.target == CHECKS:
-        return False
-    return bool(tensors_in([values[given] for given in node.all_input_nodes]))
-
-
 class _Translator:
     def __init__(self, traced: Traced):
         self.traced, self.values = traced, dict(traced.values)
@@ -98,7 +75,7 @@ class _Translator:
         self.names: dict[Node, Names] = {}
         # Of nodes that are no ops: the ops whose results they come from.
         self.origins: dict[Node, tuple[str, ...]] = {}
-        self.made: dict[str, str] = {}
+        self.workspaces: dict[Node, tuple[str, ...]] = {}
         self.effects: dict[Node, Effects] = {}
 
     def run(self, name: str) -> Translation:
@@ -151,6 +128,10 @@ class _Translator:
             for name, weight in effects.weights.items():
                 if (constant := f"{node.target}:{name}") not in self.layouts:
                     self.layouts.add_constant(constant, weight, owned[name])
+        inside = [self._bytes_inside(module) for module in held_by(node, self.values)]
+        if any(inside):
+            self.workspaces[node] = (f"{node.name}.workspace",)
+            self.layouts.add_workspace(f"{node.name}.workspace", max(inside))
         roots = {storage_of(t): self.layouts.root_of(name) for t, name in self._reads(node)}
         self.names[node], self.values[node] = self._result(
             node.name, self.values[node], effects.results, roots
@@ -178,6 +159,15 @@ class _Translator:
             }
             return {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()}
         return None, value
+
+    def _bytes_inside(self, module: GraphModule) -> int:
+        """The most bytes that are live in a graph module beside what it is given and returns."""
+        values, mode = find_values(module, None)
+        extents = self.traced.extents.inside(values.values())
+        inner = Traced("inner", module, frozenset(), values, mode, extents)
+        program = to_anf(translate(inner, "inner").graph)
+        live = to_problem(program, Residency(inputs="outside", outputs="outside")).live_bytes()
+        return int(live.max(initial=0))
 
     def _hand_back(self, node: Node) -> None:
         for given in node.all_input_nodes:
@@ -207,9 +197,10 @@ class _Translator:
             ops.append(
                 Op(
                     node.name,
-                    _kind(node),
+                    kind_of(node),
                     inputs,
                     outputs,
+                    self.workspaces.get(node, ()),
                     cost=cost_of(node, effects, self.values, self.traced.extents),
                     recomputable=not (effects.draws or hazards.touched(inputs + outputs))
                     and bool(outputs),
@@ -230,19 +221,3 @@ class _Translator:
             found += zip(tensors, names, strict=True)
         weights = self.effects[node].weights.items()
         return found + [(weight, f"{node.target}:{name}") for name, weight in weights]
-
-
-def names_in(names: Names) -> list[str]:
-    """The names among nested ones."""
-    if isinstance(names, dict):
-        names = list(names.values())
-    if isinstance(names, list):
-        return [name for part in names for name in names_in(part)]
-    return [] if names is None else [names]
-
-
-def _kind(node: Node) -> str:
-    target = node.target
-    if isinstance(target, str):
-        return f"module {target}" if node.op == "call_module" else target
-    return str(target) if hasattr(target, "_schema") else getattr(target, "__name__", str(target))

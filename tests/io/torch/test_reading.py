@@ -13,7 +13,12 @@ from torch_models import Transformer  # noqa: E402
 
 import cpplan  # noqa: E402
 from cpplan.errors import InputError  # noqa: E402
-from cpplan.io.torch import measure_live_bytes, read_torch, training_graph  # noqa: E402
+from cpplan.io.torch import (  # noqa: E402
+    measure_live_bytes,
+    read_torch,
+    reorder_graph_module,
+    training_graph,
+)
 
 
 class Function(torch.nn.Module):
@@ -200,15 +205,18 @@ def test_bad_files(tmp_path, kind):
     with pytest.raises(InputError, match=r"bad\.pt2: ") as error:
         cpplan.load(path)
     assert "\n" not in str(error.value)
+    assert str(error.value).count("bad.pt2") == 1
 
 
 def test_what_is_not_understood():
-    class Branches(torch.nn.Module):
+    class Loop(torch.nn.Module):
         def forward(self, x):
-            return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+            return torch.ops.higher_order.while_loop(
+                lambda x: x.sum() < 10, lambda x: (x + 1,), (x,), ()
+            )
 
-    with pytest.raises(InputError, match="higher-order operator 'cond' is not understood"):
-        cpplan.load(export(Branches(), (torch.ones(3),)))
+    with pytest.raises(InputError, match="'while_loop': the higher-order operator 'while_loop' is"):
+        cpplan.load(export(Loop(), (torch.ones(3),)))
     with pytest.raises(InputError, match=r"expected an exported program.* not Linear"):
         cpplan.load(torch.nn.Linear(2, 2))
     with pytest.raises(InputError, match="there is no dimension 'n': expected it has none"):
@@ -216,6 +224,29 @@ def test_what_is_not_understood():
     sparse = make_fx(lambda x: x.to_sparse())(torch.eye(3))
     with pytest.raises(InputError, match="expected a dense tensor"):
         cpplan.load(sparse)
+
+
+def test_branches_and_settings():
+    class Parts(torch.nn.Module):
+        def forward(self, x):
+            with torch.no_grad():
+                flat, scaled = x.view(-1), (x * 2).exp()
+            turned = torch.cond(
+                x.sum() > 0, lambda x: (x.sin() + 1).cos() * 2, lambda x: x.clone(), (x,)
+            )
+            return flat + 1, scaled, turned
+
+    program = export(Parts(), (torch.ones(3, 4),))
+    graph = cpplan.load(program)
+    part, branch = (op for op in graph.ops if op.workspaces)
+    assert graph.tensor[part.outputs[0]].view_of == ("x", 0)
+    assert graph.tensor[part.workspaces[0]].nbytes == 48  # x * 2; its exponential is handed back
+    assert graph.tensor[branch.workspaces[0]].nbytes == 96
+    assert branch.cost == 4 * 12
+    planned = reorder_graph_module(program, [op.name for op in graph.ops])
+    x = torch.randn(3, 4)
+    for found, expected in zip(planned(x), program.module()(x), strict=True):
+        assert torch.equal(found, expected)
 
 
 def test_symbolic_sizes_hold_at_other_sizes():
