@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from executorch.exir import ExecutorchProgramManager
 
     from cpplan.io.executorch.planner import Algorithm
+    from cpplan.io.executorch.planning_pass import PlanningPass
 
-__all__ = ["algorithm", "read_program", "verify_program"]
+__all__ = ["algorithm", "planning_pass", "read_program", "verify_program"]
 
 
 def algorithm(
@@ -71,6 +72,64 @@ def algorithm(
     return Algorithm(time_limit, capacities or {}, options)
 
 
+def planning_pass(
+    *,
+    time_limit: float = 10.0,
+    order: str = "search",
+    in_place: bool = True,
+    capacities: Mapping[int, int | str] | None = None,
+    passing: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> PlanningPass:
+    """A ``MemoryPlanningPass`` that moves the nodes and shares storage before it plans memory.
+
+    Results that a kernel may write over an argument get that argument's spec as ``storage_base``,
+    ExecuTorch's own field for it; which kernels may, :mod:`cpplan.io.executorch.in_place` says.
+    Nothing is written over inputs, mutable buffers or constants. Submodules of control flow, and a
+    module with control flow in it, keep their order.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds for the order of each method, and as many for its layout.
+    order
+        ``"search"``, or ``"given"`` to keep it.
+    in_place
+        Whether results may be written over arguments.
+    capacities, options
+        As for :func:`algorithm`.
+    passing
+        Options of ``MemoryPlanningPass``: ``alloc_graph_input``, ``alignment``, ….
+
+    Raises
+    ------
+    MissingExtraError
+        If the package ``executorch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from executorch.exir import ExecutorchBackendConfig, to_edge
+    >>> net = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sigmoid(), torch.nn.Tanh())
+    >>> edge = to_edge(torch.export.export(net, (torch.ones(8),)))
+    >>> config = ExecutorchBackendConfig(memory_planning_pass=planning_pass(time_limit=5))
+    >>> program = edge.to_executorch(config)
+    >>> program.exported_program().graph_module.meta["non_const_buffer_sizes"]
+    [0, 64]
+    """
+    _need_executorch("planning for ExecuTorch")
+    from cpplan.io.executorch.planning_pass import PlanningPass
+
+    return PlanningPass(
+        algorithm(time_limit=time_limit, capacities=capacities, **options),
+        time_limit=time_limit,
+        order=order,
+        in_place=in_place,
+        solving=options,
+        **(passing or {}),
+    )
+
+
 def read_program(program: ExecutorchProgramManager, method: str = "forward") -> Problem:
     """What a program places where, whoever planned it: a problem, with that plan as an answer.
 
@@ -110,18 +169,18 @@ def verify_program(program: ExecutorchProgramManager) -> None:
     Examples
     --------
     >>> import torch
+    >>> from cpplan.errors import VerificationError
     >>> from executorch.exir import to_edge
     >>> edge = to_edge(torch.export.export(torch.nn.ReLU(), (torch.ones(8),)))
     >>> program = edge.to_executorch()
     >>> verify_program(program)
-    >>> nodes = program.exported_program().graph_module.graph.nodes
-    >>> for node in nodes:
-    ...     if node.op == "call_function":
-    ...         node.meta["spec"].mem_offset = 0
-    >>> verify_program(program)
-    Traceback (most recent call last):
-    ...
-    cpplan.errors.VerificationError: algorithm 'executorch': buffers 'aten_relu_default' and
+    >>> given, *_, result, _ = program.exported_program().graph_module.graph.nodes
+    >>> result.meta["spec"].mem_offset = given.meta["spec"].mem_offset
+    >>> try:
+    ...     verify_program(program)
+    ... except VerificationError as error:
+    ...     print(str(error).split(": ", 1)[1])
+    buffers 'input_1' and 'aten_relu_default' overlap at step 1: bytes 32..64 and 32..64
     """
     _need_executorch("checking ExecuTorch programs")
     from cpplan.io.executorch.programs import verify_methods

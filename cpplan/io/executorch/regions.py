@@ -74,9 +74,7 @@ def find_regions(module: GraphModule) -> list[Region]:
     Nodes that share a submodule share a region.
     """
     regions: list[Region] = []
-    for step, node in enumerate(_steps(module)):
-        if node.target not in _SUBMODULES:
-            continue
+    for step, node in find_control_flow(module):
         modules = [
             getattr(module, node.args[position].target) for position in _SUBMODULES[node.target]
         ]
@@ -92,9 +90,11 @@ def find_regions(module: GraphModule) -> list[Region]:
     return regions
 
 
-def _steps(module: GraphModule) -> list[Node]:
-    """The nodes that lifetimes count: calls that free are inserted after they were counted."""
-    return [node for node in module.graph.nodes if node.target is not memory.free]
+def find_control_flow(module: GraphModule) -> list[tuple[int, Node]]:
+    """A module's own control-flow nodes, and their places in its order."""
+    # Calls that free are inserted after lifetimes were counted.
+    counted = (node for node in module.graph.nodes if node.target is not memory.free)
+    return [(step, node) for step, node in enumerate(counted) if node.target in _SUBMODULES]
 
 
 def _planned_within(module: GraphModule) -> Iterator[TensorSpec]:

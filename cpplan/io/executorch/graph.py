@@ -1,0 +1,148 @@
+"""A graph module before memory planning, as a cpplan graph: for its order and for sharing.
+
+The module is in the form in which memory planning gets it: results are written to arguments
+(``out=``) that nodes of their own reserve. These nodes, and those that pick a part of a result or
+give it another shape, compute nothing: they go with the node that they belong to.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from executorch.exir import memory
+from executorch.exir.memory_planning import (
+    get_graph_input_tensors,
+    get_graph_output_tensors,
+    get_node_tensor_specs,
+)
+from executorch.exir.tensor import TensorSpec
+from torch.export import ExportGraphSignature
+from torch.fx import GraphModule, Node
+
+from cpplan.graph import Graph, Op
+from cpplan.io.executorch.in_place import in_place_pairs, kind_of
+from cpplan.io.executorch.specs import find_storages, is_bookkeeping, name_specs
+from cpplan.tensor import Tensor
+
+
+@dataclass
+class Translation:
+    """The graph, and what its ops and tensors stand for."""
+
+    graph: Graph
+    nodes: dict[str, Node]
+    specs: dict[str, TensorSpec]
+
+
+def translate(
+    module: GraphModule,
+    signature: ExportGraphSignature | None,
+    planned: Collection[TensorSpec],
+) -> Translation:
+    """The module's planned tensors, and its nodes that compute, as a graph."""
+    names = name_specs(module)
+    inputs = get_graph_input_tensors(module.graph.nodes, signature)
+    outputs = get_graph_output_tensors(module.graph.nodes)
+    views = {
+        spec: (storage.name, within)
+        for storage in find_storages(planned, names)
+        for spec, within in storage.within.items()
+        if within or spec is not storage.root
+    }
+    tensors = tuple(
+        Tensor(
+            names[spec],
+            spec.allocated_memory,
+            kind="input" if spec in inputs else "output" if spec in outputs else "intermediate",
+            alignment=spec.alignment,
+            view_of=views.get(spec),
+        )
+        for spec in planned
+    )
+    nodes = {node.name: node for node in module.graph.nodes if _computes(node)}
+    known = set(planned)
+    written = set(inputs)
+    waits = _keep_writes_in_order(list(nodes.values()))
+    ops = []
+    for node in nodes.values():
+        made = [spec for spec in dict.fromkeys(get_node_tensor_specs(node)) if spec in known]
+        fresh = [spec for spec in made if spec not in written]
+        written.update(fresh)
+        read = dict.fromkeys(spec for spec in _reads(node) if spec in known and spec not in fresh)
+        read.update(dict.fromkeys(spec for spec in made if spec not in fresh))
+        sequence = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        pairs = [
+            (names[result], names[source])
+            for result, source in in_place_pairs(node)
+            if result in fresh and source in read and _may_lie_over(result, source, inputs)
+        ]
+        ops.append(
+            Op(
+                node.name,
+                kind_of(node),
+                tuple(names[spec] for spec in read),
+                tuple(names[spec] for spec in fresh),
+                in_place=tuple(pairs),
+                after=tuple(dict.fromkeys([*_needs(node), *waits[node]])),
+                sequence="random" if sequence else None,
+            )
+        )
+    graph = Graph(type(module).__name__, tensors, tuple(ops))
+    return Translation(graph, nodes, {names[spec]: spec for spec in planned})
+
+
+def goes_along(node: Node) -> bool:
+    """Whether a node computes nothing, but says where a part or a view of a result is."""
+    return node.target in (operator.getitem, memory.view)
+
+
+def _computes(node: Node) -> bool:
+    return node.op == "call_function" and not is_bookkeeping(node) and not goes_along(node)
+
+
+def _may_lie_over(result: TensorSpec, source: TensorSpec, inputs: Collection[TensorSpec]) -> bool:
+    """Not over an input, which may serve the next run too, nor where a spec says otherwise."""
+    free = result.storage_base is None and result.mem_id == source.mem_id
+    return free and source not in inputs and result.allocated_memory == source.allocated_memory
+
+
+def _reads(node: Node) -> Iterator[TensorSpec]:
+    for given in node.all_input_nodes:
+        if given.target is not memory.alloc and given.op != "get_attr":
+            yield from get_node_tensor_specs(given)
+
+
+def _needs(node: Node) -> Iterator[str]:
+    """The ops whose results a node takes, in whatever form."""
+    for given in node.all_input_nodes:
+        while goes_along(given):
+            given = given.args[0]
+        if _computes(given):
+            yield given.name
+
+
+def _keep_writes_in_order(nodes: Sequence[Node]) -> dict[Node, list[str]]:
+    """What nodes have to wait for where a storage is written again: its readers and writers."""
+    waits: dict[Node, list[str]] = {node: [] for node in nodes}
+    touched: dict[TensorSpec, list[Node]] = {}
+    writers: dict[TensorSpec, Node] = {}
+    for node in nodes:
+        made = {_root(spec) for spec in get_node_tensor_specs(node)}
+        for spec in made | {_root(spec) for spec in _reads(node)}:
+            before = touched.setdefault(spec, [])
+            if spec in made:
+                waits[node] += [other.name for other in before]
+                touched[spec], writers[spec] = [node], node
+            else:
+                waits[node] += [writers[spec].name] if spec in writers else []
+                before.append(node)
+    return waits
+
+
+def _root(spec: TensorSpec) -> TensorSpec:
+    while spec.storage_base is not None:
+        spec = spec.storage_base
+    return spec

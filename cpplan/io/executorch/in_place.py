@@ -1,0 +1,74 @@
+"""Which of ExecuTorch's kernels may write their result over an argument.
+
+Those of the portable and optimized libraries that compute element ``k`` of the result from element
+``k`` of an argument of the same shape, and read it before they write it. A kernel is told of no
+more than two tensors with one address, so that this is a promise about how it is written: it is
+kept by running each of them so (``tests/io/executorch``). Kernels that read an argument more than
+once (softmax, layer norm) make no such promise, and a copy to itself (``clone``) would call
+``memcpy`` on one and the same block, which C leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from executorch.exir.memory_planning import get_node_tensor_specs
+from executorch.exir.tensor import TensorSpec
+from torch.fx import Node
+
+ELEMENTWISE = frozenset(
+    {
+        "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_not",
+        "ceil", "clamp", "cos", "cosh", "div", "elu", "erf", "exp", "expm1", "floor", "fmod",
+        "gelu", "hardtanh", "leaky_relu", "log", "log10", "log1p", "log2", "logical_not",
+        "maximum", "minimum", "mul", "neg", "pow", "reciprocal", "relu", "remainder", "round",
+        "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
+    }
+)  # fmt: skip
+# Of its results only the first: the others are empty.
+BATCH_NORM = "_native_batch_norm_legit_no_training"
+
+
+def kind_of(node: Node) -> str:
+    """The operator's name, without namespace and overload: ``relu`` of ``aten::relu.out``."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return str(getattr(node.target, "__name__", node.target))
+    return str(schema.name).rpartition("::")[2]
+
+
+def in_place_pairs(node: Node) -> Iterator[tuple[TensorSpec, TensorSpec]]:
+    """``(result, argument)`` pairs: storages of which the kernel may write one over the other.
+
+    The argument has the result's shape, element type and dimension order, and whatever else the
+    kernel reads of its storage has so too.
+    """
+    kind, written = kind_of(node), get_node_tensor_specs(node)
+    if not isinstance(node.target, torch._ops.OpOverload) or not written:
+        return
+    if kind == BATCH_NORM:
+        sources = [node.args[0]]
+    elif kind in ELEMENTWISE and len(written) == 1:
+        sources = list(node.args)
+    else:
+        return
+    result = written[0]
+    reads = [given for given in node.args if isinstance(given, Node)]
+    alike: dict[TensorSpec, bool] = {}
+    for given in reads:
+        (storage,) = get_node_tensor_specs(given) or (None,)
+        if storage is not None:
+            alike[storage] = alike.get(storage, True) and _same_layout(given.meta["spec"], result)
+    listed = {source for source in sources if isinstance(source, Node)}
+    for given in reads:
+        (storage,) = get_node_tensor_specs(given) or (None,)
+        if given in listed and storage is not None and alike.pop(storage, False):
+            yield result, storage
+
+
+def _same_layout(spec: TensorSpec, other: TensorSpec) -> bool:
+    return all(
+        getattr(spec, field) == getattr(other, field)
+        for field in ("shape", "dtype", "dim_order", "device", "device_index")
+    )

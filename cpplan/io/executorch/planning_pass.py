@@ -1,0 +1,107 @@
+"""A memory planning pass that first chooses the order of the nodes and what lies over what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from executorch.exir.memory_planning import collect_specs_from_nodes
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.passes.memory_planning_pass import PassResult
+from torch.export import ExportGraphSignature
+from torch.fx import GraphModule, Node
+
+from cpplan.io.executorch.graph import Translation, goes_along, translate
+from cpplan.io.executorch.regions import find_control_flow
+from cpplan.io.executorch.specs import align
+from cpplan.pipeline import solve
+
+
+class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has no types here
+    """See :func:`cpplan.io.executorch.planning_pass`."""
+
+    def __init__(
+        self,
+        planner: Callable[..., list[int]],
+        *,
+        time_limit: float,
+        order: str,
+        in_place: bool,
+        solving: Mapping[str, Any],
+        **passing: Any,
+    ):
+        super().__init__(planner, **passing)
+        self.time_limit, self.order, self.in_place = time_limit, order, in_place
+        self.solving = solving
+        self.signature: ExportGraphSignature | None = None
+
+    def run(
+        self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None
+    ) -> PassResult:
+        """Arrange the module, then plan its memory as the base class does."""
+        self.signature = graph_signature
+        return super().run(graph_module, graph_signature)
+
+    def _set_alloc_node_spec(self, graph_module: GraphModule) -> None:
+        # From here on every node has its spec, and no lifetime is counted yet.
+        super()._set_alloc_node_spec(graph_module)
+        self._arrange(graph_module)
+
+    def _arrange(self, module: GraphModule) -> None:
+        # What a submodule needs is known only once it is planned, which is after this.
+        order = "given" if find_control_flow(module) else self.order
+        if order == "given" and not self.in_place:
+            return
+        planned = list(
+            collect_specs_from_nodes(
+                module.graph.nodes,
+                self.signature,
+                ignore_graph_input=not self.alloc_graph_input,
+                ignore_graph_output=not self.alloc_graph_output,
+                ignore_mutable_buffers=True,
+                do_assertion=False,
+            )
+        )
+        align(planned, self.alignment)
+        translation = translate(module, self.signature, planned)
+        plan = solve(
+            translation.graph,
+            time_limit=self.time_limit,
+            order=order,
+            in_place=self.in_place,
+            placement=False,
+            **self.solving,
+        )
+        for relation in plan.relations:
+            spec = translation.specs[relation.tensor]
+            spec.storage_base = translation.specs[relation.other]
+            spec.storage_base_offset = 0
+        reorder(module, translation, plan.order)
+
+
+def reorder(module: GraphModule, translation: Translation, order: Sequence[str]) -> None:
+    """Move the nodes of a module: each with the nodes that reserve its results before it."""
+    nodes = list(module.graph.nodes)
+    end = nodes[-1]
+    moved: set[Node] = set()
+
+    def move(node: Node) -> None:
+        for given in node.all_input_nodes:
+            if given not in moved and given.op == "call_function":
+                move(given)
+        end.prepend(node)
+        moved.add(node)
+        for user in node.users:
+            if goes_along(user):
+                move(user)
+
+    for node in nodes:
+        if node.op == "call_function" and goes_along(node) and node.args[0].op == "placeholder":
+            move(node)
+    for name in order:
+        move(translation.nodes[name])
+    for node in nodes[:-1]:
+        if node.op == "call_function" and node not in moved:
+            move(node)
+    module.graph.lint()
+    module.recompile()
