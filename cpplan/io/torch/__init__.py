@@ -100,7 +100,7 @@ def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> G
     Parameters
     ----------
     module
-        Returns its loss, a scalar; or a tuple with the loss first.
+        Returns its loss, a scalar; or a tuple with the loss first, or a dictionary with a ``loss``.
     example_inputs
         Positional arguments; shapes and element types are taken from them.
 

@@ -1,7 +1,7 @@
 """Nodes that hold graph modules of their own: branches, and parts that run under another setting.
 
-What ``torch.cond`` returns is new in either branch. Parts that run without gradients or with another
-autocast setting may hand back views of what they are given.
+What ``torch.cond`` returns is new in either branch. Parts that run without gradients, or with
+another autocast setting, may hand back views of what they are given.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._functorch.aot_autograd import aot_export_module
 from torch.fx import GraphModule
 
 from cpplan.errors import InputError
 from cpplan.io.torch.sources import ROLE
+from cpplan.io.torch.values import tensors_in
 
 _VERSIONS = ("2.13",)
 
@@ -31,8 +31,14 @@ def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> Graph
             f"training graphs are traced with private functions of torch {', '.join(_VERSIONS)}, "
             f"not of {torch.__version__}"
         )
+    from torch._functorch.aot_autograd import aot_export_module
+
     if not isinstance(module, torch.nn.Module):
         raise InputError(f"expected a torch.nn.Module, not {type(module).__name__}")
+    if not isinstance(example_inputs, (tuple, list)):
+        raise InputError(
+            f"example_inputs: expected a tuple of inputs, not {type(example_inputs).__name__}"
+        )
     try:
         joint, signature = aot_export_module(
             _Loss(module), tuple(example_inputs), trace_joint=True, output_loss_index=0
@@ -51,7 +57,7 @@ def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> Graph
 
 
 class _Loss(torch.nn.Module):  # type: ignore[misc]
-    """Returns a tuple of the loss and of what else there is, which needs no gradients."""
+    """Returns the loss, and what other tensors there are, which need no gradients."""
 
     def __init__(self, module: torch.nn.Module):
         super().__init__()
@@ -59,5 +65,7 @@ class _Loss(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
         found = self.module(*inputs)
-        loss, *others = found if isinstance(found, (tuple, list)) else (found,)
+        if isinstance(found, dict) and "loss" in found:
+            found = [found["loss"], *(v for name, v in found.items() if name != "loss")]
+        loss, *others = tensors_in(found)
         return (loss, *(other.detach() for other in others))

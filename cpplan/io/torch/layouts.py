@@ -151,12 +151,12 @@ def _end(value: torch.Tensor) -> Any:
     if any(isinstance(extent, int) and extent == 0 for extent in value.shape):
         return value.storage_offset() * width
     reach = sum((e - 1) * s for e, s in zip(value.shape, value.stride(), strict=True))
-    if _is_dense(value):
+    if in_order(value):
         reach = math.prod(value.shape) - 1  # with symbols, the shorter expression
     return (value.storage_offset() + reach + 1) * width
 
 
-def _is_dense(value: torch.Tensor) -> bool:
+def in_order(value: torch.Tensor) -> bool:
     """Whether the elements lie one after another, without gaps, in order of their indices."""
     expected: Any = 1
     for extent, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):

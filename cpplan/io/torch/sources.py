@@ -6,6 +6,7 @@ Exported programs know which placeholders are parameters; a graph module says so
 
 from __future__ import annotations
 
+import logging
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -98,8 +99,13 @@ def _class_name(module: GraphModule) -> str:
 def _load(path: str | PathLike[str]) -> ExportedProgram:
     if not zipfile.is_zipfile(path):
         raise InputError("not an exported program, or cut short: expected a .pt2 archive")
+    log = logging.getLogger("torch.export")
+    silent, log.disabled = log.disabled, True  # its tracebacks: what they say is raised, too
     try:
         return torch.export.load(Path(path))
     except Exception as error:  # whatever its unpickling and parsing meet
         text = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"not an exported program that this torch can read: {text}") from error
+        said = "" if "warnings above" in text else f": {text}"
+        raise InputError(f"not an exported program that torch can read{said}") from error
+    finally:
+        log.disabled = silent

@@ -25,6 +25,7 @@ from cpplan.io.torch.in_place import in_place_pairs
 from cpplan.io.torch.inner_graphs import held_by
 from cpplan.io.torch.layouts import Layouts
 from cpplan.io.torch.nodes import Names, is_op, is_part, kind_of, names_in
+from cpplan.io.torch.placements import find_placements
 from cpplan.io.torch.sources import Traced
 from cpplan.io.torch.values import attribute_of, find_values, tensors_in, tensors_of
 from cpplan.liveness import to_problem
@@ -193,6 +194,7 @@ class _Translator:
             # Data edges say the same of tensors; numbers, which are no tensors, have this one only.
             numbers = (g for g in node.all_input_nodes if not names_in(self.names.get(g)))
             after = [before for given in numbers for before in self.origins.get(given, ())]
+            known = node, self.values, self.names, self.layouts
             after += hazards.before(node.name, inputs + outputs)
             ops.append(
                 Op(
@@ -204,7 +206,8 @@ class _Translator:
                     cost=cost_of(node, effects, self.values, self.traced.extents),
                     recomputable=not (effects.draws or hazards.touched(inputs + outputs))
                     and bool(outputs),
-                    in_place=in_place_pairs(node, self.values, self.names, self.layouts),
+                    in_place=in_place_pairs(*known),
+                    placements=find_placements(*known),
                     after=tuple(after),
                     sequence="random" if effects.draws else None,
                 )

@@ -30,6 +30,10 @@ def find_values(
         If the module does not run on the example inputs, or a node has no shape.
     """
     if example_inputs is not None:
+        if not isinstance(example_inputs, (tuple, list)):
+            raise InputError(
+                f"example_inputs: expected a tuple of inputs, not {type(example_inputs).__name__}"
+            )
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         return _propagate(module, example_inputs, mode), mode
     traced = {node: _traced_value(node) for node in module.graph.nodes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import random
 
 import pytest
@@ -158,6 +159,48 @@ def test_training_planned_and_run(model):
         torch.manual_seed(7)
         called = planned(*(value.clone() for value in given))
         assert all(torch.equal(a, b) for a, b in zip(called, measured.results, strict=True))
+
+
+def test_kernels_write_over_what_they_may():
+    """Every in-place pair is tried with the op's variant that writes to a tensor given."""
+    torch.manual_seed(0)
+    module, inputs = Transformer(dropout=0.0), (torch.randn(2, 16, 32),)
+    tried = set()
+
+    def name_of(node):
+        picked = getattr(node, "target", None) is operator.getitem
+        return f"{node.args[0]}.{node.args[1]}" if picked else str(node)
+
+    class Trying(torch.fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            result = super().call_function(target, args, kwargs)
+            op = graph.op.get(self.node.name)
+            for k, (_, source) in enumerate(() if op is None else op.in_place):
+                packet = target._schema.name.replace("::", ".").partition(".")[2]
+                overload = getattr(torch.ops.aten, packet)
+                variants = set(overload.overloads())
+                wanted = {"out", "grad_input", f"{target._schema.overload_name}_out"} & variants
+                at = next(i for i, n in enumerate(self.node.args) if name_of(n) == source)
+                for name in sorted(wanted):
+                    variant = getattr(overload, name)
+                    over = args[at].clone()
+                    given = [over if n is args[at] else n for n in args]
+                    out = variant._schema.arguments[-1].name
+                    if len(variant._schema.arguments) != len(target._schema.arguments) + 1:
+                        continue
+                    variant(*given, **kwargs, **{out: over})
+                    assert torch.equal(over, result)
+                    tried.add((packet, k))
+            return result
+
+        def run_node(self, node):
+            self.node = node
+            return super().run_node(node)
+
+    joint = training_module(module, inputs)
+    graph = cpplan.load(joint)
+    Trying(joint).run(*arguments(module, inputs))
+    assert {"add", "mul", "relu", "threshold_backward"} <= {name for name, _ in tried}
 
 
 def test_an_exported_program_planned():

@@ -180,6 +180,19 @@ def test_in_place_pairs_need_equal_layouts():
     }
 
 
+def test_concatenations_may_be_written_in_place():
+    def function(x):
+        parts = x.exp(), x.sin(), x.t().cos(), x.cos().double()
+        return torch.cat([*parts[:2], parts[0]]), torch.cat(parts[:2], 1), torch.cat(parts)
+
+    graph = read_torch(make_fx(function)(torch.ones(2, 2)))
+    assert [op.placements for op in graph.ops if "cat" in op.kind] == [
+        (("sin", "cat", 16),),  # exp is there twice
+        (),  # rows alternate
+        (("_to_copy", "cat_2", 96),),  # the others are made float64 on the way
+    ]
+
+
 def test_pt2_files(tmp_path):
     program = exported(lambda x: x.exp().t(), torch.ones(3, 4))
     torch.export.save(program, tmp_path / "small.pt2")
