@@ -56,8 +56,8 @@ class Extents:
         given = parse_ranges(dims)
         for name in given:
             if name not in found:
-                known = ", ".join(found) or "it has none"
-                raise InputError(f"there is no dimension {name!r}: expected {known}")
+                known = f"expected {', '.join(found)}" if found else "all sizes are fixed"
+                raise InputError(f"there is no dimension {name!r}: {known}")
         self.ranges = {name: given.get(name, _range(bounds)) for name, bounds in found.items()}
         self.most = {
             name: max(1, within.lower or 0) if within.upper is None else within.upper
