@@ -31,8 +31,8 @@ def chain(count: int = 6, size: int = 8) -> Problem:
 
 
 def stubborn() -> Problem:
-    """400 rectangles cut from one: nothing here finds the optimum within seconds."""
-    return perfect_packing(1, 400, steps=2000, height=1 << 20)
+    """600 rectangles cut from one: nothing here finds the optimum within seconds."""
+    return perfect_packing(1, 600, steps=2000, height=1 << 20)
 
 
 def perfect_packing(seed: int, count: int, *, steps: int = 400, height: int = 4096) -> Problem:

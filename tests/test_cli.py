@@ -304,7 +304,7 @@ def test_interrupt_prints_the_best_plan_so_far(tmp_path):
     command = [sys.executable, "-m", "cpplan", "plan", str(model), "--json", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        while b"ranking search" not in process.stderr.readline():
+        while b"insertion search" not in process.stderr.readline():
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
