@@ -16,16 +16,21 @@ from cpplan.io.executorch.regions import Region, find_regions
 from cpplan.io.executorch.specs import align, find_storages, name_specs
 from cpplan.io.executorch.their_checks import call_verifier
 from cpplan.pipeline import solve
+from cpplan.plan import Plan
 from cpplan.problem import Problem
 
 
 class Algorithm:
-    """What ``MemoryPlanningPass`` calls; see :func:`cpplan.io.executorch.algorithm`."""
+    """What ``MemoryPlanningPass`` calls; see :func:`cpplan.io.executorch.algorithm`.
+
+    ``plans`` are those made, one for every memory of every module, submodules first.
+    """
 
     def __init__(
         self, time_limit: float, capacities: Mapping[int, int | str], options: Mapping[str, Any]
     ):
         self.time_limit, self.capacities, self.options = time_limit, capacities, options
+        self.plans: list[Plan] = []
         # ExecuTorch names the algorithm in what it logs.
         self.__name__ = "cpplan"
 
@@ -83,6 +88,7 @@ class Algorithm:
         plan = solve(problem, time_limit=max(time_limit, _SHORTEST), **self.options)
         if plan.offset is None:
             raise InfeasibleError(f"{problem.pools[0].name}: {plan.message}")
+        self.plans.append(plan)
         offsets: list[int] = plan.offset.tolist()
         return offsets
 

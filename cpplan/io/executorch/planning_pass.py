@@ -15,10 +15,15 @@ from cpplan.io.executorch.graph import Translation, goes_along, translate
 from cpplan.io.executorch.regions import find_control_flow
 from cpplan.io.executorch.specs import align
 from cpplan.pipeline import solve
+from cpplan.plan import Plan
 
 
 class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has no types here
-    """See :func:`cpplan.io.executorch.planning_pass`."""
+    """See :func:`cpplan.io.executorch.planning_pass`.
+
+    ``arrangements`` are the plans that order and sharing were taken from, one for every method; the
+    layouts are in ``memory_planning_algo.plans``.
+    """
 
     def __init__(
         self,
@@ -33,6 +38,7 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
         super().__init__(planner, **passing)
         self.time_limit, self.order, self.in_place = time_limit, order, in_place
         self.solving = solving
+        self.arrangements: list[Plan] = []
         self.signature: ExportGraphSignature | None = None
 
     def run(
@@ -72,6 +78,7 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
             placement=False,
             **self.solving,
         )
+        self.arrangements.append(plan)
         for relation in plan.relations:
             spec = translation.specs[relation.tensor]
             spec.storage_base = translation.specs[relation.other]

@@ -1,0 +1,16 @@
+"""Without the package, each function names the extra that brings it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpplan.errors import MissingExtraError
+from cpplan.io import executorch
+
+
+@pytest.mark.parametrize("call", ["algorithm", "planning_pass", "read_program", "verify_program"])
+def test_the_extra_is_named(monkeypatch, call):
+    monkeypatch.setattr(executorch, "find_spec", lambda name: None)
+    arguments = [None] if call.endswith("_program") else []
+    with pytest.raises(MissingExtraError, match=r"pip install 'cpplan\[executorch\]'"):
+        getattr(executorch, call)(*arguments)
