@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.func import functional_call
 from torch.fx import GraphModule
 
 from cpplan.errors import InputError
@@ -57,14 +58,24 @@ def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> Graph
 
 
 class _Loss(torch.nn.Module):  # type: ignore[misc]
-    """Returns the loss, and what other tensors there are, which need no gradients."""
+    """Returns the loss, and what other tensors there are, which need no gradients.
+
+    A weight that several layers share is one parameter here, whose gradient is the sum.
+    """
 
     def __init__(self, module: torch.nn.Module):
         super().__init__()
-        self.module = module
+        self.called = (module,)  # a tuple hides it: its parameters are not listed twice
+        self.weights = {name: f"p{k}" for k, (name, _) in enumerate(module.named_parameters())}
+        self.state = {name: f"b{k}" for k, (name, _) in enumerate(module.named_buffers())}
+        for name, weight in module.named_parameters():
+            self.register_parameter(self.weights[name], weight)
+        for name, buffer in module.named_buffers():
+            self.register_buffer(self.state[name], buffer)
 
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        found = self.module(*inputs)
+        own = {name: getattr(self, held) for name, held in (self.weights | self.state).items()}
+        found = functional_call(self.called[0], own, inputs, tie_weights=True)
         if isinstance(found, dict) and "loss" in found:
             found = [found["loss"], *(v for name, v in found.items() if name != "loss")]
         loss, *others = tensors_in(found)
