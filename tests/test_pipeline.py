@@ -137,6 +137,27 @@ def test_infeasibility_that_only_search_can_prove():
     assert "1 B are missing (CP-SAT" in plan.message
 
 
+def test_a_capacity_that_two_parts_exceed_is_refuted():
+    """Each part holds 5 B at most, but a window off the grid makes one need 7 B, the other 6 B."""
+    problem = Problem(
+        ("a", "b", "c", "d"), [0, 1, 2, 3], [2, 2, 6, 5], [4, 4, 2, 4], [3, 2, 2, 2],
+        gaps={0: [Gap(0, 2, 2, 3)], 2: [Gap(2, 6, 0, 1)]},
+    )  # fmt: skip
+    plan = cpplan.solve(problem, capacity=5, workers=1, time_limit=60)
+    assert plan.status == "infeasible"
+    assert plan.lower_bound in (6, 7)
+
+
+def test_what_is_missing_where_no_byte_is_ever_held():
+    """In a gap throughout, and of no size at a fixed offset: what counts is where they end."""
+    hollow = Problem(("a",), [0], [2], [4], gaps={0: [Gap(0, 2)]})
+    pinned = Problem(("a",), [0], [2], [0], fixed={0: 4})
+    for problem, bound in ((hollow, "largest buffer"), (pinned, "fixed offset")):
+        plan = cpplan.solve(problem, capacity=3)
+        missing = f"does not fit into 3 B: 1 B are missing ({bound}); a ends at 4 B or higher"
+        assert (plan.status, plan.message) == ("infeasible", missing)
+
+
 def test_not_found_is_not_infeasible():
     plan = cpplan.solve(stubborn(), capacity=1 << 20, time_limit=1)
     assert (plan.status, plan.offset, plan.peak) == ("unknown", None, None)

@@ -169,6 +169,16 @@ def test_buffers_may_use_a_gap_but_not_its_window() -> None:
     rejected(later, plan_at(later, 0, 2), "'b' and 'a' overlap at step 4: bytes 2..8 and 0..8")
 
 
+def test_every_window_of_a_gap_counts() -> None:
+    """From step 2 on, a keeps its first two and its last two bytes: b fits only between them."""
+    gaps = {0: [Gap(2, 4, 0, 2), Gap(2, 4, 6, 8)]}
+    problem = Problem(("a", "b"), [0, 2], [4, 4], [8, 4], gaps=gaps)
+    verify(problem, plan_at(problem, 0, 2, status="optimal", lower_bound=8, bound_by="live bytes"))
+    rejected(problem, plan_at(problem, 0, 1), "'a' and 'b' overlap at step 2: bytes 0..2 and 1..5")
+    rejected(problem, plan_at(problem, 0, 3), "'b' and 'a' overlap at step 2: bytes 3..7 and 6..8")
+    check_bound(cut_gaps(problem), problem.alignment, 8)
+
+
 def test_the_bound_by_live_bytes_counts_padding() -> None:
     # Offsets 0 and 4: the second ends at 7, and nothing below can.
     problem = Problem(("a", "b"), [0, 0], [1, 1], [3, 3], alignment=[4, 4])

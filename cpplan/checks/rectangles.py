@@ -53,10 +53,17 @@ def cut_gaps(problem: Problem) -> Rectangles:
     pieces: list[tuple[int, int, int, int, int]] = []
     for row, gaps in problem.gaps.items():
         lower, upper, size = (int(c[row]) for c in (problem.lower, problem.upper, problem.size))
-        windows = {(gap.lower, gap.upper): (gap.begin, gap.end) for gap in gaps}
+        # Gaps of the same steps are several windows of one.
+        windows: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for gap in gaps:
+            windows.setdefault((gap.lower, gap.upper), []).append((gap.begin, gap.end))
         cuts = sorted({lower, upper, *(step for gap in gaps for step in (gap.lower, gap.upper))})
         # Gaps lie apart: between two neighbouring cuts the buffer is in one gap or in none.
-        pieces += [(row, a, b, *windows.get((a, b), (0, size))) for a, b in pairwise(cuts)]
+        pieces += [
+            (row, a, b, *held)
+            for a, b in pairwise(cuts)
+            for held in windows.get((a, b), [(0, size)])
+        ]
     extra = np.array(pieces, np.int64).reshape(-1, 5)
     columns = [np.concatenate([column, extra[:, k]]) for k, column in enumerate(rows)]
     filled = columns[4] > columns[3]

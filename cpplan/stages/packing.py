@@ -15,6 +15,7 @@ from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.part_search import Aim, PartSearch
+from cpplan.stages.stretch_bound import StretchBound
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def _run_search(
     turn is longer than the last, because nothing tells beforehand which search will be quick.
     """
     searches: dict[int, PartSearch] = {}
+    bounds: dict[int, StretchBound] = {}
     effort = 1
     while not incumbent.done and not deadline.expired():
         if most_effort is not None and effort > most_effort:
@@ -113,18 +115,25 @@ def _run_search(
         problem, rows = incumbent.reduction.part_problem(part)
         if part not in searches:
             searches[part] = PartSearch(problem, workers, seed)
+            bounds[part] = StretchBound(problem, seed)
             incumbent.offer_bound(part, lower_bound(problem))
 
         def offer(outcome: Outcome, part: int = part, rows: Ints = rows) -> bool:
             incumbent.offer_part(part, rows, outcome)
             return incumbent.done or incumbent.highest_part() != part
 
+        # A part that another would still exceed has to fit below the ceiling nevertheless.
+        enough = incumbent.next_peak()
+        if incumbent.ceiling is not None:
+            enough = min(enough, incumbent.ceiling)
         aim = Aim(
-            goal=max(incumbent.goal or 0, incumbent.bound.value, incumbent.next_peak()),
+            goal=max(incumbent.goal or 0, incumbent.bound.value, enough),
             ceiling=incumbent.ceiling,
             deadline=deadline,
             offer=offer,
         )
         settled = searches[part].turn(incumbent.part_state(part, rows), effort, aim)
+        if not settled and len(problem) < heuristics.MANY_BUFFERS:
+            settled = bounds[part].turn(incumbent.part_state(part, rows), effort, aim)
         if not settled:
             effort = min(4 * effort, MOST_EFFORT)
