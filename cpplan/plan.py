@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
     from cpplan.anf import Program
+    from cpplan.explanation import Explanation
     from cpplan.graph import Graph
     from cpplan.problem import Ints
     from cpplan.symbolic.layout import SymbolicLayout
@@ -514,6 +515,68 @@ class Plan:
         from cpplan.io.tflite.write import write_tflite
 
         write_tflite(model, self, path, dims)
+
+    def explain(
+        self,
+        source: Graph | Program | Problem | None = None,
+        *,
+        time_limit: float | None = None,
+        workers: int | None = None,
+        seed: int = 0,
+        deterministic: bool = False,
+    ) -> Explanation:
+        """Why the plan is not smaller: what fills its fullest step, and what each rule costs.
+
+        Rules are dropped one at a time, with all others kept, the plan's own order of ops included:
+        alignment, fixed offsets, pools, sharing that was not allowed, the order, what of the
+        boundary is in the arena, and that every op runs once. Dropping one saves at most what a
+        bound leaves, and at least what a plan without it saves.
+
+        Parameters
+        ----------
+        source
+            What was planned. From the plan alone, only its fullest step can be told.
+        time_limit
+            Seconds for plans without the rules, all together; only bounds, which need no search, if
+            left out. Where a bound is the plan's own peak, the rule costs nothing, and no plan is
+            sought.
+        workers, seed, deterministic
+            As of :func:`cpplan.solve`.
+
+        Returns
+        -------
+        Explanation
+            Prints as text; ``to_frame()`` has one row a rule.
+
+        Raises
+        ------
+        InputError
+            If the plan is for another model, or an option is not understood.
+
+        Examples
+        --------
+        The bytes that are live fit below each other only if the output may overwrite its input:
+
+        >>> import cpplan
+        >>> tensors = cpplan.Tensor("x", 8, kind="input"), cpplan.Tensor("y", 8, kind="output")
+        >>> relu = cpplan.Op("relu", "Relu", ("x",), ("y",), in_place=(("y", "x"),))
+        >>> graph = cpplan.Graph("tiny", tensors, (relu,))
+        >>> found = cpplan.solve(graph).explain(graph)
+        >>> found.fullest.op, [tensor.name for tensor in found.fullest.tensors]
+        ('relu', ['x', 'y'])
+        >>> [(rule.rule, rule.at_most) for rule in found.relaxations[:1]]
+        [('no in place', 8)]
+        """
+        from cpplan.explanation import explain
+
+        return explain(
+            self,
+            source,
+            time_limit=time_limit,
+            workers=workers,
+            seed=seed,
+            deterministic=deterministic,
+        )
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a buffer: name, size, lower, upper, offset, pool.

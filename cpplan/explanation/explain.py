@@ -1,0 +1,156 @@
+"""``explain``: from a plan, and what was planned, to why it is not smaller."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cpplan.anf import Program
+from cpplan.bounds import Bound
+from cpplan.deadline import Deadline
+from cpplan.explanation.explained import Explanation, Relaxation
+from cpplan.explanation.fullest_step import FullestStep, find_fullest_step, live_tensors
+from cpplan.explanation.relaxed import Relaxed, relax
+from cpplan.explanation.rules import Rules, rules_of
+from cpplan.graph import Graph
+from cpplan.plan import Plan
+from cpplan.problem import Problem
+from cpplan.search_options import check_search_options
+
+# Seconds that a plan without a rule gets at least.
+_SHORTEST = 0.001
+# Bounds that one buffer makes by itself.
+_FIXED, _LARGEST = "fixed offset", "largest buffer"
+
+
+def explain(
+    plan: Plan,
+    source: Graph | Program | Problem | None = None,
+    *,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+) -> Explanation:
+    """Why a plan is not smaller: see :meth:`cpplan.Plan.explain`.
+
+    Examples
+    --------
+    >>> from cpplan.pipeline import solve
+    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], size=[5, 8], alignment=[8, 8])
+    >>> found = explain(solve(problem), problem)
+    >>> [(rule.rule, rule.bound, rule.at_most) for rule in found.relaxations]
+    [('alignment', 13, 0)]
+    """
+    bound: Bound | None = None
+    rules: Rules | None = None
+    relaxations: list[Relaxation] = []
+    if source is not None:
+        rules, plan = rules_of(plan, source)
+        bound, relaxed = rules.bound(), list(relax(rules, plan))
+        relaxations = [_bound_of(each, plan) for each in relaxed]
+        if time_limit is not None:
+            check_search_options(time_limit, workers, seed, deterministic=deterministic)
+            deadline = Deadline(time_limit, deterministic=deterministic)
+            options: dict[str, Any] = {
+                "workers": workers,
+                "seed": seed,
+                "deterministic": deterministic,
+            }
+            relaxations = _plan_all(relaxations, relaxed, deadline, options)
+        relaxations.sort(key=lambda relaxation: relaxation.bound)
+    forced = None if bound is None or rules is None else _forcing_row(rules.problem, bound)
+    step = find_fullest_step(plan) if bound is None or bound.step is None else bound.step
+    if bound is not None and forced is not None and step is not None:
+        # Some step at which the buffer that makes the bound is there.
+        lower, upper = int(plan.lower[forced]), int(plan.upper[forced])
+        step = step if lower <= step < upper else lower
+    return Explanation(
+        name=plan.name,
+        status=plan.status,
+        peak=plan.peak,
+        lower_bound=plan.lower_bound,
+        bound_by=plan.bound_by,
+        scope=plan.scope,
+        steps=int(np.max(plan.upper, initial=0)),
+        fullest=_fullest(plan, step, rules),
+        order_bound=None if bound is None else bound.value,
+        order_bound_by=None if bound is None else bound.name,
+        forced_by=None if forced is None else plan.buffers[forced],
+        relaxations=tuple(relaxations),
+    )
+
+
+def _fullest(plan: Plan, step: int | None, rules: Rules | None) -> FullestStep:
+    if step is None:
+        return FullestStep(None, None, None, 0, ())
+    op, kind = _op_at(plan, step, rules)
+    filled, tensors = live_tensors(plan, step)
+    return FullestStep(step, op, kind, filled, tensors)
+
+
+def _op_at(plan: Plan, step: int, rules: Rules | None) -> tuple[str | None, str | None]:
+    """Name and kind of the op that runs at a step, where known."""
+    if rules is not None:
+        if not isinstance(rules.source, Program) or not rules.source.order:
+            return None, None
+        place = bisect_right(rules.source.starts, step) - 1
+        op = rules.source.ops[place]
+        return op.name, op.kind
+    # Ops with bodies span several steps, which a plan alone does not say; where something stays
+    # to the end, the number of steps tells whether there are any.
+    stays = plan.outputs or (plan.inputs and plan.residency.inputs == "keep")
+    if stays and int(np.max(plan.upper, initial=0)) == len(plan.order):
+        return plan.order[step], None
+    return None, None
+
+
+def _forcing_row(problem: Problem, bound: Bound) -> int | None:
+    """The buffer that makes a bound by itself."""
+    if bound.name == _LARGEST and len(problem):
+        return int(np.argmax(problem.size))
+    if bound.name == _FIXED:
+        return max(problem.fixed, key=lambda row: problem.fixed[row] + int(problem.size[row]))
+    return None
+
+
+def _bound_of(relaxed: Relaxed, plan: Plan) -> Relaxation:
+    bound = relaxed.rules.bound()
+    # The plan keeps what is left of the rules: where it meets the bound, it is the best one.
+    met = relaxed.keeps_plan and plan.peak is not None and plan.peak <= bound.value
+    return Relaxation(
+        rule=relaxed.name,
+        instead=relaxed.instead,
+        before=plan.peak,
+        bound=bound.value,
+        bound_by=bound.name,
+        peak=plan.peak if met else None,
+    )
+
+
+def _plan_all(
+    relaxations: list[Relaxation],
+    sources: list[Relaxed],
+    deadline: Deadline,
+    options: dict[str, Any],
+) -> list[Relaxation]:
+    """The same with plans, where bounds leave something to be told, in equal shares of the time."""
+    open_ones = [k for k, relaxation in enumerate(relaxations) if relaxation.peak is None]
+    planned = list(relaxations)
+    for left, k in zip(range(len(open_ones), 0, -1), open_ones, strict=True):
+        if deadline.expired():
+            break
+        seconds = max(deadline.remaining() / left, _SHORTEST)
+        found = sources[k].rules.solve(seconds, **options)
+        if deadline.deterministic:
+            deadline.spend(seconds)
+        before = relaxations[k].before if sources[k].keeps_plan else None
+        peaks = [peak for peak in (before, found.peak) if peak is not None]
+        planned[k] = replace(relaxations[k], peak=min(peaks, default=None))
+        if found.lower_bound is not None and found.lower_bound > planned[k].bound:
+            by = str(found.bound_by)
+            planned[k] = replace(planned[k], bound=found.lower_bound, bound_by=by)
+    return planned
