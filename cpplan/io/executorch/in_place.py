@@ -5,7 +5,12 @@ Those of the portable and optimized libraries that compute element ``k`` of the 
 more than two tensors with one address, so that this is a promise about how it is written: it is
 kept by running each of them so (``tests/io/executorch``). Kernels that read an argument more than
 once (softmax, layer norm) make no such promise, and a copy to itself (``clone``) would call
-``memcpy`` on one and the same block, which C leaves open.
+``memcpy`` on one and the same block, which C leaves open. The operators stay as they are: for their
+in-place forms (``aten::sigmoid_``), which ``reinplace_pass`` of ExecuTorch would put there, the
+runtime of version 1.5.1 has no kernels.
+
+Arguments of a concatenation are not placed within its result: a ``storage_base`` holds all bytes of
+the base for as long as any part of it is in use, which costs more than it saves.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Unary(nn.Module):
         flags = x > 0
         results += [torch.logical_not(torch.logical_or(flags, x > 1))]
         results += [torch.bitwise_not(torch.logical_and(flags, x > 1))]
-        return results + [x * 8 + 1.5, x * 9 - 2, torch.pow(x * 10, 2), 2 - x * 11]
+        return [*results, x * 8 + 1.5, x * 9 - 2, torch.pow(x * 10, 2), 2 - x * 11]
 
 
 class Binary(nn.Module):

@@ -15,6 +15,7 @@ with warnings.catch_warnings():
     import executorch_models  # noqa: F401
 
 import torch  # noqa: E402
+from executorch.exir import to_edge, to_edge_transform_and_lower  # noqa: E402
 from executorch.exir.error import InternalError  # noqa: E402
 from executorch.exir.memory_planning import Verifier  # noqa: E402
 from executorch.exir.passes import MemoryPlanningPass  # noqa: E402
@@ -284,6 +285,94 @@ def test_the_default_plan_is_a_rival(fan_program):
     table = cpplan.compare(problem, algorithms=["bump"], time_limit=2).set_index("algorithm")
     assert table.bytes["executorch"] == answer.peak
     assert table.bytes["cpplan"] <= answer.peak <= table.bytes["bump"]
+
+
+class Mixed(nn.Module):
+    """Two linear layers and operators between them that no backend takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(20, 30), nn.Linear(30, 20)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x))
+        return self.second(torch.topk(torch.cumsum(y, 1) * 2, 30)[0] + y).sin()
+
+
+class Cache(nn.Module):
+    """A row of its state is written, then all of it read twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(8, 20))
+
+    def forward(self, x, position):
+        self.rows.index_put_((position,), x)
+        return (self.rows * 2).exp().sum(0) + self.rows.relu().sum(0)
+
+
+def mixed_of_any_length(x):
+    length = torch.export.Dim("n", min=1, max=16)
+    return to_edge(torch.export.export(Mixed().eval(), (x,), dynamic_shapes=({0: length},)))
+
+
+def mixed_with_a_delegate(x):
+    exported = torch.export.export(Mixed().eval(), (x,))
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+    return to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+
+
+def two_methods(x):
+    other = torch.export.export(nn.Sequential(nn.ReLU(), nn.Tanh()), (x,))
+    return to_edge({"forward": torch.export.export(Mixed().eval(), (x,)), "other": other})
+
+
+def parts_of_one_result(x):
+    def swap(x):
+        first, middle, last = torch.split(x * 2, [5, 10, 5], 1)
+        return torch.cat([last.exp(), first, middle.relu()], 1).topk(3)[0]
+
+    return lower(Function(swap), (x,))
+
+
+def inputs_handed_back(x):
+    return lower(Function(lambda x: (x, x.view(-1), torch.relu(x * 2).view(2, -1))), (x,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "rows"),
+    [
+        (mixed_of_any_length, (4, 16, 1)),
+        (mixed_with_a_delegate, (4,)),
+        (two_methods, (4,)),
+        (parts_of_one_result, (4,)),
+        (inputs_handed_back, (4,)),
+    ],
+)
+def test_odd_programs(make, rows):
+    inputs = [(torch.randn(count, 20),) for count in rows]
+    edge = make(inputs[0][0])
+    default = finish(edge)
+    wanted = [run(default, given) for given in inputs]
+    for planning in (algorithm(**FAST), planning_pass(**FAST)):
+        program = finish(edge, planning)
+        verify_program(program)
+        assert bytes_of(program) <= bytes_of(default)
+        assert all(same(run(program, i), w) for i, w in zip(inputs, wanted, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reinplaced", [False, True])
+def test_a_cache_is_written_before_it_is_read(reinplaced):
+    inputs = (torch.randn(1, 20), torch.tensor([3]))
+    edge = to_edge(torch.export.export(Cache(), inputs))
+    default = finish(edge, run_reinplace_pass=reinplaced)
+    program = finish(edge, planning_pass(**FAST), run_reinplace_pass=reinplaced)
+    verify_program(program)
+    assert bytes_of(program) < bytes_of(default)
+    assert same(run(program, inputs), run(default, inputs))
 
 
 @pytest.mark.slow
