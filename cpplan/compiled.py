@@ -9,8 +9,10 @@ too. ``warm_up`` compiles ahead of time.
 from __future__ import annotations
 
 import atexit
+import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,6 +60,9 @@ _PATIENCE = 0.05
 _ready: set[str] = set()
 # Under way in other processes; they outlive the deadlines of stages, but not this process.
 _compiling: dict[str, subprocess.Popen[bytes]] = {}
+# The last line that each of those that have ended had to say, by process.
+_last_lines: dict[int, list[str]] = {}
+_lock = threading.Lock()
 _tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda text: None)
 
 
@@ -76,17 +81,23 @@ def prepare(group: str, deadline: Deadline) -> bool:
 
     O(1) once they are.
     """
-    if group in _ready:
+    if is_ready(group):
         return True
-    if not _stamp(group).exists():
-        if group not in _compiling:
-            _tell.get()(f"compiling the loops for {group}, once for this installation")
-        if deadline.endless or not sys.executable:
-            _compile(group)
-        elif not _compile_elsewhere(group, deadline):
-            return False
+    if group not in _compiling:
+        _tell.get()(f"compiling the loops for {group}, once for this installation")
+    if deadline.endless or not sys.executable:
+        _compile(group)
+    elif not _compile_elsewhere(group, deadline):
+        return False
     _ready.add(group)
     return True
+
+
+def is_ready(group: str) -> bool:
+    """Whether these loops were compiled before, by whatever process."""
+    if group not in _ready and _stamp(group).exists():
+        _ready.add(group)
+    return group in _ready
 
 
 def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> dict[str, float]:
@@ -147,18 +158,27 @@ def _compile(group: str) -> None:
 
 
 def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
-    if group not in _compiling:
-        null, command = subprocess.DEVNULL, _command(group)
-        _compiling[group] = subprocess.Popen(command, stdin=null, stdout=null, stderr=PIPE)
-    process = _compiling[group]
+    """Wait for the process that compiles a group, together with all other threads that do."""
+    with _lock:
+        if group not in _compiling:
+            null, command = subprocess.DEVNULL, _command(group)
+            # In a session of its own: Ctrl-C ends the run that waits, not what later runs need.
+            _compiling[group] = subprocess.Popen(
+                command, stdin=null, stdout=null, stderr=PIPE, start_new_session=True
+            )
+        process = _compiling[group]
     while process.poll() is None:
         if deadline.expired():
             return False
         time.sleep(_PATIENCE)
-    _, error = _compiling.pop(group).communicate()
+    with _lock:
+        if _compiling.get(group) is process:
+            del _compiling[group]
+            _, error = process.communicate()
+            _last_lines[process.pid] = error.decode(errors="replace").strip().splitlines()[-1:]
     if process.returncode:
-        last = error.decode(errors="replace").strip().splitlines()[-1:]
-        raise RuntimeError(f"compiling the loops for {group} failed: {' '.join(last)}")
+        last = " ".join(_last_lines[process.pid])
+        raise RuntimeError(f"compiling the loops for {group} failed: {last}")
     return True
 
 
@@ -170,6 +190,17 @@ def _command(group: str) -> list[str]:
 def _stop_compiling() -> None:
     for process in _compiling.values():
         process.kill()
+
+
+def _after_fork() -> None:
+    """What a parent has under way is not the child's to wait for, or to end."""
+    global _lock
+    _compiling.clear()
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _stamp(group: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,50 @@ def test_a_failure_to_compile_is_an_error(never_compiled, monkeypatch):
     monkeypatch.setattr(compiled, "_command", lambda group: failing)
     with pytest.raises(RuntimeError, match="for sizes failed: ValueError: no such register"):
         compiled.prepare("sizes", Deadline(60))
+
+
+def test_threads_wait_for_one_process_together(never_compiled, monkeypatch):
+    napping = [sys.executable, "-c", "import time; time.sleep(0.2)"]
+    monkeypatch.setattr(compiled, "_command", lambda group: napping)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda k: compiled.prepare("sizes", Deadline(60)), range(4)))
+    assert compiled._compiling == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
+def test_ctrl_c_ends_the_wait_and_not_the_compiling(tmp_path):
+    """Interrupt a process and its group, as a terminal does; then let it wait again."""
+    script = f"""
+import os, signal, sys, threading
+from pathlib import Path
+from cpplan import compiled
+from cpplan.deadline import Deadline
+compiled._stamp = lambda group: Path({str(tmp_path)!r}) / group
+compiled._command = lambda group: [sys.executable, "-c", "import time; time.sleep(0.5)"]
+threading.Timer(0.2, lambda: os.killpg(0, signal.SIGINT)).start()
+try:
+    compiled.prepare("sizes", Deadline(60))
+except KeyboardInterrupt:
+    print(compiled.prepare("sizes", Deadline(60)))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_waits_for_no_process_of_its_parent(never_compiled, monkeypatch):
+    """Nor does it end one: what the parent began is done when the parent asks again."""
+    napping = [sys.executable, "-c", "import time; time.sleep(0.5)"]
+    monkeypatch.setattr(compiled, "_command", lambda group: napping)
+    assert not compiled.prepare("sizes", Deadline(0.1))
+    child = os.fork()
+    if child == 0:
+        os._exit(len(compiled._compiling))
+    assert os.waitpid(child, 0)[1] == 0
+    assert compiled.prepare("sizes", Deadline(60))
 
 
 def test_an_unknown_group_is_named():

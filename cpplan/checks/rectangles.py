@@ -125,7 +125,8 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     count = len(begin)
-    if count > _VERY_MANY and all_apart(rectangles, offset):
+    # Where that would have to be compiled first, the sweep in Python is as quick.
+    if count > _VERY_MANY and _sweep_is_compiled() and all_apart(rectangles, offset):
         return None
     # Within a step: first what ends, highest first, then what begins, lowest first, so that lists
     # grow and shrink at their end where everything changes at once.
@@ -159,6 +160,12 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
     by_lower, by_upper = np.argsort(rectangles.lower), np.argsort(rectangles.upper)
     started = rectangles.lower[by_lower], begin[by_lower], end[by_lower]
     return bool(sweep(*started, rectangles.upper[by_upper], begin[by_upper]))
+
+
+def _sweep_is_compiled() -> bool:
+    from cpplan.compiled import is_ready
+
+    return is_ready("many-buffers")
 
 
 def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:

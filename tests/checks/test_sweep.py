@@ -38,8 +38,18 @@ def test_the_same_verdict_on_packings_with_one_buffer_moved(seed):
         assert all_apart(filled, moved) == (find_overlap(filled, moved) is None)
 
 
+def test_nothing_is_compiled_to_check_a_packing(monkeypatch):
+    """A run whose time is up has no seconds left for that."""
+    monkeypatch.setattr(rectangles, "_VERY_MANY", 0)
+    monkeypatch.setattr(rectangles, "_sweep_is_compiled", lambda: False)
+    monkeypatch.setattr(rectangles, "all_apart", None)
+    filled = cut_gaps(random_lifespans(20, seed=0))
+    assert find_overlap(filled, np.arange(20) * 2**30) is None
+
+
 def test_what_the_compiled_sweep_refuses_is_named(monkeypatch):
     monkeypatch.setattr(rectangles, "_VERY_MANY", 100)
+    monkeypatch.setattr(rectangles, "_sweep_is_compiled", lambda: True)
     problem = random_lifespans(200, seed=0)
     offsets = first_fit_by_size(problem, Deadline(60))
     check_offsets(problem, offsets, "mine")
