@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cpplan.answers import Answer as Answer
     from cpplan.arena import simulate as simulate
     from cpplan.baselines import compare as compare
+    from cpplan.batches.running import batch as batch
     from cpplan.compiled import warm_up as warm_up
     from cpplan.execution import execute as execute
     from cpplan.graph import Graph as Graph
@@ -56,6 +57,7 @@ _HOME = {
     "SizesPlan": "sizes.sizes_plan",
     "StorageAssignment": "storages",
     "Tensor": "tensor",
+    "batch": "batches.running",
     "compare": "baselines",
     "execute": "execution",
     "load": "io",

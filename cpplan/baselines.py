@@ -164,7 +164,7 @@ def compare_rows(
     plan = solve(source, time_limit=time_limit, **options)
     problem = as_problem(source, plan.residency, options.get("pools"))
     objective = options.get("objective", "preference")
-    found = [_run(name, problem, objective, time_limit) for name in chosen]
+    found = [run_baseline(name, problem, objective, time_limit) for name in chosen]
     value = plan.objective_value or (() if plan.peak is None else (plan.peak,))
     found += [_stated(answer, problem, objective) for answer in answers]
     ours = Baseline(SOLVE, plan.peak, None, plan.runtime or 0.0, plan.status, value)
@@ -187,7 +187,8 @@ def _judge(row: Baseline, plan: Plan) -> Baseline:
     return replace(row, ratio=ratio, status=status)
 
 
-def _run(name: str, problem: Problem, objective: str, time_limit: float) -> Baseline:
+def run_baseline(name: str, problem: Problem, objective: str, time_limit: float) -> Baseline:
+    """What a heuristic needs by itself, or why there is nothing; not yet beside a bound."""
     start, deadline = time.perf_counter(), Deadline(time_limit)
     try:
         if len(problem.pools) == 1:

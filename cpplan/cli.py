@@ -1,4 +1,5 @@
-"""``cpplan plan | verify | compare | show | storages | pareto | sizes | warm-up``.
+"""``cpplan plan | verify | compare | show | storages | pareto | sizes | batch |
+summary | warm-up``.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 2 usage or unreadable
 input, 3 it does not fit, 4 verification failed.
@@ -13,6 +14,7 @@ import click
 from cpplan import __version__
 from cpplan.errors import CpplanError
 from cpplan.printable import MESSAGE, printable
+from cpplan.terminal.batch_command import batch
 from cpplan.terminal.compare_command import compare
 from cpplan.terminal.pareto_command import pareto
 from cpplan.terminal.plan_command import plan
@@ -20,6 +22,7 @@ from cpplan.terminal.show_command import show
 from cpplan.terminal.sizes_command import sizes
 from cpplan.terminal.storages_command import storages
 from cpplan.terminal.streams import write_to
+from cpplan.terminal.summary_command import summary
 from cpplan.terminal.verify_command import verify
 from cpplan.terminal.warm_up_command import warm_up
 
@@ -30,7 +33,7 @@ def cli() -> None:
     """Memory plans for neural networks, with proof."""
 
 
-for command in (plan, verify, compare, show, storages, pareto, sizes, warm_up):
+for command in (plan, verify, compare, show, storages, pareto, sizes, batch, summary, warm_up):
     cli.add_command(command)
 
 

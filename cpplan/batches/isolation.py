@@ -1,0 +1,112 @@
+"""Each task in a process of its own, so that none can take another one, or the batch, with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import IO
+
+from cpplan.batches.task import Task
+from cpplan.batches.task_planning import Row, failed, machine
+from cpplan.printable import MESSAGE, printable
+
+# Libraries that make threads of their own are told how many by these.
+_THREADS = (
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+)
+_NO_MEMORY = ("bad_alloc", "memoryerror", "out of memory", "cannot allocate memory")
+
+
+class Processes:
+    """The processes of one run, which can all be ended at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def start(self, threads: int) -> subprocess.Popen[bytes]:
+        """A new one, which waits for its task."""
+        # With our own path, it finds the packages that we have found.
+        code = f"import sys; sys.path[:] = {sys.path!r}; "
+        code += "from cpplan.batches.task_process import main; main()"
+        pipe, environment = subprocess.PIPE, os.environ | dict.fromkeys(_THREADS, str(threads))
+        with self._lock:
+            if self._stopped:
+                raise KeyboardInterrupt
+            process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=pipe, stdout=pipe, stderr=pipe, env=environment,
+            )  # fmt: skip
+            self._running.add(process)
+        return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """It is done, or else has to be."""
+        process.kill()
+        process.wait()
+        with self._lock:
+            self._running.discard(process)
+
+    def stop(self) -> None:
+        """End all of them, and start none any more."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.kill()
+
+    def run(self, task: Task) -> Row:
+        """The task's row, whatever becomes of its process."""
+        start = time.perf_counter()
+        process = self.start(task.setting.threads)
+        # Not left to ``communicate``, which would close it: the process lives while it is open.
+        given, process.stdin = process.stdin, None
+        assert given is not None
+        try:
+            _send(given, pickle.dumps(task))
+            answer, errors = process.communicate(timeout=task.limits.seconds)
+            row = _read_row(task, process.returncode, answer, errors.decode(errors="replace"))
+        except subprocess.TimeoutExpired:
+            row = failed(task, "out of time", f"it took more than {task.limits.seconds:g} seconds")
+        finally:
+            self.end(process)
+            with suppress(OSError):
+                given.close()
+        return {"task_seconds": time.perf_counter() - start, "machine": machine()} | row
+
+
+def run_isolated(task: bytes) -> Row:
+    """A pickled task's row, from a process of its own; for workers that are elsewhere."""
+    return Processes().run(pickle.loads(task))
+
+
+def _send(stream: IO[bytes], data: bytes) -> None:
+    # A process that has ended already says itself why.
+    with suppress(BrokenPipeError):
+        stream.write(data)
+        stream.flush()
+
+
+def _read_row(task: Task, code: int, answer: bytes, errors: str) -> Row:
+    if code == 0:
+        row: Row = json.loads(answer)
+        return row
+    last = next((line for line in reversed(errors.splitlines()) if line.strip()), "")
+    if any(sign in errors.lower() for sign in _NO_MEMORY):
+        return failed(task, "out of memory", printable(last.strip(), MESSAGE))
+    how = f"its process ended with code {code}"
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        how = f"its process was ended by {names.get(-code, f'signal {-code}')}"
+    text = f"{how}: {last.strip()}" if last else how
+    return failed(task, "crashed", printable(text, MESSAGE))

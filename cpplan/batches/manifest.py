@@ -1,0 +1,200 @@
+"""A batch as a file: tables of models and of settings, in TOML.
+
+::
+
+    baselines = ["greedy_by_size"]
+    task_seconds = 120
+    task_memory = "4 GiB"
+
+    [[model]]
+    source = "models"               # a folder: every model file in it, in order of their names
+
+    [[model]]
+    source = "resnet50.onnx"        # as cpplan.load takes it; paths start at the manifest's folder
+    name = "ResNet-50, 8 images"    # if it is not to be called what its source is
+    dims = { N = 8, T = [1, 128] }
+    in_place = { Softmax = true }   # kinds of op
+
+    [[setting]]
+    name = "given order"
+
+    [[setting]]
+    name = "searched"               # "searched, seed 0", "searched, seed 1", …
+    order = "search"
+    in_place = true
+    seeds = [0, 1, 2]
+
+    [[setting]]
+    name = "three fifths"
+    remat = true
+    memory_limit = "60%"
+    pools = [{ name = "sram" }]
+
+A setting has every keyword of ``cpplan.solve`` but ``progress``; without any, there is one, of the
+defaults. A folder of models is a manifest of it alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from cpplan import heuristics
+from cpplan.batches.dispatch import check_processes
+from cpplan.batches.inputs import check_distinct
+from cpplan.batches.model_entry import Model, models_in
+from cpplan.batches.setting import KEYWORDS, Setting, check_key
+from cpplan.batches.task import make_limits
+from cpplan.errors import InputError, MissingExtraError
+from cpplan.io.json_file import read_text
+
+_RUN_KEYS = ("baselines", "processes", "task_seconds", "task_memory")
+_MODEL_KEYS = ("name", "source", "dims", "in_place")
+_SETTING_KEYS = ("name", "seeds", *KEYWORDS)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is to be planned, and how.
+
+    Attributes
+    ----------
+    run
+        Keywords of :func:`cpplan.batch` that the file gives.
+    """
+
+    models: tuple[Model, ...]
+    settings: tuple[Setting, ...]
+    run: Mapping[str, Any]
+
+
+def read_manifest(path: str | PathLike[str]) -> Manifest:
+    """A manifest in TOML, or a folder of models under the default setting.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, a key is unknown, or a value not understood; names the file, the entry
+        and what was expected. Models are read later, one by one.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return Manifest(tuple(models_in(path)), (Setting("default"),), {})
+    values = _read_toml(path)
+    try:
+        for key in values:
+            check_key(key, (*_RUN_KEYS, "model", "setting"))
+        models: list[Model] = []
+        for table in _tables(values, "model"):
+            models += _models(table, path.parent)
+        if not models:
+            raise InputError("no [[model]]: expected at least one")
+        settings = [s for table in _tables(values, "setting") for s in _settings(table)]
+        settings = settings or [Setting("default")]
+        check_distinct("model", (model.name for model in models))
+        check_distinct("setting", (setting.name for setting in settings))
+        run = {key: values[key] for key in _RUN_KEYS if key in values}
+        _check_run(run)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return Manifest(tuple(models), tuple(settings), run)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        try:
+            import tomli as tomllib
+        except ImportError as error:
+            raise MissingExtraError("tomli", "batch", "a manifest") from error
+    try:
+        values: dict[str, Any] = tomllib.loads(read_text(path))
+        return values
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: not a manifest: nested too deeply") from error
+
+
+def _check_run(run: Mapping[str, Any]) -> None:
+    """Refuse what ``cpplan.batch`` would, while it is known which file says so."""
+    make_limits(run.get("task_seconds"), run.get("task_memory"))
+    check_processes(run.get("processes"))
+    names = run.get("baselines", [])
+    if not isinstance(names, list):
+        raise InputError(f"baselines must be a list of names, not {names!r}")
+    for name in names:
+        heuristics.get(name)
+
+
+def _tables(values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    tables = values.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{key} must be a list of tables: expected [[{key}]]")
+    return tables
+
+
+def _models(table: Mapping[str, Any], folder: Path) -> list[Model]:
+    source, name = table.get("source"), table.get("name")
+    here = f"model {name or source!r}"
+    try:
+        for key in table:
+            check_key(key, _MODEL_KEYS)
+        if not isinstance(source, str) or not source:
+            raise InputError("source must be a file, a folder or zoo://…, not " + repr(source))
+        in_place = table.get("in_place")
+        if in_place is not None and not (
+            isinstance(in_place, dict) and all(isinstance(use, bool) for use in in_place.values())
+        ):
+            raise InputError("in_place must say true or false of kinds of op ({ Add = false })")
+        dims = _dims(table.get("dims"))
+    except InputError as error:
+        raise InputError(f"{here}: {error}") from error
+    if source.startswith("zoo://"):
+        return [Model(name or source, source, dims, in_place)]
+    where = folder / source
+    if where.is_dir():
+        if len(table) > 1:
+            raise InputError(
+                f"{here}: a folder of models has no {next(k for k in table if k != 'source')}"
+            )
+        return models_in(where, f"{source.rstrip('/')}/")
+    return [Model(name or source, str(where), dims, in_place)]
+
+
+def _dims(given: object) -> dict[str, Any] | None:
+    """Extents, or bounds ``[lower, upper]``, ``[lower]`` for no upper one."""
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise InputError(f"dims must be a table of extents, not {given!r}")
+    dims: dict[str, Any] = {}
+    for name, extent in given.items():
+        numbers = extent if isinstance(extent, list) else [extent]
+        if not 1 <= len(numbers) <= 2 or any(type(number) is not int for number in numbers):
+            raise InputError(f"dims: {name} = {extent!r}: expected 8, [1, 128] or [1]")
+        dims[name] = (numbers[0], *numbers[1:], None)[:2] if isinstance(extent, list) else extent
+    return dims
+
+
+def _settings(table: Mapping[str, Any]) -> list[Setting]:
+    options = dict(table)
+    name = options.pop("name", None)
+    if not isinstance(name, str) or not name:
+        raise InputError(f"a setting's name must be a non-empty string, not {name!r}")
+    try:
+        for key in table:
+            check_key(key, _SETTING_KEYS)
+    except InputError as error:
+        raise InputError(f"setting {name!r}: {error}") from error
+    seeds = options.pop("seeds", None)
+    if seeds is None:
+        return [Setting(name, options)]
+    if not isinstance(seeds, list) or not seeds or "seed" in options:
+        raise InputError(f"setting {name!r}: seeds must be a list, and stand instead of seed")
+    return [Setting(f"{name}, seed {seed}", options | {"seed": seed}) for seed in seeds]

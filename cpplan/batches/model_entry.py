@@ -1,0 +1,106 @@
+"""One model of a batch: where it comes from, and how its content is known again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cpplan.batches.content_digest import digest_file, digest_value
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.io import load
+from cpplan.io.regular_file import check_source
+from cpplan.names import check_name
+from cpplan.problem import Problem
+
+if TYPE_CHECKING:
+    from cpplan.anf import Program
+
+# What ``cpplan.load`` knows a file by.
+SUFFIXES = (".csv", ".json", ".onnx", ".pt2", ".tflite", ".txt")
+_SCHEME = "zoo://"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model under a name.
+
+    Attributes
+    ----------
+    name
+        What its rows are called.
+    source
+        A file or ``zoo://…``, as ``cpplan.load`` takes it; or a graph, program or problem.
+    dims, in_place
+        For ``cpplan.load``.
+
+    Examples
+    --------
+    >>> Model("tiny", Problem(("a",), lower=[0], upper=[1], size=[4])).load().size.tolist()
+    [4]
+    """
+
+    name: str
+    source: Any
+    dims: Mapping[str, Any] | None = None
+    in_place: Mapping[str, bool] | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        check_name("a model's name", self.name)
+        if isinstance(self.source, Path):
+            object.__setattr__(self, "source", str(self.source))
+
+    @property
+    def is_file(self) -> bool:
+        return isinstance(self.source, str) and not self.source.startswith(_SCHEME)
+
+    def load(self) -> Graph | Program | Problem:
+        """What is to be planned."""
+        from cpplan.anf import Program
+
+        if isinstance(self.source, Program):
+            return self.source
+        return load(self.source, dims=self.dims, in_place=self.in_place)
+
+    def digest(self) -> str | None:
+        """Of the content and of how it is read; ``None`` if the file cannot be read.
+
+        A file is known by its bytes and by those beside it that are read with it.
+        """
+        content: Any = self.source
+        if self.is_file:
+            try:
+                check_source(self.source)
+                content = [digest_file(path) for path in _files_of(Path(self.source))]
+            except InputError:
+                return None
+        return digest_value((content, self.dims, self.in_place))
+
+
+def _files_of(path: Path) -> Iterable[Path]:
+    """The file; a listing may have a second part, whose name ends otherwise."""
+    if path.suffix.lower() != ".txt":
+        return (path,)
+    stem = path.name.removesuffix("-buffer-assignment.txt").removesuffix("-live-range.txt")
+    other = (path.with_name(f"{stem}-{part}.txt") for part in ("buffer-assignment", "live-range"))
+    return (path, *(beside for beside in other if beside != path and beside.is_file()))
+
+
+def models_in(folder: Path, prefix: str = "") -> list[Model]:
+    """Every file in a folder that ``cpplan.load`` may know, by name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
+    models = [Model(f"{prefix}{path.name}", str(path)) for path in files if path.is_file()]
+    if not models:
+        raise InputError(f"{folder}: no model in it: expected files in {', '.join(SUFFIXES)}")
+    return models

@@ -1,0 +1,122 @@
+"""Where rows are kept while a batch runs: each whole or not at all, whenever the run is killed.
+
+Beside ``results.parquet``, the folder ``results.parquet.parts`` holds a file a row, written under
+another name and then renamed. When all rows are there, the table is written in the same way into
+the folder, takes its place in one step, and the folder goes. A later run reads the table and the
+folder, and keeps every row whose key is that of one of its tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from cpplan.batches.table import need_arrow, read_rows, to_table
+from cpplan.batches.task_planning import Row
+from cpplan.errors import InputError
+from cpplan.io.atomic import write_text
+from cpplan.io.regular_file import resolve_target
+
+_LOCK, _TABLE = "lock", "table"
+
+
+class RowStore:
+    """The rows of one table; a context, within which nobody else writes to it.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be written there, or another run is at it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        if Path(path).suffix.lower() != ".parquet":
+            raise InputError(f"{path}: expected a name that ends in .parquet")
+        need_arrow()
+        self.path = path
+        self._target = resolve_target(path)
+        self._folder = self._target.with_name(f"{self._target.name}.parts")
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> RowStore:
+        try:
+            self._folder.mkdir(exist_ok=True)
+            self._lock = (self._folder / _LOCK).open("w")
+        except OSError as error:
+            raise InputError(f"{self._folder}: cannot be written: {error.strerror}") from error
+        try:
+            _take(self._lock)
+        except OSError as error:
+            self._lock.close()
+            raise InputError(f"{self.path}: another run is writing it") from error
+        # What a run that was killed had begun to write.
+        for begun in (*self._folder.glob(".cpplan.*"), self._folder / _TABLE):
+            begun.unlink(missing_ok=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._lock is not None:
+            self._lock.close()
+        # An empty folder is no use to a later run.
+        with suppress(OSError):
+            if not any(self._parts()):
+                (self._folder / _LOCK).unlink(missing_ok=True)
+                self._folder.rmdir()
+
+    def kept(self, keys: Collection[str]) -> dict[str, Row]:
+        """Key -> row, of those among ``keys`` that earlier runs have left."""
+        rows = read_rows(self._target) if self._target.exists() else []
+        rows += [row for part in self._parts() if (row := _read_part(part)) is not None]
+        return {row["key"]: row for row in rows if row.get("key") in keys}
+
+    def keep(self, row: Row) -> None:
+        """Write a row, so that it is there even if everything ends now."""
+        write_text(self._folder / f"{row['key']}.json", json.dumps(row))
+
+    def finish(self, rows: Iterable[Row], baselines: Iterable[str]) -> None:
+        """Write the table, which takes the place of the rows kept."""
+        arrow = need_arrow()
+        table = self._folder / _TABLE
+        try:
+            arrow.parquet.write_table(to_table(list(rows), baselines), table)
+            with table.open("rb") as written:
+                os.fsync(written.fileno())
+            os.replace(table, self._target)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
+        for part in self._parts():
+            part.unlink(missing_ok=True)
+
+    def _parts(self) -> list[Path]:
+        return sorted(self._folder.glob("*.json"))
+
+
+def _read_part(path: Path) -> Row | None:
+    """A row, or ``None`` if the machine went down before it was on the disk."""
+    try:
+        row = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _take(stream: IO[str]) -> None:
+    """Lock a file until it is closed, or its process ends; ``OSError`` if another one has it."""
+    try:
+        import fcntl
+    except ImportError:
+        import msvcrt
+
+        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        return
+    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

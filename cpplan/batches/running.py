@@ -1,0 +1,149 @@
+"""``batch``: every model under every setting; what is done already is not done again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from cpplan import heuristics
+from cpplan.batches.dispatch import BACKENDS, Backend, count_processes, run_here, run_on_dask
+from cpplan.batches.inputs import as_models, as_settings
+from cpplan.batches.progress import BatchProgress
+from cpplan.batches.row_store import RowStore
+from cpplan.batches.setting import Setting
+from cpplan.batches.table import to_frame
+from cpplan.batches.task import Task, make_limits, make_tasks
+from cpplan.batches.task_planning import Row
+from cpplan.compiled import warm_up
+from cpplan.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+BASELINES = ("greedy_by_size",)
+# What a plan's own status is; any other is a failure of the task.
+PLANNED = ("optimal", "feasible", "infeasible", "unknown")
+
+
+def batch(
+    models: Mapping[str, Any] | Iterable[Any],
+    settings: Mapping[str, Mapping[str, Any]] | Iterable[Setting] | None = None,
+    *,
+    output: str | PathLike[str] | None = None,
+    baselines: Iterable[str] = BASELINES,
+    processes: int | None = None,
+    task_seconds: float | None = None,
+    task_memory: int | str | None = None,
+    backend: Backend = "processes",
+    scheduler: str | None = None,
+    retry: bool = False,
+    progress: Callable[[BatchProgress], None] | None = None,
+) -> pandas.DataFrame:
+    """Plan every model under every setting, several at once; one row each.
+
+    Every task runs in a process of its own: one that fails, crashes, or meets a limit is a row that
+    says so. Heuristics that a program has registered are not known there.
+
+    Parameters
+    ----------
+    models
+        Name -> anything that ``cpplan.load`` takes; or a list of files or of ``Model``.
+    settings
+        Name -> keywords of :func:`cpplan.solve`, or a list of ``Setting``; the defaults of
+        ``solve`` with one worker, under the name ``default``, if left out. See
+        :class:`~cpplan.batches.setting.Setting`.
+    output
+        The table to write, ``.parquet``; see :mod:`cpplan.batches.table` for its columns. Rows that
+        an earlier run has left there, or beside it, are kept if model, setting, limits and version
+        are what they were. Without it, rows are kept nowhere.
+    baselines
+        Heuristics to compare with.
+    processes
+        Tasks at once; as many as fit if left out: threads of all of them are never more than cores.
+        (On Dask: as its workers have threads.)
+    task_seconds, task_memory
+        What each task may use at most; see :class:`~cpplan.batches.task.Limits`.
+    backend, scheduler
+        ``"dask"`` runs the tasks on a Dask cluster, by its scheduler's address or through the
+        current client.
+    retry
+        Do again what failed before.
+    progress
+        Called at the start, and with every row.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table: model by model, setting by setting.
+
+    Raises
+    ------
+    InputError
+        If anything but a model is not understood; names it.
+
+    Examples
+    --------
+    >>> from cpplan import Problem
+    >>> tiny = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> table = batch({"tiny": tiny}, {"plain": {}, "first fit": {"algorithm": "first_fit"}})
+    >>> table[["model", "setting", "status", "bytes", "ratio_greedy_by_size"]].values.tolist()
+    [['tiny', 'plain', 'optimal', 12, 1.0], ['tiny', 'first fit', 'optimal', 12, 1.0]]
+    """
+    chosen = tuple(dict.fromkeys([baselines] if isinstance(baselines, str) else baselines))
+    for name in chosen:
+        heuristics.get(name)
+    store = None if output is None else RowStore(output)
+    limits = make_limits(task_seconds, task_memory)
+    tasks = make_tasks(as_models(models), as_settings(settings), chosen, limits)
+    if backend not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        raise InputError(f"backend={backend!r} is not understood: expected one of {known}")
+    if backend == "processes":
+        if scheduler is not None:
+            raise InputError("scheduler is for backend 'dask'")
+        processes = count_processes(tasks, processes)
+    elif processes is not None:
+        raise InputError("processes is for this machine: backend 'dask' uses what its workers have")
+
+    def run(some: Sequence[Task]) -> Iterator[Row]:
+        if processes is None:
+            return run_on_dask(some, scheduler)
+        # Once, before so many processes find that loops must be compiled.
+        warm_up()
+        return run_here(some, processes)
+
+    rows = _run(tasks, run, store, chosen, retry, progress or (lambda _: None))
+    return to_frame(rows, chosen)
+
+
+def _run(
+    tasks: Sequence[Task],
+    run: Callable[[Sequence[Task]], Iterator[Row]],
+    store: RowStore | None,
+    baselines: tuple[str, ...],
+    retry: bool,
+    progress: Callable[[BatchProgress], None],
+) -> list[Row]:
+    start = time.monotonic()
+    with nullcontext() if store is None else store:
+        rows = {} if store is None else store.kept({task.key for task in tasks})
+        if retry:
+            rows = {key: row for key, row in rows.items() if row["status"] in PLANNED}
+        kept = len(rows)
+        progress(BatchProgress(kept, len(tasks), kept, 0.0))
+        missing = [task for task in tasks if task.key not in rows]
+        if missing:
+            with closing(run(missing)) as coming:  # type: ignore[type-var]
+                for row in coming:
+                    if store is not None:
+                        store.keep(row)
+                    rows[row["key"]] = row
+                    seconds = time.monotonic() - start
+                    progress(BatchProgress(len(rows), len(tasks), kept, seconds, row))
+        ordered = [rows[task.key] for task in tasks]
+        if store is not None:
+            store.finish(ordered, baselines)
+    return ordered

@@ -1,0 +1,229 @@
+"""What a table of results says of its settings: means, who wins, and performance profiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cpplan.errors import InputError
+
+MEASURES = ("bytes", "cost", "seconds")
+FACTORS = (1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)
+_RATIO = "ratio_"
+
+
+@dataclass(frozen=True)
+class SettingSummary:
+    """One setting over all models.
+
+    Attributes
+    ----------
+    models, planned, optimal
+        How many models there are, were planned, and with proof that nothing is smaller.
+    to_best, to_bound
+        Geometric means of the measure over the best of any setting, and of the bytes over their
+        bound; over the models that every setting has planned
+        (of those settings that have planned any).
+    to_baseline
+        Baseline -> the same of the bytes over the baseline's.
+    seconds
+        Of planning, in all.
+    profile
+        Share of all models within each factor of the best of any setting (Dolan and Moré, 2002).
+    """
+
+    setting: str
+    models: int
+    planned: int
+    optimal: int
+    to_best: float | None
+    to_bound: float | None
+    to_baseline: Mapping[str, float | None]
+    seconds: float
+    profile: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """How often one setting is better than another setting or a baseline, as good, or worse.
+
+    A plan is better than none; a model that neither of two settings has planned is left out, and of
+    a baseline every model without a ratio.
+    """
+
+    setting: str
+    other: str
+    wins: int
+    ties: int
+    losses: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a table says.
+
+    Attributes
+    ----------
+    measure
+        What was compared: less is better.
+    models, common
+        How many models there are, and how many of them every setting has planned, of those
+        that have planned any.
+    factors
+        Of the profiles.
+    """
+
+    measure: str
+    models: int
+    common: int
+    factors: tuple[float, ...]
+    settings: tuple[SettingSummary, ...]
+    duels: tuple[Duel, ...]
+    baseline_duels: tuple[Duel, ...]
+
+
+def summarize(
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    measure: str = "bytes",
+    factors: Sequence[float] = FACTORS,
+) -> Summary:
+    """Compare the settings of a table.
+
+    Parameters
+    ----------
+    rows
+        Of :func:`cpplan.batch` or :func:`~cpplan.batches.table.read_rows`.
+    measure
+        ``bytes``, ``cost`` or ``seconds``.
+    factors
+        At which profiles are read, each at least 1.
+
+    Raises
+    ------
+    InputError
+        If there are no rows, a model has two of a setting, or the measure or a factor is not
+        understood.
+
+    Examples
+    --------
+    >>> def row(model, setting, need):
+    ...     return {"model": model, "setting": setting, "bytes": need, "status": "feasible"}
+    >>> rows = [row("a", "x", 12), row("a", "y", 16), row("b", "x", 8), row("b", "y", 8)]
+    >>> found = summarize(rows, factors=(1, 1.5))
+    >>> found.duels
+    (Duel(setting='x', other='y', wins=1, ties=1, losses=0),)
+    >>> [setting.profile for setting in found.settings]
+    [(1.0, 1.0), (0.5, 1.0)]
+    """
+    if measure not in MEASURES:
+        raise InputError(f"measure={measure!r}: expected one of {', '.join(MEASURES)}")
+    if any(not 1 <= factor < math.inf for factor in factors):
+        raise InputError(f"factors must be at least 1, not {list(factors)}")
+    rows = list(rows)
+    if not rows:
+        raise InputError("no rows to summarize")
+    table: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        column = table.setdefault(row["setting"], {})
+        if row["model"] in column:
+            raise InputError(f"model {row['model']!r} has two rows of setting {row['setting']!r}")
+        column[row["model"]] = row
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    value = {
+        setting: {model: _measured(column.get(model), measure) for model in models}
+        for setting, column in table.items()
+    }
+    best = {model: min(column[model] for column in value.values()) for model in models}
+    able = [column for column in value.values() if min(column.values()) < math.inf]
+    common = [model for model in models if all(column[model] < math.inf for column in able)]
+    common = common if able else []
+    baselines = [key.removeprefix(_RATIO) for key in rows[0] if str(key).startswith(_RATIO)]
+    settings = []
+    for name, column in table.items():
+        factor = {m: _ratio(value[name][m], best[m]) for m in models}
+        means = {m: column[m] for m in common if m in column}
+        settings.append(
+            SettingSummary(
+                setting=name,
+                models=len(models),
+                planned=sum(row.get("bytes") is not None for row in column.values()),
+                optimal=sum(row.get("status") == "optimal" for row in column.values()),
+                to_best=geometric_mean(factor[m] for m in means),
+                to_bound=geometric_mean(map(_to_bound, means.values())),
+                to_baseline={
+                    baseline: geometric_mean(row.get(_RATIO + baseline) for row in means.values())
+                    for baseline in baselines
+                },
+                seconds=sum(row.get("seconds") or 0.0 for row in column.values()),
+                profile=tuple(_share(factor.values(), most) for most in factors),
+            )
+        )
+    names = list(table)
+    return Summary(
+        measure=measure,
+        models=len(models),
+        common=len(common),
+        factors=tuple(factors),
+        settings=tuple(settings),
+        duels=tuple(
+            _duel(one, other, ((value[one][m], value[other][m]) for m in models))
+            for k, one in enumerate(names)
+            for other in names[k + 1 :]
+        ),
+        baseline_duels=tuple(
+            _duel(name, baseline, ((row[_RATIO + baseline], 1.0) for row in column.values()
+                                   if row.get(_RATIO + baseline) is not None))
+            for name, column in table.items()
+            for baseline in baselines
+        ),
+    )  # fmt: skip
+
+
+def geometric_mean(values: Iterable[float | None]) -> float | None:
+    """Of those that there are; ``None`` of none.
+
+    Examples
+    --------
+    >>> round(geometric_mean([1.0, None, 4.0]), 12)
+    2.0
+    """
+    there = [value for value in values if value is not None]
+    if not there:
+        return None
+    if min(there) <= 0:
+        return 0.0
+    return math.exp(math.fsum(map(math.log, there)) / len(there))
+
+
+def _measured(row: Mapping[str, Any] | None, measure: str) -> float:
+    """What is compared, or infinity where there is no plan."""
+    if row is None or row.get("bytes") is None or row.get(measure) is None:
+        return math.inf
+    return float(row[measure])
+
+
+def _ratio(value: float, best: float) -> float | None:
+    if value == math.inf:
+        return None
+    if best == 0:
+        return 1.0 if value == 0 else math.inf
+    return value / best
+
+
+def _to_bound(row: Mapping[str, Any]) -> float | None:
+    need, bound = row.get("bytes"), row.get("bound")
+    return None if need is None or bound is None else _ratio(need, bound)
+
+
+def _share(ratios: Iterable[float | None], most: float) -> float:
+    ratios = list(ratios)
+    return sum(ratio is not None and ratio <= most for ratio in ratios) / len(ratios)
+
+
+def _duel(one: str, other: str, pairs: Iterable[tuple[float, float]]) -> Duel:
+    met = [(a, b) for a, b in pairs if min(a, b) < math.inf]
+    wins, losses = sum(a < b for a, b in met), sum(a > b for a, b in met)
+    return Duel(one, other, wins, len(met) - wins - losses, losses)

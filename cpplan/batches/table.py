@@ -1,0 +1,129 @@
+"""The table of a batch: one row a task, in Parquet.
+
+==============  ==================================================================================
+model, setting  the names of what was planned, and how
+status          ``optimal``, ``feasible``, ``infeasible``, ``unknown``: the plan's; ``error``: the
+                model or setting was refused, or something unforeseen; ``crashed``,
+                ``out of memory``, ``out of time``: what became of the task's process
+bytes           peak of the plan, over all pools; null where there is none
+bound           no plan needs fewer bytes (in every order, if the setting searches it)
+gap             ``(bytes - bound) / bytes``
+cost, base_cost of running what the plan runs, and of running every op once; null without ops
+ratio_NAME      ``bytes`` / what baseline NAME needs for the given order with nothing shared, one
+                column for each baseline; below 1 the plan is smaller
+ops, buffers    steps and buffers of the plan
+seed, options   of the setting; ``options`` are all of its keywords as JSON
+version         of cpplan
+key             digest of all that the row depends on: where it is unchanged, the row is kept
+error           why there is no plan
+seconds         clock: planning alone
+task_seconds    clock: reading the model, planning and measuring the baselines
+machine         what it ran on
+==============  ==================================================================================
+
+The last three alone may differ between runs whose settings are deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from cpplan.batches.task_planning import Row
+from cpplan.errors import InputError, MissingExtraError
+from cpplan.io.regular_file import check_source
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+TEXTS = ("model", "setting", "status", "options", "version", "key", "error", "machine")
+COUNTS = ("bytes", "bound", "ops", "buffers", "seed")
+CLOCKS = ("seconds", "task_seconds", "machine")
+_BEFORE = ("model", "setting", "status", "bytes", "bound", "gap", "cost", "base_cost")
+_AFTER = ("ops", "buffers", "seed", "options", "version", "key", "error", *CLOCKS)
+
+
+def columns(baselines: Iterable[str]) -> tuple[str, ...]:
+    """The table's columns.
+
+    Examples
+    --------
+    >>> columns(["greedy_by_size"])[:3], columns(["greedy_by_size"])[8]
+    (('model', 'setting', 'status'), 'ratio_greedy_by_size')
+    """
+    return (*_BEFORE, *(f"ratio_{name}" for name in baselines), *_AFTER)
+
+
+def need_arrow() -> Any:
+    """pyarrow, or the error that names the extra."""
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "batch", "a table of results") from error
+    return pyarrow
+
+
+def to_table(rows: Sequence[Row], baselines: Iterable[str]) -> pyarrow.Table:
+    """Rows as a table, with null for what a row has not."""
+    arrow = need_arrow()
+    kinds = {name: arrow.string() for name in TEXTS} | {name: arrow.int64() for name in COUNTS}
+    schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in columns(baselines)])
+    return arrow.Table.from_pylist(list(rows), schema=schema)
+
+
+def to_frame(rows: Sequence[Row], baselines: Iterable[str]) -> pandas.DataFrame:
+    """Rows as a data frame; counts stay integers where some are missing."""
+    import pandas
+
+    kinds = dict.fromkeys(TEXTS, "object") | dict.fromkeys(COUNTS, "Int64")
+    frame: pandas.DataFrame = pandas.DataFrame(
+        {
+            name: pandas.Series([row.get(name) for row in rows], dtype=kinds.get(name, "float64"))
+            for name in columns(baselines)
+        }
+    )
+    return frame
+
+
+def read_rows(path: str | PathLike[str]) -> list[Row]:
+    """The rows of a table in Parquet, or as CSV (``.csv``).
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is no such table; names the file.
+    """
+    check_source(path)
+    if str(path).lower().endswith(".csv"):
+        rows = _read_csv(path)
+    else:
+        arrow = need_arrow()
+        try:
+            rows = arrow.parquet.read_table(path).to_pylist()
+        except (OSError, arrow.ArrowException) as error:
+            raise InputError(
+                f"{path}: not a Parquet file: expected a table of cpplan batch"
+            ) from error
+    missing = [name for name in ("model", "setting", "bytes") if rows and name not in rows[0]]
+    if missing:
+        raise InputError(f"{path}: no column {missing[0]!r}: expected a table of cpplan batch")
+    return rows
+
+
+def _read_csv(path: str | PathLike[str]) -> list[Row]:
+    import pandas
+
+    try:
+        frame = pandas.read_csv(path, dtype=dict.fromkeys(TEXTS, "object"), keep_default_na=False,
+                                na_values=[""])  # fmt: skip
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path}: not a CSV table: {error}") from error
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    for row in rows:
+        for name in COUNTS:
+            # A column with blanks is read as floating point, exact below 2**53 bytes.
+            if isinstance(row.get(name), float):
+                row[str(name)] = int(row[name])
+    return [{str(name): value for name, value in row.items()} for row in rows]

@@ -1,0 +1,85 @@
+"""One task: a model under a setting, and what its row must agree with to be kept."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cpplan import __version__
+from cpplan.batches.content_digest import digest_value
+from cpplan.batches.model_entry import Model
+from cpplan.batches.setting import Setting
+from cpplan.byte_sizes import parse_bytes
+from cpplan.errors import InputError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a task may use at most; ``None`` is no limit.
+
+    Attributes
+    ----------
+    seconds
+        By the clock, for everything from the start of its process; a plan needs some of it beyond
+        the setting's ``time_limit``, to read the model and to check the plan.
+    memory
+        Bytes of data of its process.
+    """
+
+    seconds: float | None = None
+    memory: int | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model under a setting.
+
+    Attributes
+    ----------
+    key
+        Digest of all that the row depends on: content, setting, baselines, limits, version.
+    """
+
+    model: Model
+    setting: Setting
+    baselines: tuple[str, ...]
+    limits: Limits
+    key: str
+    version: str = __version__
+
+
+def make_tasks(
+    models: list[Model], settings: list[Setting], baselines: tuple[str, ...], limits: Limits
+) -> list[Task]:
+    """Every model under every setting, model by model."""
+    tasks = []
+    for model in models:
+        content = model.digest()
+        for setting in settings:
+            names = model.name, setting.name
+            rest = setting.plain, baselines, limits, __version__
+            key = digest_value((names, content, rest))[:32]
+            tasks.append(Task(model, setting, baselines, limits, key))
+    return tasks
+
+
+def make_limits(seconds: float | None, memory: int | str | None) -> Limits:
+    """Limits as people give them.
+
+    Raises
+    ------
+    InputError
+        If they are no time or no byte count.
+
+    Examples
+    --------
+    >>> make_limits(60, "1 GiB").memory
+    1073741824
+    """
+    if seconds is not None and (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, (int, float))
+        or not 0 < seconds < math.inf
+    ):
+        raise InputError(f"task_seconds must be positive, not {seconds!r}")
+    return Limits(seconds, None if memory is None else parse_bytes(memory))

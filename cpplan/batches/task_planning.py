@@ -1,0 +1,115 @@
+"""What one task does: read the model, plan it, measure the baselines; the values of its row."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from cpplan import __version__
+from cpplan.baselines import run_baseline
+from cpplan.batches.setting import is_share
+from cpplan.errors import CpplanError
+from cpplan.pipeline import solve
+from cpplan.printable import MESSAGE, printable
+from cpplan.remat_comparison import parse_share
+from cpplan.residency import choose_residency
+from cpplan.stages.sources import as_problem, as_program
+
+if TYPE_CHECKING:
+    from cpplan.anf import Program
+    from cpplan.batches.task import Task
+    from cpplan.graph import Graph
+    from cpplan.problem import Problem
+
+Row = dict[str, Any]
+
+
+def plan_task(task: Task) -> Row:
+    """The task's row; what goes wrong is in it, as ``status`` and ``error``."""
+    if task.version != __version__:
+        return failed(task, "error", f"this worker has cpplan {__version__}, not {task.version}")
+    start = time.perf_counter()
+    try:
+        row = _planned(task)
+    except MemoryError:
+        row = failed(task, "out of memory", "the memory limit was met")
+    except CpplanError as error:
+        row = failed(task, "error", str(error))
+    except Exception as error:
+        # Whatever a reader or a solver does not foresee costs one row, not the batch.
+        row = failed(task, "error", printable(f"{type(error).__name__}: {error}", MESSAGE))
+    return row | {"task_seconds": time.perf_counter() - start, "machine": machine()}
+
+
+def failed(task: Task, status: str, error: str | None) -> Row:
+    """A row without a plan."""
+    return {
+        "model": task.model.name,
+        "setting": task.setting.name,
+        "status": status,
+        "seed": task.setting.options.get("seed", 0),
+        "options": json.dumps(task.setting.plain, sort_keys=True, ensure_ascii=False),
+        "version": task.version,
+        "key": task.key,
+        "error": error,
+    }
+
+
+def _planned(task: Task) -> Row:
+    source = as_program(task.model.load())
+    options = dict(task.setting.options)
+    for limit in ("memory_limit", "capacity"):
+        if is_share(options.get(limit)):
+            options[limit] = _share_of(source, options, options[limit])
+    plan = solve(source, **options)
+    found = plan.offset is not None
+    row = failed(task, plan.status, None if found else plan.message)
+    row |= {
+        "bytes": plan.peak if found else None,
+        "bound": plan.lower_bound,
+        "gap": plan.gap if found else None,
+        "cost": _number(plan.cost) if found else None,
+        "base_cost": _number(plan.base_cost),
+        "buffers": len(plan.buffers),
+        "ops": None if plan.base_cost is None else len(plan.order),
+        "seconds": plan.runtime,
+    }
+    if task.baselines:
+        problem = as_problem(source, plan.residency, options.get("pools"))
+        objective = options.get("objective", "preference")
+        limit = options.get("time_limit", 60.0)
+        for name in task.baselines:
+            need = run_baseline(name, problem, objective, limit).bytes
+            row[f"ratio_{name}"] = _ratio(row["bytes"], need)
+    return row
+
+
+def _share_of(source: Graph | Program | Problem, options: Row, share: str) -> int:
+    """A share of the bytes live at once in the given order, with nothing shared."""
+    pools = options.get("pools")
+    where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
+    problem = as_problem(source, choose_residency(**where, pools=pools or ()), pools)
+    live = problem.live_bytes()
+    return math.floor(parse_share(share) * int(live.max(initial=0)))
+
+
+def _ratio(need: int | None, other: int | None) -> float | None:
+    if need is None or other is None or (other == 0 and need > 0):
+        return None
+    return need / other if other else 1.0
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def machine() -> str:
+    """The machine that a row comes from, in words."""
+    import platform
+
+    from cpplan.cores import available_cores
+
+    system = f"{platform.node()}, {platform.system()} {platform.machine()}"
+    return f"{system}, {available_cores()} cores, Python {platform.python_version()}"

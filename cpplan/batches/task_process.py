@@ -1,0 +1,73 @@
+"""The process of one task: reads it from standard input, writes its row to standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+from typing import BinaryIO
+
+from cpplan.errors import InputError
+
+
+def main() -> None:
+    """Plan the one task and end.
+
+    Standard input stays open as long as whoever wants the row lives: its end is ours, also where
+    nobody was left to tell us.
+    """
+    # Ctrl-C is for the whole group of processes; a task cut short would look like a result.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answer = _own_output()
+    task = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_input, args=(sys.stdin.buffer,), daemon=True).start()
+    from cpplan.batches.task_planning import failed, plan_task
+
+    try:
+        limit_memory(task.limits.memory)
+        row = plan_task(task)
+    except InputError as error:
+        row = failed(task, "error", str(error))
+    answer.write(json.dumps(row).encode())
+    answer.close()
+    # Whatever else would be torn down is not worth waiting for.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _own_output() -> BinaryIO:
+    """Standard output, which from now on is standard error for everybody else."""
+    own = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(own, "wb")
+
+
+def _end_with_input(stream: BinaryIO) -> None:
+    while stream.read(1):
+        pass
+    os._exit(1)
+
+
+def limit_memory(most: int | None) -> None:
+    """Let this process have so many bytes of data.
+
+    Data, not address space: the latter counts what libraries only reserve, gigabytes of it.
+
+    Raises
+    ------
+    InputError
+        Where processes cannot be limited so.
+    """
+    if most is None:
+        return
+    try:
+        import resource
+    except ImportError as error:
+        raise InputError("a memory limit needs a system with resource limits (POSIX)") from error
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    _, hard = resource.getrlimit(kind)
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (limit, hard))

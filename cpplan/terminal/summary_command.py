@@ -1,0 +1,48 @@
+"""``cpplan summary``."""
+
+from __future__ import annotations
+
+import click
+
+from cpplan.terminal.options import check_outputs
+from cpplan.terminal.printing import naming, print_out
+
+
+@click.command()
+@click.argument("results", metavar="RESULTS", type=click.Path())
+@click.option(
+    "--measure",
+    type=click.Choice(["bytes", "cost", "seconds"]),
+    default="bytes",
+    show_default=True,
+    help="What is compared; less is better.",
+)
+@click.option(
+    "--factor",
+    "factors",
+    multiple=True,
+    type=click.FloatRange(min=1),
+    help="At which to read the performance profile.",
+)
+@click.option("--json", "json_path", metavar="FILE|-", help="The summary as JSON.")
+def summary(results: str, measure: str, factors: tuple[float, ...], json_path: str | None) -> None:
+    """Compare the settings of RESULTS, a table that batch wrote (.parquet, or as .csv)."""
+    check_outputs(results, json_path, {})
+    import json
+    from dataclasses import asdict
+
+    from cpplan.batches.summary import FACTORS, summarize
+    from cpplan.batches.table import read_rows
+    from cpplan.io.atomic import write_text
+    from cpplan.report.summary_text import format_summary
+
+    rows = read_rows(results)
+    with naming(results):
+        found = summarize(rows, measure=measure, factors=factors or FACTORS)
+    if json_path is not None:
+        text = json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n"
+        if json_path == "-":
+            print_out(text)
+            return
+        write_text(json_path, text)
+    print_out(format_summary(found))
