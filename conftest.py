@@ -2,8 +2,9 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [
-    f"cpplan/io/{folder}/*.py"
-    for folder, package in {"tflite": "tflite", "torch": "torch"}.items()
-    if find_spec(package) is None
-]
+_NEEDS = {
+    "cpplan/io/tflite/*.py": "tflite",
+    "cpplan/io/torch/*.py": "torch",
+    **{f"cpplan/zoo/{file}.py": "torch" for file in ("images", "language", "network", "own_*")},
+}
+collect_ignore_glob = [files for files, package in _NEEDS.items() if find_spec(package) is None]

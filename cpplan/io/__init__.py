@@ -12,6 +12,7 @@ from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.in_place_kinds import with_in_place
 from cpplan.problem import Problem
+from cpplan.zoo.source import SCHEME, is_named
 
 if TYPE_CHECKING:
     import networkx
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule
 
-_SUFFIXES = ".onnx, .pt2, .tflite, .json (cpplan.graph), .csv (MiniMalloc) or .txt (a listing)"
+_SUFFIXES = (
+    ".onnx, .pt2, .tflite, .json or .json.gz (cpplan.graph), .csv (MiniMalloc) or .txt (a listing)"
+)
 
 
 def load(
@@ -44,10 +47,11 @@ def load(
     ----------
     source
         A file, known by its suffix: ``.onnx``, ``.pt2`` (``torch.export``), ``.tflite`` (see
-        :mod:`cpplan.io.tflite`), ``.json`` (``cpplan.graph``), ``.csv`` (MiniMalloc) or ``.txt``
-        (what XLA, vela or TVM planned: see :mod:`cpplan.io.listings`); or an ``onnx.ModelProto``,
-        an exported program or FX graph module of torch (see :mod:`cpplan.io.torch`), a
-        ``networkx.DiGraph``, a graph or a problem.
+        :mod:`cpplan.io.tflite`), ``.json`` or ``.json.gz`` (``cpplan.graph``), ``.csv``
+        (MiniMalloc) or ``.txt`` (what XLA, vela or TVM planned: see :mod:`cpplan.io.listings`); or
+        the name of a model, ``zoo://family/model`` (see :mod:`cpplan.zoo`); or an
+        ``onnx.ModelProto``, an exported program or FX graph module of torch (see
+        :mod:`cpplan.io.torch`), a ``networkx.DiGraph``, a graph or a problem.
     dims
         Extents of an ONNX model's symbolic dimensions, by name; or their bounds ``(lower, upper)``,
         ``None`` for no upper one. With bounds the graph has symbols, and is planned at the upper
@@ -99,7 +103,7 @@ def _read(
     dims: Mapping[str, object] | None,
     name: str | None,
 ) -> Graph | Problem:
-    suffix = Path(source).suffix.lower() if isinstance(source, (str, PathLike)) else None
+    suffix = _suffix(source) if isinstance(source, (str, PathLike)) else None
     if suffix == ".onnx" or _is_from("onnx", source):
         if dims and any(isinstance(given, (tuple, list)) for given in dims.values()):
             from cpplan.io.onnx_symbolic import read_symbolic_onnx
@@ -121,6 +125,10 @@ def _read(
         raise InputError(
             f"dims are for ONNX, torch and TFLite models only: {what} has no symbolic dimensions"
         )
+    if suffix == SCHEME:
+        from cpplan.zoo import read_named
+
+        return read_named(source)  # type: ignore[arg-type]
     if isinstance(source, (Graph, Problem)):
         return source
     if _is_from("networkx", source):
@@ -145,6 +153,14 @@ def _read(
 
         return read_listing(source)
     raise InputError(f"{source}: suffix {suffix!r} is not understood: expected {_SUFFIXES}")
+
+
+def _suffix(source: str | PathLike[str]) -> str:
+    """What kind of file it is by its name; of a model's name, the scheme."""
+    if is_named(source):
+        return SCHEME
+    suffixes = [suffix.lower() for suffix in Path(source).suffixes]
+    return ".json" if suffixes[-2:] == [".json", ".gz"] else Path(source).suffix.lower()
 
 
 def _is_from(package: str, source: object) -> bool:

@@ -19,6 +19,7 @@ broadcast, so that it needs more bytes than the base has. It is read as a view o
 
 from __future__ import annotations
 
+import gzip
 import json
 import reprlib
 from collections.abc import Mapping
@@ -28,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
-from cpplan.io.atomic import write_text
+from cpplan.io.atomic import write_bytes, write_text
 from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields
-from cpplan.io.json_file import read_json
+from cpplan.io.json_file import is_compressed, read_json
 
 if TYPE_CHECKING:
     from cpplan.symbols import Symbols
@@ -87,7 +88,7 @@ def graph_to_dict(graph: Graph) -> dict[str, Any]:
 
 
 def read_graph(path: str | PathLike[str]) -> Graph:
-    """Read a graph from a JSON file.
+    """Read a graph from a JSON file, compressed if its name ends in ``.gz``.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def read_graph(path: str | PathLike[str]) -> Graph:
 
 
 def write_graph(graph: Graph, path: str | PathLike[str]) -> None:
-    """Write a graph as JSON, one tensor or op a line, whole or not at all.
+    """Write a graph as JSON, one tensor or op a line, whole or not at all; ``.gz`` compressed.
 
     Raises
     ------
@@ -112,7 +113,11 @@ def write_graph(graph: Graph, path: str | PathLike[str]) -> None:
     values = graph_to_dict(graph)
     head = ",".join(f"{_compact(key)}:{_compact(values[key])}" for key in _HEAD if key in values)
     lists = ",\n".join(f"{_compact(key)}:{_rows(values[key])}" for key in ("tensors", "ops"))
-    write_text(path, f"{{{head},\n{lists}}}\n")
+    text = f"{{{head},\n{lists}}}\n"
+    if is_compressed(path):
+        write_bytes(path, gzip.compress(text.encode(), mtime=0))
+    else:
+        write_text(path, text)
 
 
 _HEAD = ("format", "version", "name", "dims")

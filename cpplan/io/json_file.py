@@ -1,13 +1,30 @@
-"""Reading a JSON file, with errors that name it."""
+"""Reading a JSON file, with errors that name it.
+
+A file whose name ends in ``.gz`` is compressed, and read as what it holds.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import zlib
 from os import PathLike
 from typing import Any
 
 from cpplan.errors import InputError
 from cpplan.io.regular_file import check_source
+
+
+def is_compressed(path: str | PathLike[str]) -> bool:
+    """Whether a file's name says that it is compressed.
+
+    Examples
+    --------
+    >>> is_compressed("resnet50.json.gz"), is_compressed("resnet50.json")
+    (True, False)
+    """
+    return os.fspath(path).lower().endswith(".gz")
 
 
 def read_text(path: str | PathLike[str]) -> str:
@@ -16,12 +33,20 @@ def read_text(path: str | PathLike[str]) -> str:
     Raises
     ------
     InputError
-        If it does not exist, is no regular file, cannot be read, or is not UTF-8; names the file.
+        If it does not exist, is no regular file, cannot be read, or is not UTF-8; or is to be
+        compressed and is not, or is cut short; names the file.
     """
     check_source(path)
     try:
+        if is_compressed(path):
+            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as stream:
+                return stream.read()
         with open(path, encoding="utf-8-sig", newline="") as stream:
             return stream.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            f"{path}: expected gzip data, which this is not or is cut short"
+        ) from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -1,0 +1,156 @@
+"""Models by name: ``zoo://family/model?option=value``, with random weights; nothing is downloaded.
+
+Wherever a model is expected, in :func:`cpplan.load` and on the command line, such a name may stand
+for a file. The families, and their options beside ``mode`` (``infer``, or ``train`` for the loss
+and its gradients):
+
+``torchvision``
+    Image classification and segmentation; ``batch``, ``size`` (pixels).
+``timm``
+    All its architectures; ``batch``, ``size``.
+``transformers``
+    Language models of published sizes; ``batch``, ``length`` (tokens).
+``onnx``
+    The models without weights that the package ``onnx`` carries; no options, no mode.
+``cpplan``
+    Small networks of our own: a U-Net, a randomly wired one, an LSTM and a transformer; ``batch``,
+    ``size``, ``length``, ``seed`` (of the wiring).
+
+Numbers that are left out are 1 for ``batch``, and the model's own for all others. Of a model that
+is read only shapes are made, so that large ones take no memory.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from cpplan.errors import InputError, MissingExtraError
+from cpplan.zoo.source import Options, Source, parse_source, read_options, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cpplan.graph import Graph
+    from cpplan.zoo.network import Network
+
+__all__ = ["build_network", "names", "read_named"]
+
+
+class Family(Protocol):
+    """A module of this package: where models of one kind come from."""
+
+    OPTIONS: Mapping[str, int | None]
+    MODES: tuple[str, ...]
+
+    def names(self) -> tuple[str, ...]: ...
+
+    def read(self, model: str, options: Options) -> Graph: ...
+
+    def build(self, model: str, options: Options) -> Network: ...
+
+
+_FAMILIES = {
+    "torchvision": "torchvision_models",
+    "timm": "timm_models",
+    "transformers": "transformers_models",
+    "onnx": "onnx_models",
+    "cpplan": "own_models",
+}
+
+
+def names(family: str | None = None) -> tuple[str, ...]:
+    """Names of models, as ``zoo://family/model``.
+
+    Parameters
+    ----------
+    family
+        Of one family; else of all whose packages are installed.
+
+    Raises
+    ------
+    InputError
+        If there is no such family.
+    MissingExtraError
+        If its package is missing.
+
+    Examples
+    --------
+    >>> names("onnx")[:2]
+    ('zoo://onnx/bvlc_alexnet', 'zoo://onnx/densenet121')
+    """
+    if family is not None:
+        found = _family(Source(f"zoo://{family}", family, "", {}))
+        return tuple(f"zoo://{family}/{name}" for name in found.names())
+    listed: list[str] = []
+    for each in _FAMILIES:
+        with suppress(MissingExtraError):
+            listed += names(each)
+    return tuple(listed)
+
+
+def read_named(text: str) -> Graph:
+    """The graph of a model by its name.
+
+    Raises
+    ------
+    InputError
+        If the name is of another form, there is no such family, model or option, or the model
+        cannot be traced; names what was expected.
+    MissingExtraError
+        If the family's package is missing.
+
+    Examples
+    --------
+    >>> read_named("zoo://onnx/squeezenet").name
+    'squeezenet'
+    """
+    family, source, options = _find(text)
+    try:
+        return family.read(source.model, options)
+    except InputError as error:
+        raise InputError(f"{text}: {error}") from error
+
+
+def build_network(text: str) -> Network:
+    """The module of a model by its name, with random weights, and inputs for it.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_named`; or if the family has graphs only.
+    MissingExtraError
+        If the family's package is missing.
+
+    Examples
+    --------
+    >>> network = build_network("zoo://cpplan/lstm?length=3")  # doctest: +SKIP
+    >>> network.module(*network.inputs).shape  # doctest: +SKIP
+    torch.Size([1, 3, 10000])
+    """
+    family, source, options = _find(text)
+    if not hasattr(family, "build"):
+        raise InputError(f"{text}: models of {source.family} are graphs only, there is no module")
+    from cpplan.zoo.network import with_weights
+
+    try:
+        return with_weights(lambda: family.build(source.model, options), options)
+    except InputError as error:
+        raise InputError(f"{text}: {error}") from error
+
+
+def _find(text: str) -> tuple[Family, Source, Options]:
+    source = parse_source(text)
+    family = _family(source)
+    options = read_options(source, family.OPTIONS, family.MODES)
+    known = family.names()
+    if source.model not in known:
+        raise unknown(source, f"model of {source.family}", source.model, known)
+    return family, source, options
+
+
+def _family(source: Source) -> Family:
+    if source.family not in _FAMILIES:
+        raise unknown(source, "family", source.family, _FAMILIES)
+    return cast(Family, import_module(f"cpplan.zoo.{_FAMILIES[source.family]}"))

@@ -1,0 +1,130 @@
+"""Modules and inputs for them: with weights to run, or without, to be traced.
+
+Weights of a module that is only traced are never stored: each is replaced, as its layer is built,
+by one that has a shape alone. Buffers keep their values, which some models look at.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.io.torch import read_torch, training_graph
+from cpplan.zoo.source import Options
+
+# Of the losses of auxiliary classifiers, after Szegedy et al., "Going Deeper with Convolutions".
+_AUXILIARY = 0.3
+
+
+@dataclass(frozen=True)
+class Network:
+    """A module and its positional inputs; built for training, it returns its loss."""
+
+    module: nn.Module
+    inputs: tuple[torch.Tensor, ...]
+
+
+class CrossEntropy(nn.Module):  # type: ignore[misc]
+    """The mean cross entropy of a module's scores, those of auxiliary classifiers included."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        found = self.module(inputs)
+        scores = list(found.values()) if isinstance(found, dict) else found
+        first, *others = scores if isinstance(scores, (tuple, list)) else [scores]
+        loss = functional.cross_entropy(first, targets)
+        for other in others:
+            loss = loss + _AUXILIARY * functional.cross_entropy(other, targets)
+        return loss
+
+
+def with_weights(build: Callable[[], Network], options: Options) -> Network:
+    """The network as it is built, its weights and inputs the same at each call.
+
+    Raises
+    ------
+    InputError
+        If it cannot be built.
+    """
+    with torch.random.fork_rng(devices=()), _quietly("built"):
+        torch.manual_seed(0)
+        network = build()
+        return Network(network.module.train(options.training), network.inputs)
+
+
+def trace(build: Callable[[], Network], name: str, options: Options) -> Graph:
+    """The network's graph, without its weights ever being stored.
+
+    Raises
+    ------
+    InputError
+        If it cannot be built or traced.
+    """
+    with _quietly("built"), _no_weights():
+        network = build()
+    module = network.module.train(options.training)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        _let_weights_pass_for_real(module)
+    inputs = tuple(mode.from_tensor(given) for given in network.inputs)
+    with _quietly("traced"):
+        if options.training:
+            return training_graph(module, inputs, name=f"{name}_train")
+        program = torch.export.export(module, inputs, strict=False)
+    return read_torch(program, name=name)
+
+
+@contextmanager
+def _no_weights() -> Iterator[None]:
+    """Parameters of modules that are built meanwhile have shapes alone."""
+
+    def without_data(module: nn.Module, name: str, weight: Any) -> Any:
+        if weight is None or weight.is_meta:  # the latter: tied weights are one
+            return weight
+        return nn.Parameter(weight.to("meta"), requires_grad=weight.requires_grad)
+
+    handle = register_module_parameter_registration_hook(without_data)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _let_weights_pass_for_real(module: nn.Module) -> None:
+    """Give weights without data the device of the inputs, on which depends what ops become."""
+    known: dict[int, nn.Parameter] = {}
+    for layer in module.modules():
+        for name, weight in layer._parameters.items():
+            if weight is None or not weight.is_meta:
+                continue
+            if id(weight) not in known:
+                fake = torch.empty_strided(weight.shape, weight.stride(), dtype=weight.dtype)
+                known[id(weight)] = nn.Parameter(fake, requires_grad=weight.requires_grad)
+            layer._parameters[name] = known[id(weight)]
+
+
+@contextmanager
+def _quietly(what: str) -> Iterator[None]:
+    """Nothing of what other packages warn of concerns the caller; what they raise does."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except InputError:
+        raise
+    except Exception as error:  # whatever the packages raise
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise InputError(f"the model cannot be {what}: {text}") from error

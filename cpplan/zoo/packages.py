@@ -1,0 +1,24 @@
+"""What a family of models needs to be installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from cpplan.errors import MissingExtraError
+
+
+def need_packages(*packages: str, extra: str = "zoo") -> None:
+    """Refuse to go on without these packages.
+
+    Raises
+    ------
+    MissingExtraError
+        Names the first that is missing, and the extra that brings it.
+
+    Examples
+    --------
+    >>> need_packages("numpy", "networkx")
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingExtraError(package, extra, "a model of this family")
