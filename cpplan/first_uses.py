@@ -72,6 +72,14 @@ def use_ejection() -> None:
     EjectionSearch(problem, seed=0).run(start, moves=9, goal=0, deadline=_ENDLESS)
 
 
+def use_insertion() -> None:
+    from cpplan.search.insertion_search import InsertionSearch
+
+    problem = _random_packing(9)
+    start = Outcome(np.cumsum(problem.size) - problem.size, int(problem.size.sum()), 0)
+    InsertionSearch(problem, seed=0).run(start, moves=9, goal=0, deadline=_ENDLESS)
+
+
 def use_skyline() -> None:
     from cpplan.heuristics.skyline import Skyline
 
@@ -128,5 +136,6 @@ FIRST_USES: dict[str, Callable[[], None]] = {
     "sizes": use_sizes,
     "many-buffers": use_many_buffers,
     "ejection": use_ejection,
+    "insertion": use_insertion,
     "skyline": use_skyline,
 }

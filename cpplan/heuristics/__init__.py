@@ -39,12 +39,7 @@ _PORTFOLIO = [
 # From so many buffers on, what looks at every pair is left out: other work of that length, or
 # compiled loops, will find more.
 MANY_BUFFERS = 2000
-_PORTFOLIO_OF_MANY = [
-    "fullest_first",
-    "first_fit_by_size",
-    "first_fit_by_area",
-    "first_fit_by_lifetime",
-]
+_PORTFOLIO_OF_MANY = ["fullest_first"]
 
 
 def register(

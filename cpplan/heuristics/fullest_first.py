@@ -25,10 +25,8 @@ from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.heuristics.skyline import Skyline
 from cpplan.problem import Ints, Problem
 
-# A step is full from this share of the most live bytes on.
-_FULL = 0.75
-# What ends too high makes its steps full ones; so many passes at most.
-_PASSES = 3
+# A step is full from this share of the most live bytes on: one pass for each.
+_FULL = 0.75, 0.95
 # Rows between two cuts of the order in which the others are placed: what fits into a cache.
 _ROWS_A_BLOCK = 4096
 # Shuffled rankings of a part: rows placed in all, and how far ranks move, as shares of them.
@@ -43,11 +41,10 @@ def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
         raise TimeUpError
     live, first, last = _padded_profile(problem)
     goal = int(live.max(initial=0))
-    full = live >= _FULL * goal
     best, peak = None, None
-    for _ in range(_PASSES):
+    for share in _FULL:
         try:
-            offset = _place(problem, live, first, last, full, deadline)
+            offset = _place(problem, live, first, last, live >= share * goal, deadline)
         except TimeUpError:
             if best is None:
                 raise
@@ -57,9 +54,6 @@ def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
             best, peak = offset, int(end.max(initial=0))
         if peak <= goal:
             break
-        # Where something ended too high, there is no room for holes either.
-        for row in np.flatnonzero(end > goal).tolist():
-            full[first[row] : last[row]] = True
     assert best is not None  # the first pass ended, or raised
     return best
 

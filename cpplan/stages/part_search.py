@@ -4,7 +4,8 @@ Few buffers are CP-SAT's, which settles them at once. Else our own exact search 
 local search, then CP-SAT: that is the order in which they most often end a run. With more than one
 worker, the exact search has a thread of its own beside the others.
 
-With many buffers, only what takes about linear time a move is tried: priority rules, and ejection.
+With many buffers, only what takes about linear time a move is tried: insertion in windows of time,
+priority rules, and ejection.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from cpplan.search.insertion_search import InsertionSearch
 from cpplan.search.outcome import Outcome
 from cpplan.search.priority_search import PrioritySearch
 from cpplan.search.ranking_search import RankingSearch
+from cpplan.search.windowed_insertion import WindowedInsertion
 
 # Of the first turn: nodes of the exact search a buffer, CP-SAT's deterministic time for each run.
 NODES_A_BUFFER, WORK = 250, 0.0025
-# Of the first turn of local search: priority rules, insertions a buffer, ejections, rankings a
-# buffer.
+# Of the first turn of local search: windows, where few live at once and where many do; priority
+# rules, insertions a buffer, ejections, rankings a buffer.
+WINDOWS, WIDE_WINDOWS = 1000, 20
 RULES, INSERTIONS_A_BUFFER, EJECTIONS, RANKINGS_A_BUFFER = 50, 300, 2000, 10
 # Beside other searches, a turn of local search looks up so many times.
 SLICES = 10
@@ -87,12 +90,18 @@ class PartSearch:
         self._ranking = RankingSearch(problem, seed)
         self._local: list[tuple[LocalSearch, int]] = []
         self._canonical: CanonicalSearch | None = None
-        many = len(problem) >= MANY_BUFFERS and PrioritySearch.applies_to(problem)
+        ruled = PrioritySearch.applies_to(problem)
+        many = len(problem) >= (MANY_BUFFERS if ruled else insertion_search.MOST_BUFFERS)
         self._solves = not many
-        if PrioritySearch.applies_to(problem):
+        windows = WindowedInsertion(problem, seed) if len(problem) >= MANY_BUFFERS else None
+        if windows is not None and not windows.wide:
+            self._local.append((windows, WINDOWS))
+        if ruled:
             self._local.append((PrioritySearch(problem, seed), RULES))
-        if many and len(problem) <= MOST_TO_EJECT:
+        if many and ruled and len(problem) <= MOST_TO_EJECT:
             self._local.append((EjectionSearch(problem, seed), EJECTIONS))
+        if windows is not None and windows.wide:
+            self._local.append((windows, WIDE_WINDOWS))
         if not many and insertion_search.applies_to(problem):
             self._local.append((InsertionSearch(problem, seed), INSERTIONS_A_BUFFER * len(problem)))
         if not self._local:
