@@ -15,7 +15,6 @@ from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.part_search import Aim, PartSearch
-from cpplan.stages.stretch_bound import StretchBound
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:
@@ -106,7 +105,6 @@ def _run_search(
     turn is longer than the last, because nothing tells beforehand which search will be quick.
     """
     searches: dict[int, PartSearch] = {}
-    bounds: dict[int, StretchBound] = {}
     effort = 1
     while not incumbent.done and not deadline.expired():
         if most_effort is not None and effort > most_effort:
@@ -115,7 +113,6 @@ def _run_search(
         problem, rows = incumbent.reduction.part_problem(part)
         if part not in searches:
             searches[part] = PartSearch(problem, workers, seed)
-            bounds[part] = StretchBound(problem, seed)
             incumbent.offer_bound(part, lower_bound(problem))
 
         def offer(outcome: Outcome, part: int = part, rows: Ints = rows) -> bool:
@@ -133,7 +130,5 @@ def _run_search(
             offer=offer,
         )
         settled = searches[part].turn(incumbent.part_state(part, rows), effort, aim)
-        if not settled and len(problem) < heuristics.MANY_BUFFERS:
-            settled = bounds[part].turn(incumbent.part_state(part, rows), effort, aim)
         if not settled:
             effort = min(4 * effort, MOST_EFFORT)
