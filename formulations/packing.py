@@ -35,6 +35,7 @@ learning.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -188,7 +189,11 @@ class PackingModel:
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
         """The bound on the peak that a minimising run proved, bytes."""
-        return round(solver.best_objective_bound) * self.grain
+        bound = solver.best_objective_bound
+        if abs(bound) >= 2**53:
+            # So far up, a float may have been rounded up from what was proved.
+            bound = math.nextafter(bound, -math.inf)
+        return round(bound) * self.grain
 
     def extract(self, solver: cp_model.CpSolver) -> Ints:
         """Offsets in bytes, shape ``(n,)``, of the solution found."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -129,3 +130,11 @@ def test_equal_buffers_are_alike_in_every_respect():
         fixed={4: 0},
     )
     assert equal_buffers(problem) == [[0, 1]]
+
+
+@pytest.mark.parametrize("proved", [12, 2**53 - 1, 2**53 + 3, 2**60 + 2**7 + 2**6 + 1, 2**61 - 1])
+def test_a_bound_that_no_float_holds_is_not_rounded_up(proved: int) -> None:
+    packing = build(triangle(), unit=1, upper=3, minimise=True)
+    bound = packing.proved_bound(SimpleNamespace(best_objective_bound=float(proved)))
+    assert proved - 2 ** max(0, proved.bit_length() - 52) <= bound <= proved
+    assert bound == proved or proved > 2**53
