@@ -1,0 +1,12 @@
+"""Reports as one HTML file that needs no network: a plan, and a batch of plans.
+
+Python prepares data (:mod:`plan_data`, :mod:`batch_data`) and puts it, with the scripts and styles
+of the folder ``page``, into one file (:mod:`page_text`); everything seen is drawn by those scripts.
+"""
+
+from __future__ import annotations
+
+from cpplan.report.html.batch_report import batch_report
+from cpplan.report.html.plan_report import plan_report
+
+__all__ = ["batch_report", "plan_report"]

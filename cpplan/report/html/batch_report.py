@@ -1,0 +1,102 @@
+"""The results of a batch as one HTML file."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cpplan import __version__
+from cpplan.errors import InputError
+from cpplan.report.html.page_text import fill_page
+
+if TYPE_CHECKING:
+    import pandas
+
+STYLES = ("base.css", "batch.css", "print.css")
+SCRIPTS = (
+    "text.js",
+    "elements.js",
+    "colours.js",
+    "line_chart.js",
+    "table.js",
+    "downloads.js",
+    "batch.js",
+)
+# Closer steps where settings differ most.
+_FACTORS = (*(1 + k / 200 for k in range(40)), *(1.2 + k / 50 for k in range(41)))
+_SHOWN = ("model", "setting", "status", "bytes", "bound", "gap", "seconds", "error")
+_RATIO = "ratio_"
+
+
+def batch_report(frame: pandas.DataFrame, title: str = "batch") -> str:
+    """The report of a batch: HTML that holds all it needs and asks nothing of a network.
+
+    Settings with their means, a performance profile, who wins against whom, and every row, with
+    the reason where there is no plan.
+
+    Parameters
+    ----------
+    frame
+        One row a model and setting, as :func:`cpplan.batch` makes it; at least ``model``,
+        ``setting`` and ``bytes``.
+    title
+        Of the page, e.g. the file's name.
+
+    Raises
+    ------
+    InputError
+        If the table has no rows, or no column of one of those names.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> rows = {"model": ["a", "a"], "setting": ["x", "y"], "bytes": [12, 16]}
+    >>> batch_report(pandas.DataFrame(rows)).startswith("<!doctype html>")
+    True
+    """
+    return fill_page(
+        "batch.html",
+        title=f"{title}: results",
+        data=batch_data(frame, title),
+        styles=STYLES,
+        scripts=SCRIPTS,
+    )
+
+
+def batch_data(frame: pandas.DataFrame, title: str) -> dict[str, Any]:
+    """Everything the report shows, JSON-ready."""
+    from cpplan.batches.summary import summarize
+
+    missing = [name for name in ("model", "setting", "bytes") if name not in frame]
+    if missing:
+        raise InputError(f"no column {missing[0]!r}: expected a table of cpplan batch")
+    baselines = [str(key).removeprefix(_RATIO) for key in frame if str(key).startswith(_RATIO)]
+    names = [*_SHOWN, *(_RATIO + name for name in baselines)]
+    columns = {
+        name: [_plain(value) for value in frame[name]] if name in frame else [None] * len(frame)
+        for name in names
+    }
+    rows = [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    found = summarize(rows, factors=_FACTORS)
+    return {
+        "cpplan": __version__,
+        "title": title,
+        "columns": columns,
+        "baselines": baselines,
+        "models": found.models,
+        "common": found.common,
+        "factors": list(found.factors),
+        "settings": [asdict(setting) for setting in found.settings],
+        "duels": [asdict(duel) for duel in (*found.duels, *found.baseline_duels)],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A cell as JSON has it: no NumPy number, and null for what is missing or not finite."""
+    import pandas
+
+    if value is None or value is pandas.NA:
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

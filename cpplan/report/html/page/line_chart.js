@@ -1,0 +1,108 @@
+// Lines over an axis, for what does not move: the order before and after, the search, a profile.
+
+// `series`: { name, colour, dash, points: [[x, y], …], stairs }, `y` null for a break.
+// An axis: { low, high, format, title, log, inBytes, whole }. What lies beyond its ends is cut off.
+function drawLineChart(canvas, { series, x, y, left = 66 }) {
+  const sharp = sharpen(canvas);
+  if (sharp === null || sharp.width <= 2 * left) return;
+  const { pen, width, height } = sharp;
+  const [top, bottom, right] = [26, height - 38, width - 12];
+  const along = (value) => (x.log ? Math.log(value / x.low) / Math.log(x.high / x.low) : (value - x.low) / Math.max(1e-12, x.high - x.low));
+  const across = (value) => left + along(value) * (right - left);
+  const up = (value) => bottom - ((value - y.low) / Math.max(1e-12, y.high - y.low)) * (bottom - top);
+  pen.fillStyle = colours.map;
+  pen.fillRect(left, top, right - left, bottom - top);
+  pen.fillStyle = colours.soft;
+  pen.strokeStyle = colours.grid;
+  pen.lineWidth = 1;
+  pen.textBaseline = "middle";
+  pen.textAlign = "right";
+  for (const value of ticks(y.low, y.high, (bottom - top) / 40, y.inBytes, y.whole)) {
+    const at = Math.round(up(value)) + 0.5;
+    line(pen, left, at, right, at);
+    pen.fillText(y.format(value), left - 7, at);
+  }
+  pen.textBaseline = "top";
+  pen.textAlign = "center";
+  for (const value of x.log ? powers(x.low, x.high) : ticks(x.low, x.high, (right - left) / 110, false, x.whole)) {
+    const at = Math.round(across(value)) + 0.5;
+    line(pen, at, bottom, at, bottom + 4);
+    pen.fillText(x.format(value), at, bottom + 6);
+  }
+  pen.fillText(x.title, (left + right) / 2, bottom + 22);
+  pen.save();
+  pen.beginPath();
+  pen.rect(left, top - 1, right - left, bottom - top + 2);
+  pen.clip();
+  for (const each of series) drawSeries(pen, each, across, up);
+  pen.restore();
+  drawKey(pen, series, left);
+}
+
+function powers(low, high) {
+  const values = [];
+  for (let k = Math.ceil(Math.log10(low) - 1e-9); k <= Math.log10(high) + 1e-9; k += 1) values.push(Number(`1e${k}`));
+  return values;
+}
+
+function line(pen, x, y, toX, toY) {
+  pen.beginPath();
+  pen.moveTo(x, y);
+  pen.lineTo(toX, toY);
+  pen.stroke();
+}
+
+// A column of pixels gets at most its first, lowest, highest and last value.
+function drawSeries(pen, { points, colour, dash = [], stairs = true }, across, up) {
+  pen.strokeStyle = colour;
+  pen.lineWidth = 1.8;
+  pen.setLineDash(dash);
+  pen.beginPath();
+  let column = null;
+  let [least, most, last] = [0, 0, null];
+  const flush = () => {
+    if (column === null) return;
+    if (least < most) {
+      pen.lineTo(column, most);
+      pen.lineTo(column, least);
+    }
+    pen.lineTo(column, last);
+  };
+  for (const [x, value] of points) {
+    if (value === null) {
+      flush();
+      column = null;
+      last = null;
+      continue;
+    }
+    const [at, y] = [Math.round(across(x)), up(value)];
+    if (at !== column) {
+      flush();
+      if (last === null) pen.moveTo(at, y);
+      else if (stairs) pen.lineTo(at, last);
+      [column, least, most] = [at, y, y];
+    }
+    least = Math.min(least, y);
+    most = Math.max(most, y);
+    last = y;
+  }
+  flush();
+  pen.stroke();
+  pen.setLineDash([]);
+}
+
+function drawKey(pen, series, left) {
+  pen.textAlign = "left";
+  pen.textBaseline = "middle";
+  let x = left;
+  for (const { name, colour, dash = [] } of series) {
+    pen.strokeStyle = colour;
+    pen.lineWidth = 2;
+    pen.setLineDash(dash);
+    line(pen, x, 11, x + 22, 11);
+    pen.setLineDash([]);
+    pen.fillStyle = colours.soft;
+    pen.fillText(name, x + 29, 11.5);
+    x += 29 + pen.measureText(name).width + 22;
+  }
+}

@@ -1,0 +1,106 @@
+// What is in the file, as columns that are quick to look through.
+
+class Model {
+  constructor(data) {
+    const { plan, columns } = data;
+    Object.assign(this, { data, plan, given: data.given, symbols: data.symbols });
+    Object.assign(this, columns);
+    this.count = this.name.length;
+    this.placed = this.offset !== null;
+    this.pool = columns.pool || new Int32Array(this.count);
+    this.steps = this.upper.reduce((a, b) => Math.max(a, b), 0);
+    this.starts = data.starts;
+    if (this.starts) this.steps = Math.max(this.steps, this.starts[this.starts.length - 1]);
+    this.largest = this.size.reduce((a, b) => Math.max(a, b), 0);
+    this.fill = Uint8Array.from(this.size, (size, k) => fillNumber(this.role[k], size, this.largest));
+    this.all = this.rectangles(data);
+    this.profile = liveProfile(this.all.lower, this.all.upper, this.all.held);
+    this.fullest = this.fullestStep();
+    this.panels = this.placed ? plan.pools.map((pool, number) => this.panel(pool, number)) : [];
+    this.inside = new Map();
+    for (const [tensor, [buffer, within]] of Object.entries(plan.views)) {
+      if (!this.inside.has(buffer)) this.inside.set(buffer, []);
+      this.inside.get(buffer).push([tensor, within]);
+    }
+    this.byTime = Array.from(this.lower.keys())
+      .sort((a, b) => this.lower[a] - this.lower[b] || a - b)
+      .filter((row) => this.size[row] > 0);
+  }
+
+  rectangles({ spans }) {
+    if (spans === null) {
+      const { lower, upper, size } = this;
+      const zeros = new Float64Array(this.count);
+      return { buffer: [...this.name.keys()], lower, upper, begin: zeros, end: size, held: size };
+    }
+    return { ...spans, held: spans.end.map((end, k) => end - spans.begin[k]) };
+  }
+
+  panel(pool, number) {
+    const { buffer, lower, upper, begin, end, held } = this.all;
+    const mine = [...buffer.keys()].filter((k) => this.pool[buffer[k]] === number && held[k] > 0);
+    const take = (column) => mine.map((k) => column[k]);
+    const lift = (column) => mine.map((k) => this.offset[buffer[k]] + column[k]);
+    const spans = new Spans(take(buffer), take(lower), take(upper), lift(begin), lift(end));
+    const peak = this.plan.pools.length === 1
+      ? this.plan.peak
+      : this.name.reduce((most, _, k) => this.pool[k] === number
+        ? Math.max(most, this.offset[k] + this.size[k]) : most, 0);
+    const first = new Map();
+    for (let k = 0; k < spans.count; k += 1) {
+      if (!first.has(spans.buffer[k])) first.set(spans.buffer[k], []);
+      first.get(spans.buffer[k]).push(k);
+    }
+    const only = this.plan.pools.length === 1;
+    return {
+      ...pool, number, spans, peak, first,
+      bound: only ? this.plan.lower_bound : null,
+      capacity: only && this.plan.capacity !== null ? this.plan.capacity : pool.capacity,
+    };
+  }
+
+  // Numbers of a buffer's rectangles within its pool's.
+  spansOf(row) {
+    return this.panels[this.pool[row]].first.get(row) || [];
+  }
+
+  fullestStep() {
+    const { times, live } = this.profile;
+    let best = 0;
+    for (let k = 1; k < live.length; k += 1) if (live[k] > live[best]) best = k;
+    return times.length ? times[best] : 0;
+  }
+
+  liveAt(step) {
+    const place = lastAtMost(this.profile.times, step);
+    return place < 0 ? 0 : this.profile.live[place];
+  }
+
+  // [buffer, bytes held] of what is live at a step.
+  heldAt(step) {
+    const { buffer, lower, upper, held } = this.all;
+    const found = new Map();
+    for (let k = 0; k < buffer.length; k += 1) {
+      if (lower[k] <= step && step < upper[k] && held[k] > 0) {
+        found.set(buffer[k], (found.get(buffer[k]) || 0) + held[k]);
+      }
+    }
+    return found;
+  }
+
+  // Name of the op that runs at a step, or null where the plan does not say.
+  opAt(step) {
+    if (!this.starts) return null;
+    return this.plan.order[lastAtMost(this.starts, step)] ?? null;
+  }
+
+  stepText(step) {
+    const op = this.opAt(step);
+    return op === null ? `step ${formatCount(step)}` : `step ${formatCount(step)}, ${printable(op, 60)}`;
+  }
+
+  sizeText(row) {
+    const formula = this.symbols && this.symbols.size[row];
+    return formatBytes(this.size[row]) + (formula ? ` = ${printable(formula)} at the bounds` : "");
+  }
+}

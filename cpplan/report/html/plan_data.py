@@ -1,0 +1,173 @@
+"""A plan as its report shows it: columns instead of objects, and what follows from the model."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan import __version__
+from cpplan.anf import Program, to_anf
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.plan import Plan
+
+if TYPE_CHECKING:
+    from cpplan.problem import Problem
+
+ROLES = ("intermediate", "input", "output", "constant", "workspace")
+_COPY = re.compile(r"(.+)~\d+", re.DOTALL)
+
+
+def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> dict[str, Any]:
+    """Everything the report shows, JSON-ready.
+
+    ``plan`` and ``columns`` together are the plan as :meth:`Plan.to_dict` has it, clock readings
+    included: the page makes that file again.
+
+    Raises
+    ------
+    InputError
+        If the plan is for another model than ``source``.
+    """
+    head = plan.to_dict(clock=True)
+    del head["buffers"]
+    graph = source.graph if isinstance(source, Program) else source
+    graph = graph if isinstance(graph, Graph) else None
+    if graph is not None:
+        check_model(plan, graph)
+    return {
+        "cpplan": __version__,
+        "plan": head,
+        "columns": {
+            "name": list(plan.buffers),
+            "size": plan.size.tolist(),
+            "lower": plan.lower.tolist(),
+            "upper": plan.upper.tolist(),
+            "offset": None if plan.offset is None else plan.offset.tolist(),
+            "pool": plan.pool.tolist() if len(plan.pools) > 1 else None,
+            **_roles(plan, graph),
+        },
+        "spans": _spans(plan),
+        "starts": _starts(plan, graph),
+        "given": _given_order(plan, source),
+        "symbols": _symbols(plan),
+        "rules": None if source is None else _rules(plan, source),
+    }
+
+
+def check_model(plan: Plan, graph: Graph) -> None:
+    """Refuse a plan of another model.
+
+    Raises
+    ------
+    InputError
+        Names an op that the model or the plan has not.
+    """
+    ops = {op.name for op in graph.ops}
+    stray = next((name for name in plan.order if name not in ops), None)
+    if stray is not None:
+        raise InputError(f"plan {plan.name!r} runs op {stray!r}, which {graph.name!r} has not")
+    missing = next(iter(sorted(ops.difference(plan.order))), None)
+    if missing is not None:
+        raise InputError(f"plan {plan.name!r} does not run op {missing!r} of {graph.name!r}")
+
+
+def _spans(plan: Plan) -> dict[str, list[int]] | None:
+    """The rectangles, where they are not simply the buffers."""
+    if not plan.gaps:
+        return None
+    return {field: column.tolist() for field, column in plan.spans._asdict().items()}
+
+
+def _roles(plan: Plan, graph: Graph | None) -> dict[str, list[int]]:
+    """Of every buffer the position of its role in :data:`ROLES`, and whether it is a further copy.
+
+    A storage that holds an output is one, whatever else lies in it; else one that holds an input.
+    """
+    original = _originals(plan, graph)
+    role = np.zeros(len(plan.buffers), np.int64)
+    if graph is not None:
+        kinds = [graph.tensor[name].kind if name in graph.tensor else None for name in original]
+        role[[kind == "workspace" for kind in kinds]] = ROLES.index("workspace")
+        role[[kind == "constant" for kind in kinds]] = ROLES.index("constant")
+    else:
+        constant = [k for k, pool in enumerate(plan.pools) if pool.kind == "constant"]
+        role[np.isin(plan.pool, constant)] = ROLES.index("constant")
+    for which, names in (("input", plan.inputs), ("output", plan.outputs)):
+        for tensor in names:
+            row = plan.row.get(plan.views.get(tensor, (tensor, 0))[0])
+            if row is not None:
+                role[row] = ROLES.index(which)
+    again = [int(a != b) for a, b in zip(original, plan.buffers, strict=True)]
+    return {"role": role.tolist(), "again": again}
+
+
+def _originals(plan: Plan, graph: Graph | None) -> list[str]:
+    """What each buffer is named after: itself, or the tensor that it is a further copy of."""
+    if len(plan.order) == len(set(plan.order)):
+        return list(plan.buffers)
+    if graph is not None:
+        from cpplan.copy_names import tensor_copies
+
+        split = tensor_copies(graph).split
+        return [name if name in graph.tensor else split(name)[0] for name in plan.buffers]
+    copies = ((name, _COPY.fullmatch(name)) for name in plan.buffers)
+    return [copy[1] if copy is not None and copy[1] in plan.row else name for name, copy in copies]
+
+
+def _starts(plan: Plan, graph: Graph | None) -> list[int] | None:
+    """First step of every op in the order, and the end; ``None`` where the plan does not say.
+
+    An op with bodies takes several steps. A plan without its model shows that it has none by
+    keeping an output to the end, one step an op.
+    """
+    if graph is not None and plan.order:
+        return list(to_anf(graph, plan.order).starts)
+    last = int(np.max(plan.upper, initial=0))
+    kept = bool(plan.outputs) and plan.residency.outputs == "keep"
+    return list(range(last + 1)) if kept and last == len(plan.order) else None
+
+
+def _given_order(plan: Plan, source: Graph | Program | Problem | None) -> dict[str, Any] | None:
+    """Live bytes in the order the model lists its ops, and where it lists those of the plan."""
+    if not isinstance(source, (Graph, Program)) or not plan.order:
+        return None
+    from cpplan.liveness import to_problem
+
+    program = source if isinstance(source, Program) else to_anf(source)
+    times, live = to_problem(program, plan.residency).live_profile()
+    place = {name: k for k, name in reversed(list(enumerate(program.names)))}
+    return {
+        "times": times.tolist(),
+        "live": live.tolist(),
+        "place": [place[name] for name in plan.order],
+    }
+
+
+def _rules(plan: Plan, source: Graph | Program | Problem) -> list[list[Any]]:
+    """What each rule of the plan may cost, as far as bounds tell without a search."""
+    found = plan.explain(source).relaxations
+    return [[r.rule, r.instead, r.at_most, r.bound, r.bound_by] for r in found]
+
+
+def _symbols(plan: Plan) -> dict[str, Any] | None:
+    """Formulas as text, where sizes depend on variables: the columns are those at the bounds."""
+    layout = plan.symbols
+    if layout is None:
+        return None
+    sizes = [str(size) for size in layout.sizes_of(plan.buffers)]
+    return {
+        "dims": [
+            [name, *("" if end is None else str(end) for end in (lower, upper))]
+            for name, (lower, upper) in layout.dims.items()
+        ],
+        "size": {
+            str(row): formula for row, formula in enumerate(sizes) if formula != str(plan.size[row])
+        },
+        "unbounded": [
+            [name, str(held.nbytes), held.storage] for name, held in layout.unbounded.items()
+        ],
+        "lost": [[name, why] for name, why in layout.lost.items()],
+    }

@@ -1,0 +1,77 @@
+"""A plan as one HTML file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpplan.report.html.page_text import fill_page
+from cpplan.report.html.plan_data import plan_data
+
+if TYPE_CHECKING:
+    from cpplan.anf import Program
+    from cpplan.graph import Graph
+    from cpplan.plan import Plan
+    from cpplan.problem import Problem
+
+STYLES = ("base.css", "plan.css", "print.css")
+SCRIPTS = (
+    "text.js",
+    "elements.js",
+    "colours.js",
+    "spans.js",
+    "relations.js",
+    "model.js",
+    "view.js",
+    "arena_map.js",
+    "live_chart.js",
+    "gestures.js",
+    "line_chart.js",
+    "table.js",
+    "card.js",
+    "selection.js",
+    "search.js",
+    "tensors.js",
+    "orders.js",
+    "lists.js",
+    "summary.js",
+    "history.js",
+    "downloads.js",
+    "plan_files.js",
+    "plan.js",
+)
+
+
+def plan_report(plan: Plan, source: Graph | Program | Problem | None = None) -> str:
+    """The report of a plan: HTML that holds all it needs and asks nothing of a network.
+
+    A map of the arena over the steps, the live bytes, which tensors are live at any step, who rests
+    on whom, the order before and after, and what the search found when.
+
+    Parameters
+    ----------
+    plan
+        With or without offsets; without, the report says why there are none.
+    source
+        What was planned. With it the report compares the model's own order, and knows workspaces
+        and constants.
+
+    Raises
+    ------
+    InputError
+        If the plan is for another model.
+
+    Examples
+    --------
+    >>> import cpplan
+    >>> problem = cpplan.Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> text = plan_report(cpplan.solve(problem))
+    >>> text.startswith("<!doctype html>"), "http://" in text or "https://" in text
+    (True, False)
+    """
+    return fill_page(
+        "plan.html",
+        title=f"{plan.name}: memory plan",
+        data=plan_data(plan, source),
+        styles=STYLES,
+        scripts=SCRIPTS,
+    )
