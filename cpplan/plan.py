@@ -578,6 +578,31 @@ class Plan:
             deterministic=deterministic,
         )
 
+    def report(
+        self, path: str | PathLike[str], source: Graph | Program | Problem | None = None
+    ) -> None:
+        """Write the plan as one HTML file to look at: it asks nothing of a network.
+
+        See :func:`cpplan.report.html.plan_report`.
+
+        Parameters
+        ----------
+        path
+            The file to write, whole or not at all.
+        source
+            What was planned. With it the report compares the model's own order, and says what the
+            plan's rules cost.
+
+        Raises
+        ------
+        InputError
+            If the plan is for another model, or the file cannot be written.
+        """
+        from cpplan.io.atomic import write_text
+        from cpplan.report.html import plan_report
+
+        write_text(path, plan_report(self, source))
+
     def to_frame(self) -> pandas.DataFrame:
         """One row a buffer: name, size, lower, upper, offset, pool.
 

@@ -94,12 +94,15 @@ _SHORTEST = 0.001
     metavar="FILE",
     help="MODEL with its operators in the plan's order, and the offsets for TFLite Micro.",
 )
+@click.option(
+    "--report", "report_path", metavar="FILE", help="The plan to look at, as one HTML file."
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], time_limit: float,
     json_path: str | None, output: str | None, csv_path: str | None, text_path: str | None,
     onnx_path: str | None, image_path: str | None, header_path: str | None,
-    tflite_path: str | None, quiet: bool, **options: Any,
+    tflite_path: str | None, report_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Plan the memory of MODEL (.onnx, .pt2, .tflite, .json or .csv)."""
     started = time.monotonic()
@@ -113,6 +116,7 @@ def plan(
         image_path,
         header_path,
         tflite_path,
+        report_path,
     )
     wanted.check_paths()
     in_place = parse_kinds(kinds, used=options["in_place"])

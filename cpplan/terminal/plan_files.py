@@ -28,6 +28,7 @@ class Outputs:
     image: str | None
     header: str | None
     tflite: str | None
+    report: str | None
 
     def check_paths(self) -> None:
         """Refuse, before anything is read, what could not be written.
@@ -45,6 +46,7 @@ class Outputs:
             "--constants-image": self.image,
             "--c-header": self.header,
             "--tflite": self.tflite,
+            "--report": self.report,
         }
         check_outputs(self.model, self.json, others)
         for option, path in (("--onnx", self.onnx), ("--constants-image", self.image)):
@@ -88,7 +90,7 @@ class Outputs:
     def write(self, source: Graph | Problem, result: Plan, dims: Mapping[str, int] | None) -> None:
         """Write the files wanted; those that follow a plan only where there is one, with offsets.
 
-        Plans as JSON are written in any case: they say why there are no offsets.
+        Plans as JSON, and reports, are written in any case: they say why there are no offsets.
         """
         from cpplan.anf import to_anf
         from cpplan.graph import Graph
@@ -98,6 +100,8 @@ class Outputs:
             result.save(self.plan)
         if self.json not in (None, "-"):
             result.save(self.json, clock=True)
+        if self.report is not None:
+            result.report(self.report, source)
         if result.offset is None:
             return
         if self.csv is not None:
