@@ -15,6 +15,7 @@ from cpplan.explanation.explained import Explanation, Relaxation
 from cpplan.explanation.fullest_step import FullestStep, find_fullest_step, live_tensors
 from cpplan.explanation.relaxed import Relaxed, relax
 from cpplan.explanation.rules import Rules, rules_of
+from cpplan.explanation.steps import ops_by_step
 from cpplan.graph import Graph
 from cpplan.plan import Plan
 from cpplan.problem import Problem
@@ -100,12 +101,8 @@ def _op_at(plan: Plan, step: int, rules: Rules | None) -> tuple[str | None, str 
         place = bisect_right(rules.source.starts, step) - 1
         op = rules.source.ops[place]
         return op.name, op.kind
-    # Ops with bodies span several steps, which a plan alone does not say; where something stays
-    # to the end, the number of steps tells whether there are any.
-    stays = plan.outputs or (plan.inputs and plan.residency.inputs == "keep")
-    if stays and int(np.max(plan.upper, initial=0)) == len(plan.order):
-        return plan.order[step], None
-    return None, None
+    ops = ops_by_step(plan)
+    return (None if ops is None else ops[step]), None
 
 
 def _forcing_row(problem: Problem, bound: Bound) -> int | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.plan import Plan
-from cpplan.problem import Ints
+from cpplan.problem import Ints, Problem
 
 
 class LiveTensor(NamedTuple):
@@ -76,29 +76,48 @@ def find_fullest_step(plan: Plan) -> int | None:
     >>> find_fullest_step(Plan("p", "unknown", ("a", "b"), offset=None, **columns))
     1
     """
-    spans = plan.spans
-    times = np.unique(np.concatenate([spans.lower, spans.upper]))
-    change = np.zeros(len(times), np.int64)
-    held = spans.end - spans.begin
-    np.add.at(change, np.searchsorted(times, spans.lower), held)
-    np.subtract.at(change, np.searchsorted(times, spans.upper), held)
-    live = np.cumsum(change)
+    times, live = _live_profile(plan)
     best, step = 0, None
     # What is filled is at most what is live: most steps need no closer look.
     for k in np.argsort(-live, kind="stable").tolist():
         if live[k] <= best:
             break
-        filled = int(live[k]) if not plan.relations else _filled(*_addresses(plan, int(times[k])))
+        filled = _filled_at(plan, int(times[k]), int(live[k]))
         if filled > best:
             best, step = filled, int(times[k])
     return step
+
+
+def filled_profile(plan: Plan) -> tuple[Ints, Ints]:
+    """Steps at which the live set changes, and the bytes filled from each to the next.
+
+    Examples
+    --------
+    >>> columns = dict(lower=np.array([0, 1]), upper=np.array([2, 3]), size=np.array([4, 8]))
+    >>> plan = Plan("p", "unknown", ("a", "b"), offset=None, **columns)
+    >>> [column.tolist() for column in filled_profile(plan)]
+    [[0, 1, 2, 3], [4, 12, 8, 0]]
+    """
+    times, live = _live_profile(plan)
+    filled = [_filled_at(plan, *at) for at in zip(times.tolist(), live.tolist(), strict=True)]
+    return times, np.array(filled, np.int64)
+
+
+def _live_profile(plan: Plan) -> tuple[Ints, Ints]:
+    problem = Problem(plan.buffers, plan.lower, plan.upper, plan.size, gaps=plan.gaps)
+    return problem.live_profile()
+
+
+def _filled_at(plan: Plan, step: int, live: int) -> int:
+    """Bytes filled at a step: those live, but what is shared by choice counts once."""
+    return live if not plan.relations else _filled(*_addresses(plan, step)[1:])
 
 
 def live_tensors(plan: Plan, step: int) -> tuple[int, tuple[LiveTensor, ...]]:
     """Bytes filled at a step, and the buffers that fill them, the largest first."""
     rows, low, high = _addresses(plan, step)
     by_size = np.argsort(low - high, kind="stable")
-    filled = _filled(rows, low, high)
+    filled = _filled(low, high)
     own, within = _own_bytes(low[by_size], high[by_size])
     tensors = []
     for k, place in enumerate(by_size.tolist()):
@@ -136,7 +155,7 @@ def _addresses(plan: Plan, step: int) -> tuple[Ints, Ints, Ints]:
     return rows, base + begin, base + end
 
 
-def _filled(_: Ints, low: Ints, high: Ints) -> int:
+def _filled(low: Ints, high: Ints) -> int:
     """Bytes of the union of address ranges."""
     by_address = np.argsort(low, kind="stable")
     low, high = low[by_address], high[by_address]

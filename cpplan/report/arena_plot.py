@@ -2,65 +2,173 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cpplan.errors import InputError
+from cpplan.explanation.steps import repeated_steps
 from cpplan.plan import Plan
-from cpplan.report.figure import new_axes
+from cpplan.printable import printable
+from cpplan.problem import Ints
+from cpplan.report.figure import (
+    GREEN,
+    ORANGE,
+    PURPLE,
+    draw_limits,
+    in_bytes,
+    legend_beside,
+    mark_repeats,
+    name_axes,
+    new_axes,
+    title_of,
+)
+
+# What lies side by side differs in lightness, which every eye sees.
+_BLUES = ("#08306b", "#2171b5", "#6baed6", "#4292c6", "#9ecae1", "#08519c")
+_KINDS = {"intermediate": _BLUES[1], "input": ORANGE, "output": GREEN, "computed again": PURPLE}
+# Above so many rectangles, their edges would be all that is seen.
+_EDGED = 3000
+# A rectangle this high, as a share of the picture, bears its name if there is room for that, or for
+# some letters of it; letters across all.
+_HIGH, _LETTERS, _FEWEST = 0.04, 100, 7
+# Above this lightness (of red, green and blue alike, from 0 to 1), letters are black.
+_LIGHT = 0.6
 
 
-def plot_arena(plan: Plan, ax: Any = None) -> Any:
-    """Draw every buffer of a plan where it lies; darker means larger. Peak and bound are lines.
+def plot_arena(plan: Plan, ax: Any = None, *, pool: str | None = None) -> Any:
+    """Draw every buffer of a plan where it lies, with lines at peak, lower bound and capacity.
+
+    Inputs, outputs, and what is computed again have colours of their own; triangles below mark the
+    steps at which an op runs again. Tens of thousands of buffers are one collection.
 
     Parameters
     ----------
     plan
         With offsets.
     ax
-        Matplotlib axes to draw on; fresh ones if left out.
+        Matplotlib axes to draw on; fresh ones if left out. With several pools and none named, an
+        array of axes, one a pool.
+    pool
+        Name of the pool to draw.
 
     Returns
     -------
     matplotlib.axes.Axes
+        Or an array of them, if the plan has several pools and none is named.
 
     Raises
     ------
     InputError
-        If the plan holds no offsets.
+        If the plan holds no offsets, there is no such pool, or there are not as many axes as pools.
     MissingExtraError
         If matplotlib is not installed.
 
     Examples
     --------
-    >>> import cpplan
+    >>> import cpplan, matplotlib
+    >>> matplotlib.use("agg")
     >>> problem = cpplan.Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
-    >>> axes = plot_arena(cpplan.solve(problem))  # doctest: +SKIP
+    >>> axes = plot_arena(cpplan.solve(problem))
+    >>> axes.get_xlabel(), axes.get_title()
+    ('step', 'problem: 12 B, optimal')
     """
     if plan.offset is None:
         raise InputError("the plan holds no offsets to draw")
-    ax = new_axes(ax)
+    names = [region.name for region in plan.pools]
+    if pool is not None:
+        if pool not in names:
+            known = ", ".join(map(repr, names))
+            raise InputError(f"the plan has no pool {pool!r}: expected one of {known}")
+        return _draw(plan, new_axes(ax), names.index(pool))
+    if len(names) == 1:
+        return _draw(plan, new_axes(ax), 0)
+    panels = new_axes(ax, count=len(names))
+    if np.size(panels) != len(names):
+        raise InputError(f"the plan has {len(names)} pools: expected so many axes, or a pool")
+    for number, panel in enumerate(np.ravel(panels)):
+        _draw(plan, panel, number)
+    return panels
+
+
+def _draw(plan: Plan, ax: Any, number: int) -> Any:
     from matplotlib.collections import PolyCollection
 
-    buffer, left, right, begin, end = plan.spans
+    assert plan.offset is not None
+    spans, several = plan.spans, len(plan.pools) > 1
+    here = plan.pool[spans.buffer] == number
+    buffer, left, right, begin, end = (column[here] for column in spans)
     low, high = plan.offset[buffer] + begin, plan.offset[buffer] + end
     corners = np.stack([left, low, left, high, right, high, right, low], axis=1).reshape(-1, 4, 2)
-    share = plan.size[buffer] / max(1, int(plan.size.max(initial=1)))
+    edged = len(buffer) <= _EDGED
+    kinds = _kinds(plan)
+    colours = _colours(kinds, buffer)
     ax.add_collection(
         PolyCollection(
-            list(corners), array=share, cmap="viridis_r", edgecolor="white", linewidth=0.4
+            list(corners),
+            facecolors=colours,
+            edgecolors="white" if edged else "none",
+            linewidth=0.5 if edged else 0,
+            antialiased=edged,
         )
     )
-    if plan.lower_bound is not None:
-        ax.axhline(plan.lower_bound, color="black", linestyle=":", label="lower bound")
-    ax.axhline(plan.peak, color="firebrick", linewidth=1, label="peak")
-    ax.set(
-        xlim=(0, max(1, int(right.max(initial=1)))),
-        ylim=(0, 1.05 * max(1, plan.peak or 0)),
-        xlabel="step",
-        ylabel="address (B)",
-        title=f"{plan.name}: {plan.peak} B, {plan.status}",
+    for kind in sorted(set(kinds[buffer].tolist()), key=list(_KINDS).index):
+        ax.fill_between([], [], color=_KINDS[kind], label=kind)
+    region = plan.pools[number]
+    peaks = plan.pool_peaks
+    assert peaks is not None
+    top = draw_limits(
+        ax,
+        peaks[region.name],
+        None if several else plan.lower_bound,
+        region.capacity if several or plan.capacity is None else plan.capacity,
+        most=0,
     )
-    ax.legend(loc="upper right", frameon=False)
+    steps = max(1, int(np.max(plan.upper, initial=1)))
+    ax.set(xlim=(0, steps), ylim=(0, top))
+    in_bytes(ax.yaxis)
+    name_axes(ax, title_of(plan, pool=region.name if several else None), xlabel="step")
+    ax.set_ylabel("address")
+    mark_repeats(ax, repeated_steps(plan))
+    edges = left / steps, right / steps, low / top, high / top
+    _write_names(ax, [plan.buffers[row] for row in buffer.tolist()], edges, colours)
+    legend_beside(ax)
     return ax
+
+
+def _kinds(plan: Plan) -> np.ndarray:
+    """What each buffer is, as far as the plan tells: one of ``_KINDS``."""
+    kinds = np.full(len(plan.buffers), "intermediate", dtype=object)
+    # What begins when an op runs again is what that writes.
+    kinds[np.isin(plan.lower, repeated_steps(plan))] = "computed again"
+    for kind, names in (("input", plan.inputs), ("output", plan.outputs)):
+        roots = {plan.views.get(name, (name, 0))[0] for name in names}
+        kinds[[plan.row[name] for name in roots if name in plan.row]] = kind
+    return kinds
+
+
+def _colours(kinds: np.ndarray, buffer: Ints) -> list[str]:
+    return [
+        _BLUES[row % len(_BLUES)] if kind == "intermediate" else _KINDS[kind]
+        for row, kind in zip(buffer.tolist(), kinds[buffer].tolist(), strict=True)
+    ]
+
+
+def _write_names(
+    ax: Any, names: Sequence[str], edges: Sequence[np.ndarray], colours: Sequence[str]
+) -> None:
+    """Names of buffers with room for them; edges are shares of the picture."""
+    from matplotlib.colors import to_rgb
+
+    left, right, low, high = edges
+    room = (_LETTERS * (right - left)).astype(np.int64)
+    for k in np.flatnonzero((room > 0) & (high - low >= _HIGH)).tolist():
+        if room[k] < min(len(names[k]), _FEWEST):
+            continue
+        light = sum(to_rgb(colours[k])) / 3 > _LIGHT
+        ax.text(
+            (left[k] + right[k]) / 2, (low[k] + high[k]) / 2, printable(names[k], int(room[k])),
+            transform=ax.transAxes, ha="center", va="center", fontsize=7,
+            color="black" if light else "white", parse_math=False,
+        )  # fmt: skip

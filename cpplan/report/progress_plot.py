@@ -1,0 +1,97 @@
+"""How peak and bound came together while a plan was sought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cpplan.errors import InputError
+from cpplan.plan import Plan
+from cpplan.report.figure import (
+    BLUE,
+    RED,
+    in_bytes,
+    legend_beside,
+    name_axes,
+    new_axes,
+    title_of,
+)
+
+# Seconds at which the logarithmic axis starts at the earliest.
+_FIRST = 1e-4
+# Peaks above so many times the last one, as the first ones are, would flatten all others.
+_HIGHEST = 1.5
+
+
+def plot_progress(plan: Plan, ax: Any = None) -> Any:
+    """Draw the smallest peak and the largest bound known over the seconds of a run.
+
+    Parameters
+    ----------
+    plan
+        With its ``history``: a file keeps that only if saved with ``clock=True``.
+    ax
+        Matplotlib axes to draw on; fresh ones if left out.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        If the history names no peak and no bound.
+    MissingExtraError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import cpplan, matplotlib
+    >>> matplotlib.use("agg")
+    >>> problem = cpplan.Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> plot_progress(cpplan.solve(problem)).get_xlabel()
+    'seconds'
+    """
+    peaks = _best((e.seconds, e.peak) for e in plan.history)
+    # While an order is sought, bounds on others are noted too: above the plan's own, they are none.
+    bounds = _best(
+        (e.seconds, -e.lower_bound)
+        for e in plan.history
+        if e.lower_bound is not None
+        and (plan.lower_bound is None or e.lower_bound <= plan.lower_bound)
+    )
+    if not peaks and not bounds:
+        raise InputError(
+            "the plan's history names no peak and no bound: plans from a file have one only if "
+            "saved with clock=True, and with several pools there is none"
+        )
+    ax = new_axes(ax)
+    end = max(plan.runtime or 0.0, *(seconds for seconds, _ in [*peaks, *bounds]))
+    if peaks and plan.peak is not None:
+        peaks.append((end, min(plan.peak, peaks[-1][1])))
+    if bounds and plan.lower_bound is not None:
+        bounds.append((end, -plan.lower_bound))
+    for points, sign, colour, label in ((peaks, 1, RED, "peak"), (bounds, -1, BLUE, "lower bound")):
+        if points:
+            seconds, values = zip(*((max(s, _FIRST), sign * v) for s, v in points), strict=True)
+            style = "-" if sign > 0 else "--"
+            ax.step(
+                seconds, values, style, where="post", color=colour, label=label, marker=".",
+                markersize=4,
+            )  # fmt: skip
+    ax.set_xscale("log")
+    if peaks and peaks[0][1] > _HIGHEST * peaks[-1][1]:
+        ax.set_ylim(top=_HIGHEST * peaks[-1][1])
+    in_bytes(ax.yaxis)
+    name_axes(ax, title_of(plan), xlabel="seconds", ylabel="bytes")
+    legend_beside(ax)
+    return ax
+
+
+def _best(events: Iterable[tuple[float, int | None]]) -> list[tuple[float, int]]:
+    """The falling steps of what is to be small."""
+    steps: list[tuple[float, int]] = []
+    for seconds, value in events:
+        if value is not None and (not steps or value < steps[-1][1]):
+            steps.append((seconds, value))
+    return steps
