@@ -35,6 +35,7 @@ from cpplan.liveness import to_problem
 from cpplan.pool import Pool
 from cpplan.problem import Gap
 from cpplan.residency import Residency
+from cpplan.search import canonical_search
 
 RESIDENCIES = [
     Residency(*choice)
@@ -89,6 +90,14 @@ def test_accepts_a_correct_plan_and_every_true_claim(staircase: Problem) -> None
         plan_at(staircase, 8, 0, 8, status="optimal", lower_bound=12, bound_by="live bytes"),
     )
     verify(staircase, plan_at(staircase, 8, 0, 8, capacity=12))
+
+
+@pytest.mark.parametrize("name", [canonical_search.NAME, "CP-SAT", "CP-SAT TWA"])
+def test_accepts_the_bound_of_every_search_that_packs(staircase: Problem, name: str) -> None:
+    """No solver is asked again; the bound must be one that such a search can have proved."""
+    plan = plan_at(staircase, 8, 0, 8, status="optimal", lower_bound=12, bound_by=name)
+    verify(staircase, plan)
+    rejected(staircase, replace(plan, scope="every order"), "nothing about every order")
 
 
 def test_accepts_the_empty_plan() -> None:
