@@ -376,9 +376,10 @@ class Plan:
 
     def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
         """Write the plan as JSON, whole or not at all; ``clock=True`` adds the clock readings."""
-        from cpplan.io.atomic import write_text
+        from cpplan.io.atomic import write_pieces
+        from cpplan.io.plan_json import plan_text
 
-        write_text(path, self.to_json(clock=clock))
+        write_pieces(path, plan_text(self, clock=clock))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from os import PathLike
 
 from cpplan.errors import InputError
@@ -18,11 +19,21 @@ def write_text(path: str | PathLike[str], text: str) -> None:
     InputError
         As :func:`write_bytes`, or if the text holds what is no Unicode; names the file.
     """
+    write_pieces(path, (text,))
+
+
+def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
+    """Write text that comes in pieces, so that it is never in memory as a whole.
+
+    Raises
+    ------
+    InputError
+        As :func:`write_text`.
+    """
     try:
-        data = text.encode()
+        _write(path, (piece.encode() for piece in pieces))
     except UnicodeEncodeError as error:
         raise InputError(f"{path}: cannot be written: a name is not Unicode text") from error
-    write_bytes(path, data)
 
 
 def write_bytes(path: str | PathLike[str], data: bytes) -> None:
@@ -36,6 +47,10 @@ def write_bytes(path: str | PathLike[str], data: bytes) -> None:
         If ``path`` is no regular file, or its folder does not exist or cannot be written to; names
         the file.
     """
+    _write(path, (data,))
+
+
+def _write(path: str | PathLike[str], pieces: Iterable[bytes]) -> None:
     target = resolve_target(path)
     try:
         # Not the target's own name with something added: that could be too long.
@@ -44,7 +59,8 @@ def write_bytes(path: str | PathLike[str], data: bytes) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            for piece in pieces:
+                stream.write(piece)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600; a plan is no secret
