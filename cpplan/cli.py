@@ -2,7 +2,7 @@
 summary | warm-up``.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 2 usage or unreadable
-input, 3 it does not fit, 4 verification failed.
+input, 3 it does not fit, 4 verification failed, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO
 
 from cpplan.batches.task import Task
-from cpplan.batches.task_planning import Row, failed, machine
+from cpplan.batches.task_planning import Row, failed, lacks_memory, machine
 from cpplan.printable import MESSAGE, printable
 
 # Libraries that make threads of their own are told how many by these.
@@ -24,7 +24,6 @@ _THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
 )
-_NO_MEMORY = ("bad_alloc", "memoryerror", "out of memory", "cannot allocate memory")
 
 
 class Processes:
@@ -55,6 +54,9 @@ class Processes:
         """It is done, or else has to be."""
         process.kill()
         process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
         with self._lock:
             self._running.discard(process)
 
@@ -73,7 +75,7 @@ class Processes:
         given, process.stdin = process.stdin, None
         assert given is not None
         try:
-            _send(given, pickle.dumps(task))
+            _send(given, pickle.dumps(task.limits.memory) + pickle.dumps(task))
             answer, errors = process.communicate(timeout=task.limits.seconds)
             row = _read_row(task, process.returncode, answer, errors.decode(errors="replace"))
         except subprocess.TimeoutExpired:
@@ -102,7 +104,7 @@ def _read_row(task: Task, code: int, answer: bytes, errors: str) -> Row:
         row: Row = json.loads(answer)
         return row
     last = next((line for line in reversed(errors.splitlines()) if line.strip()), "")
-    if any(sign in errors.lower() for sign in _NO_MEMORY):
+    if lacks_memory(task, errors):
         return failed(task, "out of memory", printable(last.strip(), MESSAGE))
     how = f"its process ended with code {code}"
     if code < 0:

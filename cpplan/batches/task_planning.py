@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from cpplan.problem import Problem
 
 Row = dict[str, Any]
+# What Python, the loader of libraries, and what is written in C++ say when there is no more memory.
+_NO_MEMORY = (
+    "bad_alloc",
+    "can't start new thread",
+    "cannot allocate memory",
+    "failed to map segment",
+    "memoryerror",
+    "out of memory",
+)
 
 
 def plan_task(task: Task) -> Row:
@@ -39,8 +48,14 @@ def plan_task(task: Task) -> Row:
         row = failed(task, "error", str(error))
     except Exception as error:
         # Whatever a reader or a solver does not foresee costs one row, not the batch.
-        row = failed(task, "error", printable(f"{type(error).__name__}: {error}", MESSAGE))
+        text = printable(f"{type(error).__name__}: {error}", MESSAGE)
+        row = failed(task, "out of memory" if lacks_memory(task, text) else "error", text)
     return row | {"task_seconds": time.perf_counter() - start, "machine": machine()}
+
+
+def lacks_memory(task: Task, text: str) -> bool:
+    """Whether a message means that the task's memory limit was met."""
+    return task.limits.memory is not None and any(sign in text.lower() for sign in _NO_MEMORY)
 
 
 def failed(task: Task, status: str, error: str | None) -> Row:

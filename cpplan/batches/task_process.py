@@ -10,8 +10,6 @@ import sys
 import threading
 from typing import BinaryIO
 
-from cpplan.errors import InputError
-
 
 def main() -> None:
     """Plan the one task and end.
@@ -22,15 +20,14 @@ def main() -> None:
     # Ctrl-C is for the whole group of processes; a task cut short would look like a result.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer = _own_output()
-    task = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_input, args=(sys.stdin.buffer,), daemon=True).start()
     from cpplan.batches.task_planning import failed, plan_task
 
-    try:
-        limit_memory(task.limits.memory)
-        row = plan_task(task)
-    except InputError as error:
-        row = failed(task, "error", str(error))
+    # Before the model is there, which may be large itself.
+    memory = pickle.load(sys.stdin.buffer)
+    reason = limit_memory(memory)
+    task = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_input, args=(sys.stdin.buffer,), daemon=True).start()
+    row = plan_task(task) if reason is None else failed(task, "error", reason)
     answer.write(json.dumps(row).encode())
     answer.close()
     # Whatever else would be torn down is not worth waiting for.
@@ -51,23 +48,19 @@ def _end_with_input(stream: BinaryIO) -> None:
     os._exit(1)
 
 
-def limit_memory(most: int | None) -> None:
-    """Let this process have so many bytes of data.
+def limit_memory(most: int | None) -> str | None:
+    """Let this process have so many bytes of data; why that cannot be, if so.
 
     Data, not address space: the latter counts what libraries only reserve, gigabytes of it.
-
-    Raises
-    ------
-    InputError
-        Where processes cannot be limited so.
     """
     if most is None:
-        return
+        return None
     try:
         import resource
-    except ImportError as error:
-        raise InputError("a memory limit needs a system with resource limits (POSIX)") from error
+    except ImportError:
+        return "a memory limit needs a system with resource limits (POSIX)"
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     _, hard = resource.getrlimit(kind)
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(kind, (limit, hard))
+    return None

@@ -27,7 +27,9 @@ def format_summary(summary: Summary) -> str:
     """
     many = "" if summary.models == 1 else "s"
     head = f"{summary.models} model{many}; geometric means over the {summary.common} that every "
-    blocks = [f"{head}setting planned\n", _means(summary), _profiles(summary)]
+    none = sum(one.planned == 0 for one in summary.settings)
+    rest = f" (but the {none} that planned none)" if none else ""
+    blocks = [f"{head}setting planned{rest}\n", _means(summary), _profiles(summary)]
     if summary.duels or summary.baseline_duels:
         blocks.append(_duels(summary))
     return "\n".join(blocks)

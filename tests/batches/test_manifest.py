@@ -1,0 +1,103 @@
+"""Manifests: what they say, and how they are refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cpplan.batches.manifest import read_manifest
+from cpplan.errors import InputError
+from cpplan.pool import Pool
+
+
+def _read(tmp_path, text):
+    path = tmp_path / "m.toml"
+    path.write_text(text)
+    return read_manifest(path)
+
+
+def test_models_and_settings_in_the_order_given(tmp_path):
+    folder = tmp_path / "nets"
+    folder.mkdir()
+    for name in ("b.json", "a.ONNX", "notes.md"):
+        (folder / name).touch()
+    manifest = _read(
+        tmp_path,
+        """
+        baselines = ["bump"]
+        task_memory = "1 GiB"
+        [[model]]
+        source = "nets/"
+        [[model]]
+        source = "zoo://onnx/squeezenet"
+        [[model]]
+        source = "net.onnx"
+        name = "net"
+        dims = { N = 8, T = [1, 128], W = [1] }
+        in_place = { Add = false }
+        [[setting]]
+        name = "two pools"
+        pools = [{ name = "sram", capacity = "1 KiB" }, { name = "dram" }]
+        [[setting]]
+        name = "drawn"
+        order = "search"
+        seeds = [0, 7]
+        """,
+    )
+    names = [model.name for model in manifest.models]
+    assert names == ["nets/a.ONNX", "nets/b.json", "zoo://onnx/squeezenet", "net"]
+    assert manifest.models[1].source == str(folder / "b.json")
+    assert manifest.models[2].source == "zoo://onnx/squeezenet"
+    assert manifest.models[3].dims == {"N": 8, "T": (1, 128), "W": (1, None)}
+    assert [setting.name for setting in manifest.settings] == [
+        "two pools",
+        "drawn, seed 0",
+        "drawn, seed 7",
+    ]
+    assert manifest.settings[0].options["pools"] == (Pool("sram", 1024), Pool("dram"))
+    assert manifest.settings[2].options == {"order": "search", "seed": 7, "workers": 1}
+    assert manifest.run == {"baselines": ["bump"], "task_memory": "1 GiB"}
+
+
+def test_a_folder_is_a_manifest_of_it_alone(tmp_path):
+    (tmp_path / "b.csv").touch()
+    (tmp_path / "a.tflite").touch()
+    manifest = read_manifest(tmp_path)
+    assert [model.name for model in manifest.models] == ["a.tflite", "b.csv"]
+    assert [setting.name for setting in manifest.settings] == ["default"]
+
+
+MODEL = '[[model]]\nsource = "a.csv"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no [[model]]: expected at least one"),
+        ("[[model", "not TOML: "),
+        ("modle = 1", "unknown key 'modle': expected 'model'"),
+        ("model = 3", "expected [[model]]"),
+        ("[[model]]\nsource = 3", "model 3: source must be a file, a folder or zoo://…, not 3"),
+        (MODEL + "dim = 3", "model 'a.csv': unknown key 'dim': expected 'dims'"),
+        (MODEL + "dims = { N = [1, 2, 3] }", "N = [1, 2, 3]: expected 8, [1, 128] or [1]"),
+        (MODEL + "in_place = true", "in_place must say true or false of kinds of op"),
+        (MODEL + MODEL, "two models are named 'a.csv'"),
+        (MODEL + "[[setting]]", "a setting's name must be a non-empty string, not None"),
+        (MODEL + "[[setting]]\nname='s'\nalgoritm='x'", "unknown key 'algoritm': expected 'algo"),
+        (MODEL + "[[setting]]\nname='s'\nalgorithm='x'", "setting 's': algorithm 'x' is not"),
+        (MODEL + "[[setting]]\nname='s'\ntime_limit='1'", "time_limit must be positive, not '1'"),
+        (MODEL + "[[setting]]\nname='s'\nseeds=[1]\nseed=2", "stand instead of seed"),
+        ("task_seconds = 0\n" + MODEL, "task_seconds must be positive, not 0"),
+        ("baselines = 'bump'\n" + MODEL, "baselines must be a list of names, not 'bump'"),
+        ("processes = 0.5\n" + MODEL, "processes must be at least 1, not 0.5"),
+    ],
+)
+def test_errors_name_the_file_the_entry_and_what_was_expected(tmp_path, text, message):
+    with pytest.raises(InputError, match=r"m\.toml: .*" + re.escape(message)):
+        _read(tmp_path, text)
+
+
+def test_a_folder_without_models_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no model in it: expected files in"):
+        read_manifest(tmp_path)

@@ -1,0 +1,68 @@
+"""Rows are kept whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cpplan.batches.row_store import RowStore
+from cpplan.batches.table import read_rows
+from cpplan.errors import InputError
+
+
+def _row(key: str) -> dict[str, object]:
+    return {
+        "model": f"model {key}",
+        "setting": "s",
+        "status": "optimal",
+        "bytes": 2**60,
+        "key": key,
+    }
+
+
+def test_rows_are_found_again_by_their_keys(tmp_path):
+    output = tmp_path / "r.parquet"
+    with RowStore(output) as store:
+        store.keep(_row("a"))
+        store.keep(_row("b"))
+    with RowStore(output) as store:
+        assert store.kept({"a", "c"}) == {"a": _row("a")}
+        store.finish([_row("b"), _row("a")], ())
+    assert os.listdir(tmp_path) == ["r.parquet"]
+    assert [row["key"] for row in read_rows(output)] == ["b", "a"]
+    assert read_rows(output)[0]["bytes"] == 2**60
+    with RowStore(output) as store:
+        assert set(store.kept({"a", "b"})) == {"a", "b"}
+    assert os.listdir(tmp_path) == ["r.parquet"]
+
+
+def test_what_a_killed_run_was_writing_is_cleared_away(tmp_path):
+    output, parts = tmp_path / "r.parquet", tmp_path / "r.parquet.parts"
+    parts.mkdir()
+    for name, text in {
+        ".cpplan.x1": "{",
+        "table": "PAR1",
+        "cut.json": '{"key": "cut',
+        "lock": "",
+    }.items():
+        (parts / name).write_text(text)
+    with RowStore(output) as store:
+        assert store.kept({"cut"}) == {}
+        assert sorted(os.listdir(parts)) == ["cut.json", "lock"]
+        store.finish([_row("a")], ())
+    assert os.listdir(tmp_path) == ["r.parquet"]
+
+
+def test_two_runs_do_not_write_one_table(tmp_path):
+    output = tmp_path / "r.parquet"
+    with RowStore(output), pytest.raises(InputError, match="another run is writing it"):
+        RowStore(output).__enter__()
+
+
+def test_a_table_of_something_else_is_left_alone(tmp_path):
+    output = tmp_path / "r.parquet"
+    output.write_text("not a table")
+    with RowStore(output) as store, pytest.raises(InputError, match="not a Parquet file"):
+        store.kept({"a"})
+    assert output.read_text() == "not a table"

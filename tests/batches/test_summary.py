@@ -1,0 +1,108 @@
+"""Summaries of tables that a person can check."""
+
+from __future__ import annotations
+
+import json
+
+import pandas
+import pytest
+
+from cpplan.batches.summary import Duel, summarize
+from cpplan.batches.table import read_rows, to_frame
+from cpplan.cli import main
+from cpplan.errors import InputError
+
+
+def _row(model, setting, need, ratio, status="feasible"):
+    return {
+        "model": model,
+        "setting": setting,
+        "status": status,
+        "bytes": need,
+        "bound": 50,
+        "ratio_bump": ratio,
+        "seconds": 0.5,
+        "error": None if need else "it has none",
+    }
+
+
+# On a, x is twice as good; on b, y is; on c they agree; on d only y has a plan.
+ROWS = [
+    _row("a", "x", 100, 0.5),
+    _row("a", "y", 200, 1.0),
+    _row("b", "x", 200, 1.0),
+    _row("b", "y", 100, 0.25),
+    _row("c", "x", 50, 2.0, "optimal"),
+    _row("c", "y", 50, 2.0, "optimal"),
+    _row("d", "x", None, None, "error"),
+    _row("d", "y", 70, 1.0),
+]
+
+
+def test_means_profiles_and_duels():
+    found = summarize(ROWS, factors=(1, 1.9, 2))
+    assert (found.models, found.common) == (4, 3)
+    x, y = found.settings
+    assert (x.planned, x.optimal, x.seconds) == (3, 1, 2.0)
+    assert x.to_best == pytest.approx(2 ** (1 / 3))  # 1, 2, 1
+    assert x.to_bound == pytest.approx(2.0)  # 2, 4, 1
+    assert x.to_baseline["bump"] == pytest.approx(1.0)  # 0.5, 1, 2
+    assert y.to_baseline["bump"] == pytest.approx(0.5 ** (1 / 3))  # 1, 0.25, 2, without d
+    assert x.profile == (0.5, 0.5, 0.75)
+    assert y.profile == (0.75, 0.75, 1.0)
+    assert found.duels == (Duel("x", "y", wins=1, ties=1, losses=2),)
+    assert found.baseline_duels == (Duel("x", "bump", 1, 1, 1), Duel("y", "bump", 1, 2, 1))
+
+
+def test_a_setting_that_plans_nothing_does_not_empty_the_means():
+    found = summarize([*ROWS, *(_row(m, "z", None, None, "error") for m in "abcd")])
+    assert found.common == 3
+    assert found.settings[0].to_best == pytest.approx(2 ** (1 / 3))
+    assert found.settings[2].to_best is None
+    assert found.settings[2].profile[-1] == 0.0
+
+
+def test_empty_models_are_as_good_as_the_best():
+    found = summarize([_row("a", "x", 0, None), _row("a", "y", 0, None)])
+    assert [one.to_best for one in found.settings] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([], {}, "no rows"),
+        ([ROWS[0], ROWS[0]], {}, "model 'a' has two rows of setting 'x'"),
+        (ROWS, {"measure": "beauty"}, "expected one of bytes, cost, seconds"),
+        (ROWS, {"factors": (0.5,)}, "factors must be at least 1"),
+    ],
+)
+def test_what_cannot_be_summarized(rows, options, message):
+    with pytest.raises(InputError, match=message):
+        summarize(rows, **options)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_parquet_and_csv_say_the_same(tmp_path, capsys, suffix):
+    path = tmp_path / f"r{suffix}"
+    frame = to_frame(ROWS, ["bump"])
+    if suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+    rows = read_rows(path)
+    assert [row["bytes"] for row in rows] == [row["bytes"] for row in ROWS]
+    assert [row["error"] for row in rows] == [row["error"] for row in ROWS]
+    assert main(["summary", str(path), "--json", "-"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["duels"] == [{"setting": "x", "other": "y", "wins": 1, "ties": 1, "losses": 2}]
+    assert main(["summary", str(path), "--factor", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "4 models; geometric means over the 3 that every setting planned" in out
+    assert "x        baseline bump     1     1       1" in out
+
+
+def test_a_table_of_something_else_is_refused(tmp_path, capsys):
+    path = tmp_path / "r.csv"
+    pandas.DataFrame({"a": [1]}).to_csv(path)
+    assert main(["summary", str(path)]) == 2
+    assert "no column 'model': expected a table of cpplan batch" in capsys.readouterr().err
