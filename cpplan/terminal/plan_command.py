@@ -95,6 +95,9 @@ _SHORTEST = 0.001
     help="MODEL with its operators in the plan's order, and the offsets for TFLite Micro.",
 )
 @click.option(
+    "--explain", is_flag=True, help="Why the plan is not smaller, and what each rule may cost."
+)
+@click.option(
     "--report", "report_path", metavar="FILE", help="The plan to look at, as one HTML file."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -102,7 +105,7 @@ def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], time_limit: float,
     json_path: str | None, output: str | None, csv_path: str | None, text_path: str | None,
     onnx_path: str | None, image_path: str | None, header_path: str | None,
-    tflite_path: str | None, report_path: str | None, quiet: bool, **options: Any,
+    tflite_path: str | None, report_path: str | None, explain: bool, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Plan the memory of MODEL (.onnx, .pt2, .tflite, .json or .csv)."""
     started = time.monotonic()
@@ -119,6 +122,8 @@ def plan(
         report_path,
     )
     wanted.check_paths()
+    if explain and json_path == "-":
+        raise InputError("--explain and --json - both write to standard output: give one")
     in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.interrupts import holding_interrupts
     from cpplan.io import load
@@ -143,5 +148,8 @@ def plan(
             print_out(result.to_json(clock=True))
         else:
             print_out(describe(result))
+        if explain:
+            with naming(model):
+                print_out(f"\n{result.explain(source)}")
         if result.offset is None:
             raise InfeasibleError(f"{model}: {result.message}")
