@@ -17,17 +17,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError
+from cpplan.loop_cache import environment, forget, stamp
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from cpplan.deadline import Deadline
 
 # The modules whose loops are compiled together, because whoever uses one uses the others.
@@ -53,7 +50,6 @@ LOOPS = {
         "cpplan.heuristics.skyline_kernel",
     ),
     "ejection": ("cpplan.search.ejection_kernel",),
-    "insertion": ("cpplan.search.insertion_kernel",),
     "skyline": ("cpplan.heuristics.skyline_kernel",),
 }
 # How often a run that waits looks at its deadline, seconds.
@@ -145,7 +141,7 @@ def _compile(group: str) -> None:
     """Use every loop of a group once, which compiles and stores it."""
     from cpplan.first_uses import FIRST_USES
 
-    _forget(group)
+    forget(LOOPS[group])
     # Its own first uses ask whether the loops are ready: they are about to be.
     _ready.add(group)
     try:
@@ -165,7 +161,12 @@ def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
             null, command = subprocess.DEVNULL, _command(group)
             # In a session of its own: Ctrl-C ends the run that waits, not what later runs need.
             _compiling[group] = subprocess.Popen(
-                command, stdin=null, stdout=null, stderr=PIPE, start_new_session=True
+                command,
+                stdin=null,
+                stdout=null,
+                stderr=PIPE,
+                env=environment(),
+                start_new_session=True,
             )
         process = _compiling[group]
     while process.poll() is None:
@@ -205,27 +206,4 @@ if hasattr(os, "register_at_fork"):
 
 
 def _stamp(group: str) -> Path:
-    """A file that is there if the loops were compiled as they are now, for this machine."""
-    import llvmlite.binding
-    import numba
-
-    modules = [import_module(name) for name in LOOPS[group]]
-    machine = sys.version, numba.__version__, llvmlite.binding.get_host_cpu_name()
-    digest = sha256(repr(machine).encode())
-    for module in modules:
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return _cache_folder(modules[0]) / f"cpplan-{group}-{digest.hexdigest()[:16]}.compiled"
-
-
-def _forget(group: str) -> None:
-    """Delete what numba has stored: it does not see that what a loop calls has changed."""
-    for name in LOOPS[group]:
-        module = import_module(name)
-        for stored in _cache_folder(module).glob(f"{name.rpartition('.')[2]}.*.nb[ic]"):
-            stored.unlink(missing_ok=True)
-
-
-def _cache_folder(module: ModuleType) -> Path:
-    """Where numba stores what it compiles of this module."""
-    loops = (value for value in vars(module).values() if hasattr(value, "stats"))
-    return Path(next(loops).stats.cache_path)
+    return stamp(group, LOOPS[group])

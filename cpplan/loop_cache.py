@@ -1,0 +1,65 @@
+"""Where compiled loops are stored: beside the code, or wherever else numba may write.
+
+Where it may write nowhere (a read-only installation without a home), they are kept in a temporary
+folder as long as this process lives. It is no other's: what numba loads from there is run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+
+_folder: TemporaryDirectory[str] | None = None
+
+
+def stamp(group: str, names: Sequence[str]) -> Path:
+    """A file that is there if these modules' loops were compiled as they are, for this machine."""
+    import llvmlite.binding
+    import numba
+
+    modules = [_load(name) for name in names]
+    machine = sys.version, numba.__version__, llvmlite.binding.get_host_cpu_name()
+    digest = sha256(repr(machine).encode())
+    for module in modules:
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return _cache_folder(modules[0]) / f"cpplan-{group}-{digest.hexdigest()[:16]}.compiled"
+
+
+def forget(names: Sequence[str]) -> None:
+    """Delete what numba has stored: it does not see that what a loop calls has changed."""
+    for name in names:
+        for stored in _cache_folder(_load(name)).glob(f"{name.rpartition('.')[2]}.*.nb[ic]"):
+            stored.unlink(missing_ok=True)
+
+
+def environment() -> dict[str, str]:
+    """For another process, so that it stores where this one looks."""
+    if _folder is None:
+        return dict(os.environ)
+    return {**os.environ, "NUMBA_CACHE_DIR": _folder.name}
+
+
+def _load(name: str) -> ModuleType:
+    global _folder
+    try:
+        return import_module(name)
+    except RuntimeError as error:
+        if _folder is not None or "no locator available" not in str(error):
+            raise
+    import numba
+
+    _folder = TemporaryDirectory(prefix="cpplan-")
+    numba.config.CACHE_DIR = _folder.name  # type: ignore[attr-defined]
+    return import_module(name)
+
+
+def _cache_folder(module: ModuleType) -> Path:
+    """Where numba stores what it compiles of this module."""
+    loops = (value for value in vars(module).values() if hasattr(value, "stats"))
+    return Path(next(loops).stats.cache_path)
