@@ -47,6 +47,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
             "upper": plan.upper.tolist(),
             "offset": None if plan.offset is None else plan.offset.tolist(),
             "pool": plan.pool.tolist() if len(plan.pools) > 1 else None,
+            "alignment": _alignment(plan, source),
             **_roles(plan, graph),
         },
         "spans": _spans(plan),
@@ -79,6 +80,20 @@ def _spans(plan: Plan) -> dict[str, list[int]] | None:
     if not plan.gaps:
         return None
     return {field: column.tolist() for field, column in plan.spans._asdict().items()}
+
+
+def _alignment(plan: Plan, source: Graph | Program | Problem | None) -> list[int] | None:
+    """Of every buffer, where it is known and one is not 1; a further copy has its original's."""
+    if source is None:
+        return None
+    from cpplan.stages.sources import as_problem
+
+    problem = as_problem(source, plan.residency)
+    known = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
+    graph = source.graph if isinstance(source, Program) else source
+    named = _originals(plan, graph) if isinstance(graph, Graph) else plan.buffers
+    found = [known.get(name, 1) for name in named]
+    return found if max(found, default=1) > 1 else None
 
 
 def _roles(plan: Plan, graph: Graph | None) -> dict[str, list[int]]:

@@ -48,6 +48,7 @@ function bufferFacts(model, row) {
   return [
     ["Size", model.sizeText(row)],
     ["Address", model.placed ? `${formatCount(offset[row])} to ${formatCount(end)}` : null],
+    ["Alignment", model.alignmentOf(row) > 1 ? `${formatCount(model.alignmentOf(row))} B` : null],
     ["Pool", plan.pools.length > 1 ? printable(plan.pools[model.pool[row]].name) : null],
     ["Steps", `${formatCount(lower[row])} to ${formatCount(upper[row] - 1)}`],
     ["First op", lifespanOp(model, lower[row])],

@@ -64,6 +64,11 @@ class Model {
     return this.panels[this.pool[row]].first.get(row) || [];
   }
 
+  // What its address is a multiple of, as far as the report was told.
+  alignmentOf(row) {
+    return Math.max(this.plan.pools[this.pool[row]].alignment, this.alignment ? this.alignment[row] : 1);
+  }
+
   fullestStep() {
     const { times, live } = this.profile;
     let best = 0;

@@ -84,6 +84,7 @@ function start() {
     waiting = false;
     for (const map of maps) map.draw();
     live.draw();
+    byId("seen").textContent = view.text;
   };
   const drawAll = () => {
     drawMoving();

@@ -4,9 +4,9 @@
 // it. `spare` are the bytes between: an alignment's, or a hole that nothing small enough fills.
 function restsOn(model, row) {
   const below = new Map();
-  eachPair(model, row, (mine, k, spans, own) => {
-    if (spans.high[k] > own.low[mine]) return;
-    const spare = own.low[mine] - spans.high[k];
+  eachPair(model, row, (mine, k, spans) => {
+    const spare = spans.low[mine] - spans.high[k];
+    if (spare < 0) return;
     const other = spans.buffer[k];
     if (!below.has(other) || spare < below.get(other)) below.set(other, spare);
   });
@@ -18,20 +18,33 @@ function restsOn(model, row) {
 }
 
 // Everything that holds a buffer up: what it touches, what those touch, and so on to the bottom.
+// Bytes that only an alignment leaves do not part two.
 function support(model, row) {
-  const found = new Set();
+  const found = new Set([row]);
   const open = [row];
   while (open.length) {
-    const { rows, spare } = restsOn(model, open.pop());
-    if (spare > 0) continue;
-    for (const other of rows) {
-      if (found.has(other)) continue;
+    eachTouching(model, open.pop(), (other) => {
+      if (found.has(other)) return;
       found.add(other);
       open.push(other);
-    }
+    });
   }
   found.delete(row);
   return found;
+}
+
+// Calls `visit` for every buffer that ends where another begins, while that is live. Spans by their
+// upper ends are looked up: a chain of thousands is found at once.
+function eachTouching(model, row, visit) {
+  const spans = model.panels[model.pool[row]].spans;
+  const { order, ends } = spans.byEnd;
+  for (const mine of model.spansOf(row)) {
+    const lowest = spans.low[mine] - model.alignmentOf(row);
+    for (let at = lastAtMost(ends, spans.low[mine]); at >= 0 && ends[at] > lowest; at -= 1) {
+      const k = order[at];
+      if (spans.lower[k] < spans.upper[mine] && spans.lower[mine] < spans.upper[k]) visit(spans.buffer[k]);
+    }
+  }
 }
 
 // Buffers with addresses in common, by first step; with `bytes` shared with each.
@@ -55,7 +68,7 @@ function eachPair(model, row, visit) {
   const spans = model.panels[model.pool[row]].spans;
   for (const mine of model.spansOf(row)) {
     spans.each(spans.lower[mine], spans.upper[mine], (k) => {
-      if (spans.buffer[k] !== row) visit(mine, k, spans, spans);
+      if (spans.buffer[k] !== row) visit(mine, k, spans);
     });
   }
 }

@@ -38,8 +38,10 @@ class Selection {
     if (rests.rows.length === 0) {
       return [heading, make("p", { class: "note" }, `Nothing live with it lies below: ${formatBytes(offset)} under it are free.`)];
     }
-    const spare = rests.spare === 0 ? "It rests on" : `With ${formatBytes(rests.spare)} unused between, it lies above`;
-    const chain = support.size > rests.rows.length
+    const touches = rests.spare < model.alignmentOf(row);
+    const spare = !touches ? `With ${formatBytes(rests.spare)} unused between, it lies above`
+      : rests.spare > 0 ? `But for ${formatBytes(rests.spare)} of alignment, it rests on` : "It rests on";
+    const chain = touches && support.size > rests.rows.length
       ? `; ${formatCount(support.size)} tensors in all hold it up.` : ".";
     return [
       heading,

@@ -41,6 +41,15 @@ class Spans {
     }
   }
 
+  // All by their upper ends, made when first asked for.
+  get byEnd() {
+    if (this.sortedEnds === undefined) {
+      const order = Int32Array.from(this.high.keys()).sort((a, b) => this.high[a] - this.high[b] || a - b);
+      this.sortedEnds = { order, ends: Float64Array.from(order, (k) => this.high[k]) };
+    }
+    return this.sortedEnds;
+  }
+
   // The buffer at a step and an address, or -1.
   at(step, address) {
     let found = -1;

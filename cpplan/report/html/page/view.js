@@ -20,6 +20,12 @@ class View {
       && this.low.every((low, k) => low === 0 && this.high[k] === this.whole.heights[k]);
   }
 
+  get text() {
+    const [from, to] = [Math.floor(this.from), Math.ceil(this.to)];
+    const bytes = this.low.length === 1 ? `, ${formatBytes(Math.round(this.low[0]))} to ${formatBytes(Math.round(this.high[0]))}` : "";
+    return `steps ${formatCount(from)} to ${formatCount(to)}${bytes}`;
+  }
+
   // Keeps a point in its place: `x` of the steps and `y` of the addresses, both from 0 to 1.
   zoom(factor, x, y, panel, { steps = true, bytes = true } = {}) {
     if (steps) {
