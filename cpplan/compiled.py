@@ -50,6 +50,7 @@ LOOPS = {
         "cpplan.heuristics.skyline_kernel",
     ),
     "ejection": ("cpplan.search.ejection_kernel",),
+    "insertion": ("cpplan.search.insertion_kernel",),
     "skyline": ("cpplan.heuristics.skyline_kernel",),
 }
 # How often a run that waits looks at its deadline, seconds.

@@ -15,6 +15,9 @@ from cpplan import loop_cache
 def no_folder(monkeypatch):
     monkeypatch.setattr(loop_cache, "_folder", None)
     monkeypatch.setattr(numba.config, "CACHE_DIR", numba.config.CACHE_DIR)
+    yield
+    if loop_cache._folder is not None:
+        loop_cache._folder.cleanup()
 
 
 def test_where_nothing_may_be_written_a_folder_of_this_process_serves(no_folder, monkeypatch):
