@@ -29,8 +29,9 @@ from cpplan.problem import Ints, Problem
 _FULL = 0.75, 0.95
 # Rows between two cuts of the order in which the others are placed: what fits into a cache.
 _ROWS_A_BLOCK = 4096
-# Shuffled rankings of a part: rows placed in all, and how far ranks move, as shares of them.
-_SHUFFLED_ROWS, _NOISE = 100_000, (0.01, 0.03, 0.1)
+# Rows of a part placed after the first ranking; of these, under shuffled rankings; how far
+# ranks move there, as shares of them.
+_PLACED_ROWS, _SHUFFLED_ROWS, _NOISE = 300_000, 100_000, (0.01, 0.03, 0.1)
 _SECONDS_A_PLACEMENT = 2e-6
 
 
@@ -110,6 +111,8 @@ def _place_part(part: Problem, goal: int, deadline: Deadline) -> Ints:
     best, peak = np.zeros(0, np.int64), None
     leader = np.arange(len(part))
     tries = len(PREORDERS) + int(_SHUFFLED_ROWS / len(part))
+    # Of a part as large as that, something must be placed in time: others will improve on it.
+    tries = min(tries, 1 + int(_PLACED_ROWS / len(part)))
     for k in range(tries):
         if k < len(PREORDERS):
             ranked = preorder(part, PREORDERS[k])

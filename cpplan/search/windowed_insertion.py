@@ -20,19 +20,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cpplan.compiled import prepare
 from cpplan.deadline import TimeUpError
 from cpplan.search.insertion_search import MOST_BUFFERS, InsertionSearch
+from cpplan.search.lightest_place import lightest_place
 from cpplan.search.outcome import Outcome
 from cpplan.search.time_windows import TimeWindows
 
 if TYPE_CHECKING:
     from cpplan.deadline import Deadline
     from cpplan.problem import Ints, Problem
-
-Floats = NDArray[np.float64]
 
 NAME = "insertion in windows"
 # Buffers that a first window meets: at least, and as a multiple of those live on average.
@@ -207,7 +205,7 @@ class WindowedInsertion:
         noise = self._random.uniform(0.5, 1, len(near))
         cost = problem.size[near] * width.astype(float) ** 2 * noise
         cost[~self._windows.movable[near]] = np.inf
-        place = _lightest_place(
+        place = lightest_place(
             offsets[near], problem.size[near], cost,
             int(problem.size[row]), int(problem.alignment[row]), goal,
         )  # fmt: skip
@@ -229,33 +227,3 @@ class WindowedInsertion:
             self._left = _PATIENCE
         self._keep()
         return True
-
-
-def _lightest_place(
-    offset: Ints, size: Ints, cost: Floats, room: int, step: int, goal: int
-) -> int | None:
-    """The multiple of ``step`` at which what overlaps costs least, within ``goal``; or ``None``.
-
-    Examples
-    --------
-    >>> _lightest_place(np.array([0, 8]), np.array([8, 4]), np.array([9.0, 1.0]), 4, 4, 16)
-    12
-    >>> _lightest_place(np.array([0, 8]), np.array([8, 4]), np.array([9.0, 1.0]), 4, 4, 12)
-    8
-    """
-    last = goal - room
-    if last < 0:
-        return None
-    places = np.concatenate([[0, last], offset + size, offset - room])
-    places = np.unique(np.concatenate([-(-places // step) * step, places // step * step]))
-    places = places[(places >= 0) & (places <= last)]
-    # Whatever starts before the end of this place, less what ends at or before its start.
-    weights = np.where(np.isinf(cost), 1e300, cost)
-    by_start, by_end = np.argsort(offset), np.argsort(offset + size)
-    started = np.concatenate([[0.0], np.cumsum(weights[by_start])])
-    ended = np.concatenate([[0.0], np.cumsum(weights[by_end])])
-    starts = started[np.searchsorted(offset[by_start], places + room, side="left")]
-    ends = ended[np.searchsorted((offset + size)[by_end], places, side="right")]
-    total = starts - ends
-    best = int(np.argmin(total))
-    return None if total[best] >= 1e299 else int(places[best])
