@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node
 
 from cpplan.errors import InputError
 from cpplan.io.torch.extents import Extents
-from cpplan.io.torch.values import find_values
+from cpplan.io.torch.values import find_values, is_dense
 from cpplan.names import name_of_file
 
 # Where a placeholder says that it is a constant.
@@ -36,7 +36,8 @@ class Traced:
     Attributes
     ----------
     constants
-        Names of the placeholders that are parameters, buffers or other constants.
+        Placeholders that are parameters, buffers or other constants, by name: the tensor that is
+        held for it, which layers may share, or ``None`` where that is not known.
     values
         Of every node: tensors without data, numbers, and tuples of such.
     mode
@@ -47,7 +48,7 @@ class Traced:
 
     name: str
     module: GraphModule
-    constants: frozenset[str]
+    constants: Mapping[str, torch.Tensor | None]
     values: Mapping[Node, Any]
     mode: FakeTensorMode
     extents: Extents
@@ -70,16 +71,16 @@ def open_source(
         name, source = name_of_file(source), _load(source)
     if isinstance(source, ExportedProgram):
         module, ranges = source.graph_module, source.range_constraints
-        constants = frozenset(
-            spec.arg.name
+        constants = {
+            spec.arg.name: _held(source, spec.target)
             for spec in source.graph_signature.input_specs
             if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-        )
+        }
     elif isinstance(source, GraphModule):
         module, ranges = source, {}
-        constants = frozenset(
-            node.name for node in module.graph.nodes if node.meta.get(ROLE) == "constant"
-        )
+        constants = {
+            node.name: None for node in module.graph.nodes if node.meta.get(ROLE) == "constant"
+        }
     else:
         raise InputError(
             "expected an exported program, a .pt2 file or a torch.fx.GraphModule, "
@@ -88,6 +89,14 @@ def open_source(
     values, mode = find_values(module, example_inputs)
     extents = Extents(values.values(), ranges, dims)
     return Traced(name or _class_name(module), module, constants, values, mode, extents)
+
+
+def _held(program: ExportedProgram, target: str) -> torch.Tensor | None:
+    """The tensor behind a placeholder, if it is all of its storage."""
+    found = program.state_dict.get(target, program.constants.get(target))
+    if not isinstance(found, torch.Tensor) or not is_dense(found):
+        return None
+    return found if found.nbytes == found.untyped_storage().nbytes() else None
 
 
 def _class_name(module: GraphModule) -> str:

@@ -83,8 +83,7 @@ class _Translator:
         nodes = list(self.traced.module.graph.nodes)
         for node in nodes:
             if node.op == "placeholder":
-                kind = "constant" if node.name in self.traced.constants else "input"
-                self.names[node] = self._new(node, node.name, self.values[node], kind)
+                self._take(node)
             elif node.op == "get_attr":
                 self._get(node)
             elif node.op == "output":
@@ -110,6 +109,16 @@ class _Translator:
         if isinstance(value, dict):
             return {k: self._new(node, f"{name}.{k}", part, kind) for k, part in value.items()}
         return None
+
+    def _take(self, node: Node) -> None:
+        value, held = self.values[node], self.traced.constants.get(node.name)
+        if held is None:
+            kind = "constant" if node.name in self.traced.constants else "input"
+            self.names[node] = self._new(node, node.name, value, kind)
+            return
+        self.origins[node] = ()
+        self.layouts.add_constant(node.name, value, held)
+        self.names[node] = node.name
 
     def _get(self, node: Node) -> None:
         self.origins[node] = ()
@@ -165,7 +174,7 @@ class _Translator:
         """The most bytes that are live in a graph module beside what it is given and returns."""
         values, mode = find_values(module, None)
         extents = self.traced.extents.inside(values.values())
-        inner = Traced("inner", module, frozenset(), values, mode, extents)
+        inner = Traced("inner", module, {}, values, mode, extents)
         program = to_anf(translate(inner, "inner").graph)
         live = to_problem(program, Residency(inputs="outside", outputs="outside")).live_bytes()
         return int(live.max(initial=0))
