@@ -16,8 +16,10 @@ import cpplan
 from cpplan import heuristics
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op, Tensor
+from cpplan.instances import near_perfect_packing
 from cpplan.pool import Pool
 from cpplan.problem import Gap, Problem
+from cpplan.stages import part_search
 
 
 def test_chain_is_optimal_by_the_live_bytes_of_two_neighbours():
@@ -156,6 +158,21 @@ def test_what_is_missing_where_no_byte_is_ever_held():
         plan = cpplan.solve(problem, capacity=3)
         missing = f"does not fit into 3 B: 1 B are missing ({bound}); a ends at 4 B or higher"
         assert (plan.status, plan.message) == ("infeasible", missing)
+
+
+def test_cp_sat_goes_on_while_loops_are_compiled(monkeypatch):
+    """A first run does not spend its time on waiting."""
+    waits: list[float] = []
+
+    def never_ready(group, deadline):
+        waits.append(deadline.remaining())
+        return False
+
+    monkeypatch.setattr(part_search, "prepare", never_ready)
+    problem = near_perfect_packing(60, seed=3, fill=0.9).problem
+    plan = cpplan.solve(problem, time_limit=60, workers=1)
+    assert (plan.status, plan.found_by.split()[0]) == ("optimal", "CP-SAT")
+    assert 0 < max(waits) <= 6
 
 
 def test_not_found_is_not_infeasible():

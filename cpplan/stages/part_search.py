@@ -39,6 +39,8 @@ SLICES = 10
 FEW_BUFFERS = 40
 # With more, CP-SAT takes longer to begin than the others need for their first turn.
 CP_SAT_AT_ONCE = 150
+# Of the time left, a turn waits so much for loops to be compiled; then CP-SAT goes on alone.
+COMPILING_SHARE = 0.1
 # With more buffers than that, ejection takes seconds to start.
 MOST_TO_EJECT = 30_000
 
@@ -127,7 +129,7 @@ class PartSearch:
             if aim.offer(state):
                 return True
         exact = self._solves and canonical_search.applies_to(self.problem)
-        if self._solves and not prepare("packing", aim.deadline):
+        if self._solves and not prepare("packing", aim.deadline.share(COMPILING_SHARE)):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
             state = self._search(state, effort, aim)
