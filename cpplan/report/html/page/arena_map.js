@@ -110,7 +110,16 @@ class ArenaMap {
         const right = Math.min(MARGIN.left + frame.inner.width + 9, frame.x(panel.spans.upper[k]));
         const top = Math.max(-9, frame.y(panel.spans.high[k]));
         const bottom = Math.min(frame.bottom + 9, frame.y(panel.spans.low[k]));
-        pen.strokeRect(left + thick / 2, top + thick / 2, Math.max(1, right - left - thick), Math.max(1, bottom - top - thick));
+        const [across, along] = [right - left, bottom - top];
+        if (Math.min(across, along) < 4 * thick && row !== chosen.row) {
+          // Frames of hundreds of thin ones would cover what they frame.
+          pen.globalAlpha = 0.5;
+          pen.fillStyle = colour;
+          pen.fillRect(left, top, Math.max(0.5, across - 0.5), Math.max(0.5, along - 0.5));
+          pen.globalAlpha = 1;
+        } else {
+          pen.strokeRect(left + thick / 2, top + thick / 2, Math.max(1, across - thick), Math.max(1, along - thick));
+        }
       }
       pen.setLineDash([]);
     };

@@ -66,7 +66,7 @@ function drawProfile({ settings, factors }) {
   drawLineChart(byId("profile"), {
     series,
     x: { low: 1, high: factors[factors.length - 1], format: (value) => `${Number(value.toPrecision(4))}`, title: "bytes over the best of any setting" },
-    y: { low: 0, high: 1.02, format: (value) => `${Math.round(100 * value)}\u2009%` },
+    y: { low: 0, high: 1.02, format: (value) => `${Math.round(100 * value)}\u202f%` },
   });
 }
 

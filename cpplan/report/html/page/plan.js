@@ -11,14 +11,15 @@ function start() {
   const drawings = [showLegend(model)];
   let chosen = null;
 
-  const choose = (row) => {
+  // What is chosen from a list may be out of sight, or too small for it.
+  const choose = (row, { listed = true } = {}) => {
     chosen = row < 0 ? null : choiceOf(model, row);
     for (const map of maps) map.chosen = chosen;
     if (chosen === null) {
       selection.clear();
     } else {
       selection.show(chosen);
-      revealBuffer(model, view, row);
+      revealBuffer(model, view, row, listed);
     }
     tensors.mark(row);
     announce(model, row);
@@ -51,7 +52,7 @@ function start() {
     listen(map, number, {
       hover: (point) => card.showBuffer(at(point), point.event),
       leave: () => card.hide(),
-      choose: (point) => choose(at(point)),
+      choose: (point) => choose(at(point), { listed: false }),
       key: keys,
     });
   }
@@ -113,10 +114,11 @@ function choiceOf(model, row) {
   return { row, rests: restsOn(model, row), support: support(model, row), sharers: sharersOf(model, row) };
 }
 
-function revealBuffer(model, view, row) {
+function revealBuffer(model, view, row, closer) {
   const { lower, upper, offset, size, pool, placed } = model;
-  if (placed) view.reveal(lower[row], upper[row], offset[row], offset[row] + size[row], pool[row]);
-  else view.reveal(lower[row], upper[row], 0, 0, null);
+  const place = placed ? [offset[row], offset[row] + size[row], pool[row]] : [0, 0, null];
+  if (closer) view.approach(lower[row], upper[row], ...place);
+  else view.reveal(lower[row], upper[row], ...place);
 }
 
 function mapCanvas(model, panel) {

@@ -29,7 +29,7 @@ function formatBytes(count) {
 
 // Digits in groups of three, the same in every country: a figure is copied into a review as it is.
 function formatCount(count) {
-  return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
+  return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
 function formatNumber(value) {
@@ -37,7 +37,7 @@ function formatNumber(value) {
 }
 
 function formatShare(share) {
-  return `${(100 * share).toFixed(2)}\u2009%`;
+  return `${(100 * share).toFixed(2)}\u202f%`;
 }
 
 function formatSeconds(seconds) {

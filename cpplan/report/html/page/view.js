@@ -1,5 +1,9 @@
 // Which steps and addresses are seen. All panels share the steps; each pool has its own addresses.
 
+// Shares of the view: less than one in so many is not seen; one in so many is seen well.
+const TOO_SMALL = 200;
+const CLOSE = 40;
+
 class View {
   constructor(steps, heights) {
     this.whole = { from: 0, to: Math.max(1, steps), heights };
@@ -45,6 +49,15 @@ class View {
         shifted(this.low[panel], this.high[panel], y, this.whole.heights[panel]);
     }
     this.changed();
+  }
+
+  // As reveal(), and comes closer to what would be too small to see.
+  approach(from, to, low, high, panel) {
+    if ((to - from) * TOO_SMALL < this.to - this.from) this.to = this.from + (to - from) * CLOSE;
+    if (panel !== null && (high - low) * TOO_SMALL < this.high[panel] - this.low[panel]) {
+      this.high[panel] = this.low[panel] + Math.max(4, (high - low) * CLOSE);
+    }
+    this.reveal(from, to, low, high, panel);
   }
 
   // Brings steps and addresses into sight, with room around them; stays if they are there.

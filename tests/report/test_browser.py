@@ -1,0 +1,328 @@
+"""Reports in a real headless browser: they draw, answer, and let nothing out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from report.browser import Page, open_browser
+from report.html_plans import HOSTILE, again, chain, forked, hostile_plan, results
+
+import cpplan
+from cpplan import Graph, Plan, Pool, Problem
+from cpplan.report.html import batch_report, plan_report
+
+pytestmark = pytest.mark.slow
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    with open_browser() as driver:
+        yield driver
+
+
+@pytest.fixture
+def open_page(driver: Any, tmp_path: Path) -> Iterator[Open]:
+    """Opens a report; what every report must keep is asked at the end."""
+    pages: list[Page] = []
+
+    def opened(plan: Plan | str, source: Graph | Problem | None = None) -> Page:
+        text = plan if isinstance(plan, str) else plan_report(plan, source)
+        path = tmp_path / "report.html"
+        path.write_text(text, encoding="utf-8")
+        pages.append(Page(driver, path))
+        return pages[-1]
+
+    yield opened
+    for page in pages:
+        assert page.errors() == []
+        assert page.requests() == []
+
+
+@pytest.fixture(scope="module")
+def layers() -> tuple[Problem, Plan]:
+    """454 buffers over 400 steps."""
+    return planned(454, 400)
+
+
+@pytest.fixture(scope="module")
+def many() -> tuple[Problem, Plan]:
+    """20,000 buffers over 8,000 steps."""
+    return planned(20_000, 8_000)
+
+
+def planned(count: int, steps: int) -> tuple[Problem, Plan]:
+    rng = np.random.default_rng(count)
+    lower = rng.integers(0, steps, count)
+    upper = lower + rng.geometric(0.02, count)
+    size = np.ceil(np.exp(rng.normal(9, 2, count))).astype(np.int64)
+    names = [f"block_{k // 12}/layer_{k % 12}/output:{k}" for k in range(count)]
+    problem = Problem(names, lower, upper, size)
+    return problem, cpplan.solve(problem, algorithm="lowest_offset_first")
+
+
+def middle(page: Page, selector: str = "canvas.map") -> tuple[float, float]:
+    left, top, width, height = page.box(selector)
+    return left + width / 2, top + height / 2
+
+
+def test_what_is_known_is_shown(open_page: Open) -> None:
+    graph = forked()
+    page = open_page(cpplan.solve(graph, order="search"), graph)
+    assert page.text("#name") == "forked"
+    assert page.text("#status") == "optimal"
+    assert "No plan is smaller in any order" in page.text("#verdict")
+    assert page.text("#seen").startswith("steps 0 to 5, 0 B")
+    assert "At most 17 B were live before, 10 B after" in page.text("#order-note")
+    assert set(page.column("#order", 1)) == {"w1", "w2", "t1", "t2", "end"}
+    assert "run once" in page.column("#rules", 0)
+    assert page.find("#history-chart").is_displayed()
+
+
+def test_the_map_is_where_the_plan_says(open_page: Open) -> None:
+    """Two buffers side by side, the lower half of the arena empty after the first step."""
+    problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 2], size=[50, 50], fixed={0: 0, 1: 50})
+    page = open_page(cpplan.solve(problem), problem)
+    left, top, width, height = page.box("canvas.map")
+    first, second = left + 66 + (width - 198) * 0.25, left + 66 + (width - 198) * 0.75
+    low, high = top + height - 22 - 40, top + 10 + 60
+    page.click(second, high)
+    assert "b, 50 B" in page.text("#announcement")
+    assert "Nothing live with it" not in page.text("#selection")
+    assert "Forced up by" in page.text("#selection")
+    assert "It rests on 1 tensor" in page.text("#selection")
+    page.click(first, low)
+    assert "a, 50 B" in page.text("#announcement")
+    page.click(second, low)
+    assert page.text("#announcement") == "Nothing selected"
+    page.mouse("mouseMoved", first, high)
+    assert "b" in page.wait(lambda: page.find("#card").is_displayed() and page.text("#card strong"))
+
+
+def test_who_shares_the_bytes(open_page: Open) -> None:
+    problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[1, 2, 3], size=[8, 4, 8])
+    page = open_page(cpplan.solve(problem), problem)
+    page.press("canvas.map", "n", "n")
+    assert "b, 4 B" in page.text("#announcement")
+    assert "4 B before" in page.text("#selection")
+    assert "4 B after" in page.text("#selection")
+    assert "Nothing: it lies at the bottom" in page.text("#selection")
+    page.press("canvas.map", "b")
+    assert "a, 8 B" in page.text("#announcement")
+    page.press("canvas.map", "\ue00c")
+    assert page.text("#announcement") == "Nothing selected"
+
+
+def test_wheel_drag_keys_and_buttons_move_the_view(
+    open_page: Open, layers: tuple[Problem, Plan]
+) -> None:
+    problem, plan = layers
+    page = open_page(plan, problem)
+    whole = page.text("#seen")
+    x, y = middle(page)
+    page.wheel(x, y, -4)
+    near = page.text("#seen")
+    assert near != whole
+    page.drag(x, y, (-80, 30))
+    assert page.text("#seen") != near
+    page.find("#zoom-all").click()
+    page.settle()
+    assert page.text("#seen") == whole
+    page.press("canvas.map", "+")
+    assert page.text("#seen") != whole
+    moved = page.text("#seen")
+    page.press("canvas.map", "\ue014", "\ue013")
+    assert page.text("#seen") != moved
+    page.press("canvas.map", "0")
+    assert page.text("#seen") == whole
+    for _ in range(3):
+        page.find("#zoom-in").click()
+    page.settle()
+    assert page.text("#seen") != whole
+    for _ in range(3):
+        page.find("#zoom-out").click()
+    page.settle()
+    assert page.text("#seen") == whole
+
+
+def test_search_by_keyboard(open_page: Open, layers: tuple[Problem, Plan]) -> None:
+    problem, plan = layers
+    page = open_page(plan, problem)
+    page.press("#search", "OUTPUT:45")
+    assert page.run("return document.querySelectorAll('#found [role=option]').length") == 5
+    assert page.find("#search").get_attribute("aria-expanded") == "true"
+    page.press("#search", "\ue015", "\ue007")
+    assert page.find("#search").get_attribute("aria-expanded") == "false"
+    chosen = page.text("#selection-title")
+    assert chosen.endswith("output:450")
+    row = plan.row[chosen]
+    assert f"address {plan.offset[row]}" in page.text("#announcement")
+
+
+def test_the_table_sorts_and_follows_the_step(
+    open_page: Open, layers: tuple[Problem, Plan]
+) -> None:
+    problem, plan = layers
+    page = open_page(plan, problem)
+    live = problem.live_bytes()
+    fullest = int(np.argmax(live))
+    names = [plan.buffers[row] for row in problem.live_at(fullest)]
+    assert page.column("#tensors", 0) == names[:50]
+    page.find("#tensors th:first-child button").click()
+    assert page.find("#tensors th:first-child").get_attribute("aria-sort") == "ascending"
+    assert page.column("#tensors", 0) == sorted(names)[:50]
+    page.find("#tensors th:first-child button").click()
+    assert page.find("#tensors th:first-child").get_attribute("aria-sort") == "descending"
+    assert page.column("#tensors", 0) == sorted(names, reverse=True)[:50]
+    page.press("#live", "\ue014")
+    assert f"The fullest step is {fullest}" in page.text("#tensors-note")
+    after = {plan.buffers[row] for row in problem.live_at(fullest + 1)}
+    assert set(page.column("#tensors", 0)) <= after
+    page.find("#list-all").click()
+    assert page.text("#tensors .more button") == "Show 200 more of 404"
+
+
+def test_hostile_names_are_text(open_page: Open) -> None:
+    page = open_page(hostile_plan())
+    page.find("#list-all").click()
+    shown = page.column("#tensors", 0)
+    assert "</script><script>window.hacked=1</script>" in shown
+    assert r"abc\u202ecba\u2066\u200f" in shown
+    assert r"a\u2028b\u2029c\x00\x1b[2J\x7f" in shown
+    for name in HOSTILE:
+        page.press("#search", "\ue009a\ue000", name[:6])
+    page.press("canvas.map", *("n" * len(HOSTILE)))
+    page.mouse("mouseMoved", *middle(page))
+    assert page.run("return window.hacked") is None
+    assert page.run("return document.querySelectorAll('img, b, iframe').length") == 0
+    body = page.text("body").split('{"cpplan"')[0]
+    assert not set(body) & set("\u202e\u2066\u200f\u2028\x00\x1b")
+    assert page.driver.title.endswith(": memory plan")
+
+
+def test_the_policy_stops_what_a_script_would_ask_for(driver: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(plan_report(cpplan.solve(chain())), encoding="utf-8")
+    page = Page(driver, path)
+    script = """
+    const done = arguments[arguments.length - 1];
+    const image = new Image();
+    const asked = () => fetch("http://localhost:9/");
+    image.onerror = () => asked().then(() => done("out"), () => done("stopped"));
+    image.src = "http://localhost:9/x.png";
+    """
+    assert page.driver.execute_async_script(script) == "stopped"
+    assert sum("Content Security Policy" in error for error in page.errors()) >= 2
+
+
+def test_data_can_be_taken_along(open_page: Open) -> None:
+    plan = cpplan.solve(again(), remat=True, memory_limit=24, inputs="keep")
+    page = open_page(plan, again())
+    assert Plan.from_dict(json.loads(page.saved("#download-json"))) == plan
+    lines = page.saved("#download-csv").splitlines()
+    assert lines[0] == "name,size,lower,upper,offset,pool,kind,again"
+    assert len(lines) == 1 + len(plan.buffers)
+    assert any(line.startswith("r~1,8,") and line.endswith(",1") for line in lines)
+    assert "↻ 2 of 2" in page.column("#order", 4)
+
+
+def test_csv_does_not_calculate(open_page: Open) -> None:
+    page = open_page(hostile_plan())
+    text = page.saved("#download-csv")
+    assert "'=HYPERLINK(0)," in text
+    assert '"""><img src=x onerror=""window.hacked=1"">"' in text
+
+
+def test_dark_light_and_paper(open_page: Open, layers: tuple[Problem, Plan]) -> None:
+    page = open_page(layers[1], layers[0])
+    light, light_map = page.background(), page.pixel("canvas.map", 0.5, 0.03)
+    page.light("dark")
+    page.settle()
+    assert page.background() != light
+    assert page.pixel("canvas.map", 0.5, 0.03) != light_map
+    page.light("dark", "print")
+    page.settle()
+    assert page.background() == "rgb(255, 255, 255)"
+    assert page.pixel("canvas.map", 0.5, 0.03) == light_map
+    page.light("dark")
+    assert page.print_pdf().startswith(b"%PDF")
+
+
+def test_pools_are_panels(open_page: Open) -> None:
+    pools = [Pool("sram", 16), Pool("dram"), Pool("spare")]
+    plan = cpplan.solve(forked(), pools=pools)
+    page = open_page(plan, forked())
+    titles = page.run(
+        "return [...document.querySelectorAll('#maps figcaption')].map((each) => each.textContent)"
+    )
+    assert [title.split()[0][:4] for title in titles] == ["sram", "dram", "spar"]
+    assert "Nothing lies in this pool" in page.text("#maps")
+
+
+def test_without_offsets(open_page: Open) -> None:
+    page = open_page(cpplan.solve(chain(), memory_limit=20), chain())
+    assert "does not fit into 20" in page.text("#message")
+    assert "There is no map" in page.text("#maps")
+    assert page.column("#tensors", 0) == ["t", "x"]
+
+
+def test_nothing_to_plan(open_page: Open) -> None:
+    page = open_page(cpplan.solve(Problem((), lower=[], upper=[], size=[])))
+    assert page.text("#tensors-note") == "There is nothing to place."
+
+
+def test_twenty_thousand_buffers_stay_fluid(open_page: Open, many: tuple[Problem, Plan]) -> None:
+    problem, plan = many
+    page = open_page(plan, problem)
+    page.settle()
+    x, y = middle(page)
+    with page.long_tasks() as tasks:
+        page.wheel(x, y, -8)
+        page.drag(x, y, (-200, 60), moves=30)
+        page.wheel(x, y, 12)
+        for k in range(20):
+            page.mouse("mouseMoved", x + 10 * k, y - 3 * k)
+        page.click(x, y)
+        page.press("#search", "layer_7/", "\ue007")
+        page.press("canvas.map", "0", "n", "n", "p")
+        page.find("#list-all").click()
+        page.find("#tensors th:first-child button").click()
+    assert max(tasks, default=0) <= 200
+
+
+def test_a_batch(open_page: Open) -> None:
+    page = open_page(batch_report(results(), title="</title>zoo"))
+    assert page.text("#name") == "</title>zoo"
+    assert set(page.column("#settings", 0)) == {"x", "y"}
+    assert page.column("#results", 0)[:2] == ["</script>", "</script>"]
+    page.press("#filter", "error")
+    assert page.text("#results-note") == "1 of 4 rows"
+    assert page.column("#results", 3) == ["–"]
+    assert "it is <b>broken</b>" in page.text("#results")
+    rows = json.loads(page.saved("#download-json"))
+    assert [row["bytes"] for row in rows] == [12, 16, 8, None]
+    assert page.print_pdf().startswith(b"%PDF")
+
+
+def test_a_batch_of_thousands_stays_fluid(open_page: Open) -> None:
+    rng = np.random.default_rng(0)
+    need = rng.integers(1000, 2000, 8000)
+    frame = pd.DataFrame(
+        {
+            "model": np.repeat([f"model_{k}" for k in range(1000)], 8),
+            "setting": np.tile([f"setting_{k}" for k in range(8)], 1000),
+            "status": "feasible", "bytes": need, "bound": 900, "gap": (need - 900) / need,
+            "ratio_first_fit": need / 1800, "seconds": 1.0,
+        }
+    )  # fmt: skip
+    page = open_page(batch_report(frame))
+    with page.long_tasks() as tasks:
+        page.press("#filter", "model_77")
+        page.find("#results th:nth-child(4) button").click()
+    assert max(tasks, default=0) <= 200
