@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 
 import pytest
 from hypothesis import given
 from random_graphs import graphs
 
+import cpplan
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict, read_graph, write_graph
@@ -183,3 +185,23 @@ def test_the_shared_graphs_read_back_the_same(shared_data, tmp_path):
         graph = read_graph(path)
         write_graph(graph, tmp_path / path.name)
         assert read_graph(tmp_path / path.name) == graph
+
+
+def test_compressed_files_hold_the_same(tmp_path):
+    graph = Graph("g", (Tensor("y", 4, kind="output"),), (Op("f", outputs=("y",)),))
+    plain, packed = tmp_path / "g.json", tmp_path / "g.json.gz"
+    write_graph(graph, plain)
+    write_graph(graph, packed)
+    assert read_graph(packed) == cpplan.load(packed) == graph
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    before = packed.read_bytes()
+    write_graph(graph, packed)
+    assert packed.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:20], lambda b: b"{}", lambda b: b[:-9] + b[-8:]])
+def test_damaged_compressed_files_are_named(tmp_path, damage):
+    path = tmp_path / "g.json.gz"
+    path.write_bytes(damage(gzip.compress(b'{"format": "cpplan.graph"}' * 9)))
+    with pytest.raises(InputError, match=r"g\.json\.gz: expected gzip data"):
+        cpplan.load(path)
