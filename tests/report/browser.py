@@ -122,6 +122,10 @@ class Page:
             "Emulation.setEmulatedMedia", {"media": media, "features": features}
         )
 
+    def size(self, width: int, height: int) -> None:
+        values = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", values)
+
     def print_pdf(self) -> bytes:
         answer = self.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
         return base64.b64decode(answer["data"])

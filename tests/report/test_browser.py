@@ -14,8 +14,9 @@ from report.browser import Page, open_browser
 from report.html_plans import HOSTILE, again, chain, forked, hostile_plan, results
 
 import cpplan
-from cpplan import Graph, Plan, Pool, Problem
+from cpplan import Graph, Plan, Pool, Problem, Tensor
 from cpplan.report.html import batch_report, plan_report
+from cpplan.symbols import Symbols
 
 pytestmark = pytest.mark.slow
 Open = Callable[..., Page]
@@ -270,6 +271,29 @@ def test_without_offsets(open_page: Open) -> None:
     assert "does not fit into 20" in page.text("#message")
     assert "There is no map" in page.text("#maps")
     assert page.column("#tensors", 0) == ["t", "x"]
+
+
+def test_formulas_of_symbolic_plans(open_page: Open) -> None:
+    tensors = (
+        Tensor("x", shape=("n",), dtype="float32", kind="input"),
+        Tensor("y", shape=("n", "m"), dtype="int8", kind="input"),
+    )
+    graph = Graph("g", tensors, (), Symbols({"n": (1, 8), "m": (0, None)}))
+    page = open_page(cpplan.solve(graph), graph)
+    assert page.text("#symbols-note").startswith("n = 1..8, m = 0..")
+    page.press("canvas.map", "n")
+    assert "32 B = 4*n at the bounds" in page.text("#selection")
+    assert page.column("#symbols", 1) == ["m*n"]
+
+
+def test_a_narrow_page_does_not_scroll_sideways(
+    open_page: Open, layers: tuple[Problem, Plan]
+) -> None:
+    page = open_page(layers[1], layers[0])
+    page.size(390, 800)
+    page.settle()
+    assert page.run("return document.documentElement.scrollWidth") <= 390
+    page.size(1400, 1000)
 
 
 def test_nothing_to_plan(open_page: Open) -> None:

@@ -79,7 +79,7 @@ def escape_json(data: Any) -> str:
 
 
 def _read(name: str) -> str:
-    return resources.files(_PLACE).joinpath("page", name).read_text(encoding="utf-8")
+    return (resources.files(_PLACE) / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

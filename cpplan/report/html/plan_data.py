@@ -24,7 +24,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
     """Everything the report shows, JSON-ready.
 
     ``plan`` and ``columns`` together are the plan as :meth:`Plan.to_dict` has it, clock readings
-    included: the page makes that file again.
+    included: the page makes that file again. (A browser's numbers are exact below 2**53.)
 
     Raises
     ------

@@ -1,6 +1,7 @@
 // One pool: steps to the right, addresses upwards, a rectangle for every buffer that is there.
 
 const MARGIN = { left: 66, right: 132, top: 10, bottom: 22 };
+const NARROW = 640;
 const MOST_LABELS = 400;
 
 class ArenaMap {
@@ -145,6 +146,11 @@ class ArenaMap {
   }
 }
 
+// Beside the picture there is room for the names of its lines, if the page is wide enough.
+function fitMargin() {
+  MARGIN.right = document.documentElement.clientWidth < NARROW ? 8 : 132;
+}
+
 const DASHES = { peak: [], bound: [2, 3], capacity: [8, 4] };
 
 // Lines with their names beside them; those at one height are one line with all names.
@@ -171,7 +177,18 @@ function drawLevels(pen, levels, frame, right) {
     const text = `${keys.join(" = ")} ${formatBytes(value)}`;
     const y = Math.max(frame.y(value), above);
     pen.fillStyle = colours[keys[0]];
-    pen.fillText(text, right + 7, y + 0.5, MARGIN.right - 8);
+    if (MARGIN.right > 100) {
+      pen.fillText(text, right + 7, y + 0.5, MARGIN.right - 8);
+    } else {
+      // On a narrow page the names stand in the picture.
+      const wide = pen.measureText(text).width + 8;
+      pen.globalAlpha = 0.8;
+      pen.fillStyle = colours.card;
+      pen.fillRect(right - wide - 3, y + 2, wide, 15);
+      pen.globalAlpha = 1;
+      pen.fillStyle = colours[keys[0]];
+      pen.fillText(text, right - wide + 1, y + 10);
+    }
     above = y + 15;
   }
 }

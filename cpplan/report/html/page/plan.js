@@ -88,6 +88,7 @@ function start() {
     byId("seen").textContent = view.text;
   };
   const drawAll = () => {
+    fitMargin();
     drawMoving();
     for (const draw of drawings) draw();
   };
