@@ -6,6 +6,7 @@ by one that has a shape alone. Buffers keep their values, which some models look
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -119,6 +120,8 @@ def _let_weights_pass_for_real(module: nn.Module) -> None:
 @contextmanager
 def _quietly(what: str) -> Iterator[None]:
     """Nothing of what other packages warn of concerns the caller; what they raise does."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    silent, log.disabled = log.disabled, True  # its tracebacks: what they say is raised, too
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -128,3 +131,5 @@ def _quietly(what: str) -> Iterator[None]:
     except Exception as error:  # whatever the packages raise
         text = str(error).strip().partition("\n")[0] or type(error).__name__
         raise InputError(f"the model cannot be {what}: {text}") from error
+    finally:
+        log.disabled = silent

@@ -129,11 +129,12 @@ def test_randomly_wired_networks_differ_by_seed():
         ("nothing", "no model of cpplan 'nothing': expected lstm, randwire, transformer or unet"),
     ],
 )
-def test_what_a_model_does_not_take(name, message):
+def test_what_a_model_does_not_take(name, message, capfd):
     with pytest.raises(InputError, match=message) as caught:
         cpplan.load(f"zoo://cpplan/{name}")
     assert str(caught.value).startswith(f"zoo://cpplan/{name}: ")
     assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
 
 
 def test_there_are_names_of_each_family():
