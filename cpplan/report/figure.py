@@ -116,10 +116,11 @@ def draw_limits(
 def mark_repeats(ax: Any, steps: Any) -> None:
     """Small triangles below the steps at which an op runs again."""
     if len(steps):
+        label = "1 op runs again" if len(steps) == 1 else f"{len(steps)} ops run again"
         ax.plot(
             steps + 0.5, np.zeros(len(steps)), linestyle="none", marker="^", markersize=5,
             color=PURPLE, clip_on=False, zorder=3, transform=ax.get_xaxis_transform(),
-            label=f"{len(steps)} ops run again",
+            label=label,
         )  # fmt: skip
 
 
