@@ -120,6 +120,51 @@ def test_who_shares_the_bytes(open_page: Open) -> None:
     assert page.text("#announcement") == "Nothing selected"
 
 
+def test_relations_are_those_of_the_rectangles(
+    open_page: Open, layers: tuple[Problem, Plan]
+) -> None:
+    """Compared with all pairs."""
+    problem, plan = layers
+    page = open_page(plan, problem)
+    begin, end = plan.offset, plan.offset + plan.size
+    live = (plan.lower[:, None] < plan.upper) & (plan.lower < plan.upper[:, None])
+    shared = (begin[:, None] < end) & (begin < end[:, None]) & ~np.eye(len(begin), dtype=bool)
+    touching = live & (end == begin[:, None])
+    by_time = np.lexsort((np.arange(len(begin)), plan.lower))
+    for row in by_time[:25]:
+        page.press("canvas.map", "n")
+        assert page.text("#selection-title") == plan.buffers[row]
+        lists = page.run(
+            "return [...document.querySelectorAll('#selection ul')].map((list) =>"
+            " [...list.querySelectorAll('button')].map((each) => each.textContent))"
+        )
+        below = [plan.buffers[k] for k in np.flatnonzero(touching[row])]
+        if begin[row] > 0:
+            assert set(lists.pop(0)) == set(below)
+            held, reached = set(), [row]
+            while reached:
+                new = set(np.flatnonzero(touching[reached.pop()])) - held
+                held |= new
+                reached += new
+            if len(held) > len(below):
+                assert f"{len(held)} tensors in all hold it up" in page.text("#selection")
+        sharers = {plan.buffers[k] for k in np.flatnonzero(shared[row])}
+        assert set(lists[0] if lists else []) == sharers
+
+
+def test_choosing_in_the_table_keeps_the_keyboard_there(
+    open_page: Open, layers: tuple[Problem, Plan]
+) -> None:
+    page = open_page(layers[1], layers[0])
+    page.press("#tensors tbody button", "\ue007")
+    name = page.column("#tensors", 0)[0]
+    assert page.text("#selection-title") == name
+    assert page.run("return document.activeElement.textContent") == name
+    assert page.find("#tensors tbody tr").get_attribute("class") == "chosen"
+    page.press("#selection ul button", "\ue007")
+    assert page.run("return document.activeElement.id") == "selection-title"
+
+
 def test_wheel_drag_keys_and_buttons_move_the_view(
     open_page: Open, layers: tuple[Problem, Plan]
 ) -> None:

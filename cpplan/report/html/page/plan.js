@@ -118,8 +118,12 @@ function choiceOf(model, row) {
 function revealBuffer(model, view, row, closer) {
   const { lower, upper, offset, size, pool, placed } = model;
   const place = placed ? [offset[row], offset[row] + size[row], pool[row]] : [0, 0, null];
-  if (closer) view.approach(lower[row], upper[row], ...place);
-  else view.reveal(lower[row], upper[row], ...place);
+  if (closer) {
+    view.approach(lower[row], upper[row], ...place);
+    byId("maps").scrollIntoView({ block: "nearest" });
+  } else {
+    view.reveal(lower[row], upper[row], ...place);
+  }
 }
 
 function mapCanvas(model, panel) {

@@ -21,13 +21,16 @@ class Selection {
   show(chosen) {
     const { model, element } = this;
     const { row } = chosen;
+    const followed = element.contains(document.activeElement);
     element.classList.remove("empty");
     element.replaceChildren(
-      make("h2", { id: "selection-title", class: "name", dir: "ltr" }, printable(model.name[row])),
+      make("h2", { id: "selection-title", class: "name", dir: "ltr", tabindex: "-1" }, printable(model.name[row])),
       pairs(bufferFacts(model, row)),
       ...(model.placed ? [...this.below(chosen), ...this.sharers(chosen)] : []),
       ...this.within(row),
     );
+    // Whoever followed a link in here by keyboard goes on from the top of what it led to.
+    if (followed) byId("selection-title").focus();
   }
 
   below({ row, rests, support }) {

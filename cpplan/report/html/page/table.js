@@ -26,7 +26,8 @@ class Table {
 
   draw() {
     const head = make("tr", {}, ...this.columns.map((column, k) => this.heading(column, k)));
-    const body = make("tbody", {}, ...this.sorted.slice(0, this.shown).map((row) => this.line(row)));
+    this.lines = this.sorted.slice(0, this.shown).map((row) => [row, this.line(row)]);
+    const body = make("tbody", {}, ...this.lines.map(([, line]) => line));
     const table = make("table", {}, make("caption", { class: "unseen" }, this.caption), make("thead", {}, head), body);
     const rest = this.sorted.length - this.shown;
     const more = rest <= 0 ? null : make("div", { class: "buttons more" }, make("button", {
@@ -34,9 +35,15 @@ class Table {
       onclick: () => {
         this.shown += 4 * PAGE;
         this.draw();
+        (this.place.querySelector(".more button") ?? this.lines[this.lines.length - 1][1].querySelector("button"))?.focus();
       },
     }, `Show ${formatCount(Math.min(rest, 4 * PAGE))} more of ${formatCount(rest)}`));
     this.place.replaceChildren(make("div", { class: "scroll" }, table), more || "");
+  }
+
+  // Marks what is chosen now, and leaves the focus where it is.
+  mark() {
+    for (const [row, line] of this.lines) line.classList.toggle("chosen", this.isChosen(row));
   }
 
   heading(column, k) {

@@ -53,7 +53,7 @@ class Tensors {
 
   mark(row) {
     this.chosen = row;
-    this.table.draw();
+    this.table.mark();
   }
 
   note() {
