@@ -68,7 +68,8 @@ def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Iterator[Row]:
     """Rows as they come, from a Dask cluster: as many at once as its workers have threads.
 
     A worker that is lost costs no row: its tasks go to others. Files must be where the workers find
-    them under the same names.
+    them under the same names. Where a run is interrupted, what its workers are at comes to its end
+    there.
 
     Parameters
     ----------
@@ -109,6 +110,8 @@ def _client_of(scheduler: str | None) -> Iterator[Any]:
         yield client
     except distributed.KilledWorker as error:
         raise InputError(f"scheduler {scheduler!r}: its workers keep ending: {error}") from error
+    except TimeoutError as error:
+        raise InputError(f"scheduler {scheduler!r}: no worker has come") from error
     finally:
         client.close()
 

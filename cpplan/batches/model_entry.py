@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 # What ``cpplan.load`` knows a file by.
 SUFFIXES = (".csv", ".json", ".onnx", ".pt2", ".tflite", ".txt")
 _SCHEME = "zoo://"
+# Where ``zoo://`` models come from: another version may have others under their names.
+_PACKAGES = ("onnx", "timm", "torch", "torchvision", "transformers")
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Model:
     name: str
     source: Any
     dims: Mapping[str, Any] | None = None
-    in_place: Mapping[str, bool] | None = field(default=None)
+    in_place: Mapping[str, bool] | None = None
 
     def __post_init__(self) -> None:
         check_name("a model's name", self.name)
@@ -67,7 +71,8 @@ class Model:
     def digest(self) -> str | None:
         """Of the content and of how it is read; ``None`` if the file cannot be read.
 
-        A file is known by its bytes and by those beside it that are read with it.
+        A file is known by its bytes and by those beside it that are read with it; ``zoo://…`` by
+        its name and the versions of the packages that have such models.
         """
         content: Any = self.source
         if self.is_file:
@@ -76,7 +81,17 @@ class Model:
                 content = [digest_file(path) for path in _files_of(Path(self.source))]
             except InputError:
                 return None
+        elif isinstance(self.source, str):
+            content = self.source, _versions()
         return digest_value((content, self.dims, self.in_place))
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
 def _files_of(path: Path) -> Iterable[Path]:

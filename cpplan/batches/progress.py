@@ -21,6 +21,8 @@ class BatchProgress:
         Since this run began.
     row
         The latest, or ``None`` at the start.
+    note
+        What is done instead of planning.
     """
 
     done: int
@@ -28,6 +30,7 @@ class BatchProgress:
     kept: int
     seconds: float
     row: Row | None = None
+    note: str | None = None
 
     @property
     def rate(self) -> float | None:

@@ -108,11 +108,11 @@ def batch(
     elif processes is not None:
         raise InputError("processes is for this machine: backend 'dask' uses what its workers have")
 
-    def run(some: Sequence[Task]) -> Iterator[Row]:
+    def run(some: Sequence[Task], tell: Callable[[str], None]) -> Iterator[Row]:
         if processes is None:
             return run_on_dask(some, scheduler)
         # Once, before so many processes find that loops must be compiled.
-        warm_up()
+        warm_up(tell=lambda group: tell(f"compiling the loops for {group}, once"))
         return run_here(some, processes)
 
     rows = _run(tasks, run, store, chosen, retry, progress or (lambda _: None))
@@ -121,7 +121,7 @@ def batch(
 
 def _run(
     tasks: Sequence[Task],
-    run: Callable[[Sequence[Task]], Iterator[Row]],
+    run: Callable[[Sequence[Task], Callable[[str], None]], Iterator[Row]],
     store: RowStore | None,
     baselines: tuple[str, ...],
     retry: bool,
@@ -136,7 +136,12 @@ def _run(
         progress(BatchProgress(kept, len(tasks), kept, 0.0))
         missing = [task for task in tasks if task.key not in rows]
         if missing:
-            with closing(run(missing)) as coming:  # type: ignore[type-var]
+
+            def tell(note: str) -> None:
+                seconds = time.monotonic() - start
+                progress(BatchProgress(kept, len(tasks), kept, seconds, note=note))
+
+            with closing(run(missing, tell)) as coming:  # type: ignore[type-var]
                 for row in coming:
                     if store is not None:
                         store.keep(row)

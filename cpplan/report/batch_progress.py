@@ -50,8 +50,10 @@ def _write_line(event: BatchProgress) -> None:
 def _describe_counts(event: BatchProgress) -> str:
     width = len(str(event.total))
     parts = [f"{event.done:{width}}/{event.total}"]
-    if event.row is None and event.kept:
+    if event.row is None and event.note is None and event.kept:
         parts.append(f"{event.kept} kept from an earlier run")
+    if event.note is not None:
+        parts.append(event.note)
     if event.rate is not None and event.left is not None:
         parts += [f"{event.rate * 60:.3g} a minute", f"{format_time(event.left)} left"]
     return "  ".join(parts)

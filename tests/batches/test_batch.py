@@ -39,7 +39,14 @@ def models(tmp_path):
     return {name: tmp_path / name for name in ("tiny.csv", "wrong.json")}
 
 
-def test_rows_come_model_by_model_and_failures_are_rows(models):
+def test_tasks_run_in_processes_of_their_own(models):
+    table = cpplan.batch(models)
+    assert table["status"].tolist() == ["optimal", "error"]
+    assert (table["task_seconds"] > 0).all()
+    assert table["machine"].notna().all()
+
+
+def test_rows_come_model_by_model_and_failures_are_rows(models, here):
     settings = {"plain": {}, "searched": {"order": "search", "in_place": True}}
     table = cpplan.batch(models, settings, baselines=["bump", "first_fit"], processes=1)
     assert tuple(table.columns) == columns(["bump", "first_fit"])

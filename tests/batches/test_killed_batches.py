@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -115,9 +116,7 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_table(uninterrupted, 
         _started([*worker, "--name", "one"], log),
         _started([*worker, "--name", "two"], log) as lost,
     ):
-        _wait_for(address.exists, "the scheduler")
-        import json
-
+        _wait_for(lambda: address.exists() and address.read_text() != "", "the scheduler")
         scheduler = json.loads(address.read_text())["address"]
         command = _batch(manifest, output, "--backend", "dask", "--scheduler", scheduler)
         with _started(command, log) as run:

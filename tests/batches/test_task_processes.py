@@ -20,7 +20,12 @@ def _task(source: object, seconds: float | None = None, memory: str | None = Non
     ("task", "status", "error"),
     [
         (_task(batch_manifests.ABORTING), "crashed", "its process was ended by SIGABRT"),
-        (_task(batch_manifests.ENDING), "crashed", "its process ended with code 3"),
+        pytest.param(
+            _task(batch_manifests.ENDING),
+            "crashed",
+            "its process ended with code 3",
+            marks=pytest.mark.slow,
+        ),
         (_task(batch_manifests.SLEEPING, seconds=0.5), "out of time", "more than 0.5 seconds"),
         (_task(batch_manifests.LARGE, memory="1 GiB"), "out of memory", "MemoryError"),
     ],
