@@ -531,7 +531,8 @@ class Plan:
         Rules are dropped one at a time, with all others kept, the plan's own order of ops included:
         alignment, fixed offsets, pools, sharing that was not allowed, the order, what of the
         boundary is in the arena, and that every op runs once. Dropping one saves at most what a
-        bound leaves, and at least what a plan without it saves.
+        bound leaves, and at least what a plan without it saves. Where the plan is not proved
+        smallest, the first row drops nothing, and says what a better layout may save.
 
         Parameters
         ----------

@@ -52,6 +52,9 @@ class Relaxed(NamedTuple):
 def relax(rules: Rules, plan: Plan) -> Iterator[Relaxed]:
     """Every rule that the model has and that can be dropped; the others stay.
 
+    First none at all, where the plan is not proved smallest: what that may save, dropping a rule
+    does not have to.
+
     Examples
     --------
     >>> import cpplan
@@ -62,6 +65,8 @@ def relax(rules: Rules, plan: Plan) -> Iterator[Relaxed]:
     ['alignment', 'fixed offsets']
     """
     problem = rules.problem
+    if plan.status == "feasible":
+        yield Relaxed("nothing", "a better layout under all rules", rules)
     if problem.alignment.max(initial=1) > 1 or any(p.alignment > 1 for p in problem.pools):
         yield Relaxed("alignment", "offsets of any byte", _unaligned(rules))
     if problem.fixed:
