@@ -16,13 +16,13 @@ _ENDLESS = Deadline(float("inf"))
 
 
 def use_packing() -> None:
-    from cpplan.search.canonical_search import CanonicalSearch
+    from cpplan.search.exact_search import ExactSearch
     from cpplan.search.insertion_search import InsertionSearch
 
     problem = _random_packing(200)
     start = Outcome(np.cumsum(problem.size) - problem.size, int(problem.size.sum()), 0)
     InsertionSearch(problem, seed=0).run(start, moves=9, goal=0, deadline=_ENDLESS)
-    search = CanonicalSearch(problem, seed=0)
+    search = ExactSearch(problem, seed=0)
     search.run(start, nodes=1000, goal=0, ceiling=None, deadline=_ENDLESS)
 
 

@@ -23,7 +23,7 @@ RECOMPUTED = (
     FOOTPRINT,
 )
 # What proves something about one order's packing, and what about every order.
-PACKING_SEARCHES = ("CP-SAT", "canonical search")
+PACKING_SEARCHES = ("CP-SAT", "canonical search", "niche search")
 ORDER_SEARCHES = (
     "forced live bytes",
     "minimum cut",

@@ -1,4 +1,4 @@
-"""Orders in which the canonical search breaks ties: words, and words over perturbed keys."""
+"""Orders in which exact searches break ties: words, and words over perturbed keys."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class TieOrders:
         self._random = np.random.default_rng(seed)
         self._total = largest_total(problem).astype(float)
         self._keys = {"A": width * problem.size, "S": problem.size.astype(float), "W": width}
+
+    def exact(self, word: str) -> Ints:
+        """Rows in the word's order."""
+        keys = {"T": self._total, **self._keys}
+        return np.lexsort([-keys[letter] for letter in reversed(word)])
 
     def perturbed(self, word: str) -> Ints:
         """Rows in the word's order, had lengths and sizes been somewhat different."""

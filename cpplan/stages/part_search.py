@@ -17,10 +17,10 @@ from cpplan.compiled import prepare
 from cpplan.deadline import Deadline
 from cpplan.heuristics import MANY_BUFFERS
 from cpplan.problem import Problem
-from cpplan.search import canonical_search, insertion_search
-from cpplan.search.canonical_search import CanonicalSearch
-from cpplan.search.canonical_thread import CanonicalThread
+from cpplan.search import exact_search, insertion_search
 from cpplan.search.ejection_search import EjectionSearch
+from cpplan.search.exact_search import ExactSearch
+from cpplan.search.exact_thread import ExactThread
 from cpplan.search.insertion_search import InsertionSearch
 from cpplan.search.outcome import Outcome
 from cpplan.search.priority_search import PrioritySearch
@@ -28,7 +28,7 @@ from cpplan.search.ranking_search import RankingSearch
 from cpplan.search.windowed_insertion import WindowedInsertion
 
 # Of the first turn: nodes of the exact search a buffer, CP-SAT's deterministic time for each run.
-NODES_A_BUFFER, WORK = 250, 0.0025
+NODES_A_BUFFER, WORK = 500, 0.0025
 # Of the first turn of local search: windows, where few live at once and where many do; priority
 # rules, insertions a buffer, ejections, rankings a buffer.
 WINDOWS, WIDE_WINDOWS = 1000, 20
@@ -91,7 +91,7 @@ class PartSearch:
         self.problem, self.workers, self.seed = problem, workers, seed
         self._ranking = RankingSearch(problem, seed)
         self._local: list[tuple[LocalSearch, int]] = []
-        self._canonical: CanonicalSearch | None = None
+        self._exact_search: ExactSearch | None = None
         ruled = PrioritySearch.applies_to(problem)
         many = len(problem) >= (MANY_BUFFERS if ruled else insertion_search.MOST_BUFFERS)
         self._solves = not many
@@ -128,7 +128,7 @@ class PartSearch:
                 state = self._solve(state, effort, aim)
             if aim.offer(state):
                 return True
-        exact = self._solves and canonical_search.applies_to(self.problem)
+        exact = self._solves and exact_search.applies_to(self.problem)
         if self._solves and not prepare("packing", aim.deadline.share(COMPILING_SHARE)):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
@@ -152,7 +152,7 @@ class PartSearch:
 
     def _improve_beside(self, state: Outcome, effort: int, aim: Aim) -> bool:
         """Everything else, and the exact search in a thread."""
-        thread = CanonicalThread(
+        thread = ExactThread(
             self._exact(), state, goal=aim.goal, ceiling=aim.ceiling, deadline=aim.deadline
         )
         try:
@@ -214,7 +214,7 @@ class PartSearch:
             exchange=exchange,
         )
 
-    def _exact(self) -> CanonicalSearch:
-        if self._canonical is None:
-            self._canonical = CanonicalSearch(self.problem, self.seed)
-        return self._canonical
+    def _exact(self) -> ExactSearch:
+        if self._exact_search is None:
+            self._exact_search = ExactSearch(self.problem, self.seed)
+        return self._exact_search

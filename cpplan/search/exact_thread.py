@@ -1,6 +1,6 @@
-"""The canonical search in a thread of its own, beside whatever else looks for a packing.
+"""Exact search in a thread of its own, beside whatever else looks for a packing.
 
-The compiled loop lets other threads run. What either side finds, the other learns from at its next
+The compiled loops let other threads run. What either side finds, the other learns from at its next
 look.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 from threading import Event, Thread
 
 from cpplan.deadline import Deadline
-from cpplan.search.canonical_search import CanonicalSearch
+from cpplan.search.exact_search import ExactSearch
 from cpplan.search.outcome import Outcome
 
 # Nodes between two looks at what others have found: some hundredths of a second.
 _NODES = 2_000
 
 
-class CanonicalThread:
+class ExactThread:
     """Searches from the moment it is made until it is stopped, done or out of time.
 
     Examples
@@ -25,8 +25,8 @@ class CanonicalThread:
     >>> from cpplan.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> search = CanonicalSearch(problem, seed=0)
-    >>> thread = CanonicalThread(search, start, goal=0, ceiling=None, deadline=Deadline(60))
+    >>> search = ExactSearch(problem, seed=0)
+    >>> thread = ExactThread(search, start, goal=0, ceiling=None, deadline=Deadline(60))
     >>> thread.wait()
     >>> thread.exchange(start).peak
     12
@@ -34,7 +34,7 @@ class CanonicalThread:
 
     def __init__(
         self,
-        search: CanonicalSearch,
+        search: ExactSearch,
         state: Outcome,
         *,
         goal: int,
