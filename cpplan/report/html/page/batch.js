@@ -1,7 +1,7 @@
 // Many models under several settings: who needs how much, and where it failed.
 
 // Colours of Okabe and Ito, and dashes for those who cannot tell them apart.
-const SERIES = ["curve", "peak", "output", "capacity", "input", "bound", "again", "tint-3"];
+const SERIES = ["curve", "peak", "good", "capacity", "fair", "bound", "again", "soft"];
 const SERIES_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3], [5, 5]];
 
 function statusCell(status) {

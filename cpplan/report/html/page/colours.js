@@ -5,7 +5,7 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const COLOURS = [
   "tint-0", "tint-1", "tint-2", "tint-3", "input", "output", "constant", "workspace", "map", "edge",
   "label", "grid", "peak", "bound", "capacity", "curve", "curve-fill", "chosen", "rests", "shares",
-  "ink", "soft", "accent", "again", "card",
+  "soft", "again", "card", "good", "fair",
 ];
 let colours = {};
 

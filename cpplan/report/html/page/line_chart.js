@@ -6,7 +6,8 @@ function drawLineChart(canvas, { series, x, y, left = 66 }) {
   const sharp = sharpen(canvas);
   if (sharp === null || sharp.width <= 2 * left) return;
   const { pen, width, height } = sharp;
-  const [top, bottom, right] = [26, height - 38, width - 12];
+  const right = width - 12;
+  const [top, bottom] = [drawKey(pen, series, left, right), height - 38];
   const along = (value) => (x.log ? Math.log(value / x.low) / Math.log(x.high / x.low) : (value - x.low) / Math.max(1e-12, x.high - x.low));
   const across = (value) => left + along(value) * (right - left);
   const up = (value) => bottom - ((value - y.low) / Math.max(1e-12, y.high - y.low)) * (bottom - top);
@@ -36,7 +37,6 @@ function drawLineChart(canvas, { series, x, y, left = 66 }) {
   pen.clip();
   for (const each of series) drawSeries(pen, each, across, up);
   pen.restore();
-  drawKey(pen, series, left);
 }
 
 function powers(low, high) {
@@ -91,18 +91,22 @@ function drawSeries(pen, { points, colour, dash = [], stairs = true }, across, u
   pen.setLineDash([]);
 }
 
-function drawKey(pen, series, left) {
+// Names of the lines, on as many rows as they need; returns where the picture may begin.
+function drawKey(pen, series, left, right) {
   pen.textAlign = "left";
   pen.textBaseline = "middle";
-  let x = left;
+  let [x, y] = [left, 11];
   for (const { name, colour, dash = [] } of series) {
+    const wide = 29 + pen.measureText(name).width + 22;
+    if (x > left && x + wide > right) [x, y] = [left, y + 17];
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
     pen.setLineDash(dash);
-    line(pen, x, 11, x + 22, 11);
+    line(pen, x, y, x + 22, y);
     pen.setLineDash([]);
     pen.fillStyle = colours.soft;
-    pen.fillText(name, x + 29, 11.5);
-    x += 29 + pen.measureText(name).width + 22;
+    pen.fillText(name, x + 29, y + 0.5);
+    x += wide;
   }
+  return y + 15;
 }
