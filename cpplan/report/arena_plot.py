@@ -162,13 +162,14 @@ def _write_names(
     from matplotlib.colors import to_rgb
 
     left, right, low, high = edges
+    steps, top = ax.get_xlim()[1], ax.get_ylim()[1]
     room = (_LETTERS * (right - left)).astype(np.int64)
     for k in np.flatnonzero((room > 0) & (high - low >= _HIGH)).tolist():
         if room[k] < min(len(names[k]), _FEWEST):
             continue
         light = sum(to_rgb(colours[k])) / 3 > _LIGHT
         ax.text(
-            (left[k] + right[k]) / 2, (low[k] + high[k]) / 2, printable(names[k], int(room[k])),
-            transform=ax.transAxes, ha="center", va="center", fontsize=7,
-            color="black" if light else "white", parse_math=False,
+            steps * (left[k] + right[k]) / 2, top * (low[k] + high[k]) / 2,
+            printable(names[k], int(room[k])), ha="center", va="center", fontsize=7,
+            color="black" if light else "white", parse_math=False, clip_on=True,
         )  # fmt: skip

@@ -118,6 +118,14 @@ def test_names_are_shown_as_they_are():
     assert "$x_{\\n" in {text.get_text() for text in plot_arena(plan).texts}
 
 
+def test_names_stay_with_their_buffers():
+    axes = plot_arena(cpplan.solve(Problem(("a",), [0], [2], [8])))
+    axes.set(ylim=(0, 80))
+    (name,) = axes.texts
+    assert name.get_position() == (1, 4)
+    assert name.get_transform() == axes.transData
+
+
 def test_axes_are_in_binary_units():
     axes = plot_arena(cpplan.solve(Problem(("a",), [0], [1], [3 << 20])))
     axes.figure.canvas.draw()
