@@ -287,15 +287,15 @@ def test_csv_does_not_calculate(open_page: Open) -> None:
 
 def test_dark_light_and_paper(open_page: Open, layers: tuple[Problem, Plan]) -> None:
     page = open_page(layers[1], layers[0])
-    light, light_map = page.background(), page.pixel("canvas.map", 0.5, 0.03)
+    light, light_map = page.background(), page.pixel("canvas.map", 0.5, 0.05)
     page.light("dark")
     page.settle()
     assert page.background() != light
-    assert page.pixel("canvas.map", 0.5, 0.03) != light_map
+    assert page.pixel("canvas.map", 0.5, 0.05) != light_map
     page.light("dark", "print")
     page.settle()
     assert page.background() == "rgb(255, 255, 255)"
-    assert page.pixel("canvas.map", 0.5, 0.03) == light_map
+    assert page.pixel("canvas.map", 0.5, 0.05) == light_map
     page.light("dark")
     assert page.print_pdf().startswith(b"%PDF")
 
