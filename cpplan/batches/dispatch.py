@@ -6,7 +6,7 @@ Here, joblib's threads each look after one process at a time; on Dask, the worke
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -51,7 +51,7 @@ def check_processes(wanted: object) -> None:
         raise InputError(f"processes must be at least 1, not {wanted!r}")
 
 
-def run_here(tasks: Sequence[Task], processes: int) -> Iterator[Row]:
+def run_here(tasks: Sequence[Task], processes: int) -> Generator[Row]:
     """Rows as they come, from so many processes at once."""
     joblib = need_joblib()
     own = Processes()
@@ -64,7 +64,7 @@ def run_here(tasks: Sequence[Task], processes: int) -> Iterator[Row]:
         own.stop()
 
 
-def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Iterator[Row]:
+def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
     """Rows as they come, from a Dask cluster: as many at once as its workers have threads.
 
     A worker that is lost costs no row: its tasks go to others. Files must be where the workers find

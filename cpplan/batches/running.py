@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,7 @@ def batch(
     elif processes is not None:
         raise InputError("processes is for this machine: backend 'dask' uses what its workers have")
 
-    def run(some: Sequence[Task], tell: Callable[[str], None]) -> Iterator[Row]:
+    def run(some: Sequence[Task], tell: Callable[[str], None]) -> Generator[Row]:
         if processes is None:
             return run_on_dask(some, scheduler)
         # Once, before so many processes find that loops must be compiled.
@@ -121,7 +121,7 @@ def batch(
 
 def _run(
     tasks: Sequence[Task],
-    run: Callable[[Sequence[Task], Callable[[str], None]], Iterator[Row]],
+    run: Callable[[Sequence[Task], Callable[[str], None]], Generator[Row]],
     store: RowStore | None,
     baselines: tuple[str, ...],
     retry: bool,
@@ -141,7 +141,7 @@ def _run(
                 seconds = time.monotonic() - start
                 progress(BatchProgress(kept, len(tasks), kept, seconds, note=note))
 
-            with closing(run(missing, tell)) as coming:  # type: ignore[type-var]
+            with closing(run(missing, tell)) as coming:
                 for row in coming:
                     if store is not None:
                         store.keep(row)
