@@ -107,6 +107,21 @@ class Page:
         self.mouse("mouseReleased", x + by[0], y + by[1], button="left", clickCount=1)
         self.settle()
 
+    def pinch(self, x: float, y: float, before: float, after: float, moves: int = 8) -> None:
+        """Two fingers side by side, so far from the middle before and after."""
+
+        def touch(kind: str, apart: float | None) -> None:
+            points = [] if apart is None else [(x - apart, 0), (x + apart, 1)]
+            touches = [{"x": at, "y": y, "id": k} for at, k in points]
+            values = {"type": kind, "touchPoints": touches}
+            self.driver.execute_cdp_cmd("Input.dispatchTouchEvent", values)
+
+        touch("touchStart", before)
+        for k in range(1, moves + 1):
+            touch("touchMove", before + (after - before) * k / moves)
+        touch("touchEnd", None)
+        self.settle()
+
     def click(self, x: float, y: float) -> None:
         self.drag(x, y, (0, 0), moves=0)
 

@@ -197,6 +197,18 @@ def test_wheel_drag_keys_and_buttons_move_the_view(
     assert page.text("#seen") == whole
 
 
+def test_two_fingers_zoom(open_page: Open, layers: tuple[Problem, Plan]) -> None:
+    page = open_page(layers[1], layers[0])
+    whole = page.text("#seen")
+    x, y = middle(page)
+    page.pinch(x, y, 20, 160)
+    near = page.text("#seen")
+    assert near != whole
+    page.pinch(x, y, 160, 5)
+    assert page.text("#seen") == whole
+    assert "No tensor selected" in page.text("#selection")
+
+
 def test_search_by_keyboard(open_page: Open, layers: tuple[Problem, Plan]) -> None:
     problem, plan = layers
     page = open_page(plan, problem)

@@ -1,4 +1,4 @@
-// Wheel, drag and keys: what moves the view, and what looks at a point or chooses it.
+// Wheel, drag, fingers and keys: what moves the view, and what looks at a point or chooses it.
 
 const ZOOM_STEP = 0.8;
 const DRAG_BEGINS = 4;
@@ -32,12 +32,21 @@ function listen(chart, panel, { hover, leave, choose, key }) {
   }, { passive: false });
 
   let down = null;
+  const fingers = new Map();
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0) return;
+    fingers.set(event.pointerId, event);
     down = { x: event.clientX, y: event.clientY, begunX: event.clientX, begunY: event.clientY, moved: false };
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointermove", (event) => {
+    if (fingers.size === 2 && fingers.has(event.pointerId)) {
+      const [before, after] = moveFinger(fingers, event);
+      const at = point(event);
+      if (before > 0 && after > 0) view.zoom(before / after, at.across, at.upwards, panel);
+      down.moved = true;
+      return;
+    }
     if (down === null) {
       hover(point(event));
       return;
@@ -53,6 +62,7 @@ function listen(chart, panel, { hover, leave, choose, key }) {
   });
   const release = (event) => {
     if (down !== null && !down.moved && event.type === "pointerup") choose(point(event));
+    fingers.delete(event.pointerId);
     down = null;
     canvas.classList.remove("dragging");
   };
@@ -78,4 +88,15 @@ function listen(chart, panel, { hover, leave, choose, key }) {
     event.preventDefault();
     keys[pressed](event);
   });
+}
+
+// How far apart two fingers were before one of them moved, and are after.
+function moveFinger(fingers, event) {
+  const apart = () => {
+    const [a, b] = [...fingers.values()];
+    return Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+  };
+  const before = apart();
+  fingers.set(event.pointerId, event);
+  return [before, apart()];
 }
