@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -81,12 +82,19 @@ def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
         threads = max((task.setting.threads for task in tasks), default=1)
         slots = sum(client.nthreads().values())
         at_once = "2*n_jobs" if threads == 1 else max(1, slots // threads)
-        with joblib.parallel_config(backend="dask", client=client, pure=False):
+        with joblib.parallel_config(backend="dask", client=client, pure=False) as config:
+            _keep_from_running_here(config["backend"])
             work = joblib.Parallel(
                 return_as="generator_unordered", batch_size=1, pre_dispatch=at_once
             )
             # As bytes: Dask would spread larger objects over workers, and lose them with those.
             yield from work(joblib.delayed(run_isolated)(pickle.dumps(task)) for task in tasks)
+
+
+def _keep_from_running_here(backend: Any) -> None:
+    """For a cluster of one thread, joblib would not ask the cluster at all."""
+    count = backend.effective_n_jobs
+    backend.effective_n_jobs = lambda n_jobs: max(2, count(n_jobs))
 
 
 @contextmanager
@@ -112,6 +120,8 @@ def _client_of(scheduler: str | None) -> Iterator[Any]:
         raise InputError(f"scheduler {scheduler!r}: its workers keep ending: {error}") from error
     except TimeoutError as error:
         raise InputError(f"scheduler {scheduler!r}: no worker has come") from error
+    except CancelledError as error:
+        raise InputError(f"scheduler {scheduler!r}: the connection was lost") from error
     finally:
         client.close()
 
