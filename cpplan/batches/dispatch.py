@@ -103,27 +103,30 @@ def _client_of(scheduler: str | None) -> Iterator[Any]:
         import distributed
     except ImportError as error:
         raise MissingExtraError("distributed", "dask", "backend 'dask'") from error
-    if scheduler is None:
-        try:
-            yield distributed.get_client()
-        except ValueError as error:
-            raise InputError("backend 'dask' needs the address of a scheduler") from error
-        return
     connect: Any = distributed.Client
+    client: Any
     try:
-        client = connect(scheduler, set_as_default=False)
+        if scheduler is None:
+            client = distributed.get_client()
+        else:
+            client = connect(scheduler, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise InputError(f"scheduler {scheduler!r}: cannot be reached: {error}") from error
+        reason = "backend 'dask' needs a scheduler: there is no client"
+        if scheduler is not None:
+            reason = f"scheduler {scheduler!r} cannot be reached"
+        raise InputError(f"{reason}: {error}") from error
+    where = f"scheduler {client.scheduler.address!r}"
     try:
         yield client
     except distributed.KilledWorker as error:
-        raise InputError(f"scheduler {scheduler!r}: its workers keep ending: {error}") from error
+        raise InputError(f"{where}: its workers keep ending: {error}") from error
     except TimeoutError as error:
-        raise InputError(f"scheduler {scheduler!r}: no worker has come") from error
+        raise InputError(f"{where}: no worker has come") from error
     except CancelledError as error:
-        raise InputError(f"scheduler {scheduler!r}: the connection was lost") from error
+        raise InputError(f"{where}: the connection was lost") from error
     finally:
-        client.close()
+        if scheduler is not None:
+            client.close()
 
 
 def need_joblib() -> Any:
