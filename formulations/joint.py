@@ -48,6 +48,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from formulations.positions import Positions, Solved
+from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
     from cpplan.ordering import OrderProblem
@@ -250,7 +251,7 @@ class JointModel:
 
     def in_bytes(self, objective: float) -> int:
         """The peak that a value of the objective stands for, or the bound of a bound."""
-        return round(objective) * self.grain
+        return proved_value(objective) * self.grain
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
         """The bound on the peak, within the limits, that a run has proved, bytes."""

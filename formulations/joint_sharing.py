@@ -46,6 +46,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from formulations.positions import Positions, Solved
+from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
     from cpplan.ordering import OrderProblem
@@ -248,7 +249,7 @@ class JointSharingModel:
 
     def in_bytes(self, objective: float) -> int:
         """The peak that a value of the objective stands for, or the bound of a bound."""
-        return round(objective) * self.unit
+        return proved_value(objective) * self.unit
 
     def extract(self, solver: Solved) -> SharedLayout:
         """The solution found."""

@@ -42,6 +42,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from formulations.positions import Positions, Solved
+from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
     from cpplan.ordering import OrderProblem
@@ -143,7 +144,7 @@ class OrderingModel:
 
     def in_bytes(self, objective: float) -> int:
         """The peak that a value of the objective stands for, or the bound of a bound."""
-        return self.problem.base + round(objective) * self.unit
+        return self.problem.base + proved_value(objective) * self.unit
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
         """The bound on the peak, within the limits, that a run has proved, bytes."""

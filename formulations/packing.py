@@ -35,7 +35,6 @@ learning.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -43,6 +42,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from ortools.sat.python import cp_model
+
+from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
@@ -189,11 +190,7 @@ class PackingModel:
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
         """The bound on the peak that a minimising run proved, bytes."""
-        bound = solver.best_objective_bound
-        if abs(bound) >= 2**53:
-            # So far up, a float may have been rounded up from what was proved.
-            bound = math.nextafter(bound, -math.inf)
-        return round(bound) * self.grain
+        return proved_value(solver.best_objective_bound) * self.grain
 
     def extract(self, solver: cp_model.CpSolver) -> Ints:
         """Offsets in bytes, shape ``(n,)``, of the solution found."""

@@ -43,6 +43,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from formulations.packing import PackingModel, equal_buffers
+from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
@@ -168,7 +169,7 @@ class PackingSizesModel:
 
     def in_bytes(self, objective: float) -> int:
         """The level's value that a value of z stands for, or the bound of a bound."""
-        return round(objective) * self.grain
+        return proved_value(objective) * self.grain
 
     def extract(self, solver: Solved) -> Ints:
         """Offsets in bytes, shape ``(n,)``, of the solution found."""

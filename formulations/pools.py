@@ -56,6 +56,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.proved_value import proved_value
+
 if TYPE_CHECKING:
     from cpplan.checks.pool_objective import Level
     from cpplan.problem import Ints, Problem
@@ -283,7 +285,7 @@ class PoolsModel:
 
     def in_bytes(self, objective: float) -> int:
         """The level's value that a value of the objective stands for."""
-        return round(objective)
+        return proved_value(objective)
 
     def _pools(self, row: int) -> Sequence[int]:
         return self.problem.candidates_of(row)

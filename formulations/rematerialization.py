@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING
 from ortools.sat.python import cp_model
 
 from formulations.positions import Solved
+from formulations.proved_value import proved_value
 from formulations.retention import Retention
 from formulations.runs import Runs
 
@@ -233,12 +234,12 @@ class RematModel:
     def in_bytes(self, objective: float) -> int:
         """The peak that a value of the objective stands for; the objective, if that is a cost."""
         if self.cost_limit is None:
-            return round(objective)
-        return self.problem.ordering.base + round(objective) * self.unit
+            return proved_value(objective)
+        return self.problem.ordering.base + proved_value(objective) * self.unit
 
     def cost_of(self, objective: float) -> int | float:
         """The cost that a value of the objective stands for, or the bound of a bound."""
-        cost = self.base_cost + round(objective) * self.cost_unit
+        cost = self.base_cost + proved_value(objective) * self.cost_unit
         return int(cost) if cost.denominator == 1 else float(cost)
 
     def extract(self, solver: Solved) -> tuple[int, ...]:

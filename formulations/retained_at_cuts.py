@@ -58,6 +58,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.integer_rows import ONE, ZERO, IntegerRows
+from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -364,7 +365,7 @@ class CutModel:
 
     def in_bytes(self, objective: float) -> int:
         """The bound of the rows, in units of g, that one on CP-SAT's objective stands for."""
-        return self.rows.constant + round(objective)
+        return self.rows.constant + proved_value(objective)
 
     def extract(self, solver: Solved) -> None:
         """Nothing: a solution here is no sequence."""

@@ -49,6 +49,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.proved_value import proved_value
+
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
     from formulations.positions import Solved
@@ -166,7 +168,7 @@ class SharedStorageModel:
 
     def in_bytes(self, objective: float) -> int:
         """The total that a value of the objective stands for, or the bound of a bound."""
-        return round(objective) * self.unit
+        return proved_value(objective) * self.unit
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
         """The bound on the total that a run has proved, bytes."""

@@ -41,6 +41,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.proved_value import proved_value
+
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
     from formulations.positions import Solved
@@ -178,7 +180,7 @@ class SharingModel:
 
     def in_bytes(self, objective: float) -> int:
         """The peak that a value of the objective stands for, or the bound of a bound."""
-        return round(objective) * self.unit
+        return proved_value(objective) * self.unit
 
     def extract(self, solver: Solved) -> Ints:
         """Offsets in bytes, shape ``(n,)``, of the solution found."""

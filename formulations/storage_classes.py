@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.proved_value import proved_value
 from formulations.shared_storage import live_sets
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class StorageClassesModel:
 
     def in_bytes(self, objective: float) -> int:
         """The total that a value of the objective stands for, or the bound of a bound."""
-        return round(objective) * self.unit
+        return proved_value(objective) * self.unit
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
         """The bound on the total that a run has proved, bytes."""
