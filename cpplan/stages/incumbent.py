@@ -129,8 +129,14 @@ class Incumbent:
             self._found_by[part] = outcome.found_by
         self.part_bound[part] = max(self.part_bound[part], outcome.bound)
         if outcome.bound > self.bound.value:
-            self.bound = Bound(outcome.bound, outcome.bound_by or self.bound.name, self.bound.step)
+            name = outcome.bound_by or self.bound.name
+            self.bound = Bound(outcome.bound, name, self._fullest_step(rows))
         self._record(outcome.found_by or outcome.bound_by or "")
+
+    def _fullest_step(self, rows: Ints) -> int:
+        """The original step at which most bytes of these rows are live, for messages to name."""
+        sections, live = self.reduction.problem.subset(rows).live_profile()
+        return int(self.reduction.step[sections[live.argmax()]])
 
     def _peaks(self, offsets: Ints, parts: int) -> Ints:
         peaks = np.zeros(parts, np.int64)
