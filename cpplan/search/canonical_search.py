@@ -41,6 +41,8 @@ WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
 # A node looks at every buffer of its component: with more, other methods do better.
 MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
 _FIRST_NODES = 500
+# Bytes of the trees that are kept: all take turns, so that the first ones serve as well as any.
+_KEPT_BYTES = 1 << 28
 # Limits to try, from the smallest worth seeking (0) to the largest that would be news (1).
 _SHARES = (0.0, 0.25, 0.5, 0.75)
 # Buffers looked at between two looks at the clock, and about how long one takes, seconds.
@@ -75,9 +77,17 @@ class _Attempt:
     search: Search
     nodes: int
 
+    @property
+    def bytes(self) -> int:
+        """Of its tree."""
+        return sum(column.nbytes for column in self.search)
+
 
 class CanonicalSearch:
-    """A search that can be continued: it keeps every tree it is in the middle of.
+    """A search that can be continued: it keeps the trees it is in the middle of.
+
+    Only the first ones where they are large: at 5,000 buffers, one takes over 100 MB. The others
+    start afresh, with twice the nodes each time.
 
     Parameters
     ----------
@@ -212,11 +222,14 @@ class CanonicalSearch:
         from cpplan.search.canonical_arrays import start
 
         key = limit, word
-        if key not in self._begun:
-            self._begun = {k: a for k, a in self._begun.items() if self._low <= k[0] <= self._high}
-            self._begun[key] = _Attempt(limit, self._words[word], start(self._board), 0)
-        self._begun[key].nodes = nodes
-        return self._begun[key]
+        self._begun = {k: a for k, a in self._begun.items() if self._low <= k[0] <= self._high}
+        attempt = self._begun.get(key)
+        if attempt is None:
+            attempt = _Attempt(limit, self._words[word], start(self._board), 0)
+            if sum(a.bytes for a in (*self._begun.values(), attempt)) <= _KEPT_BYTES:
+                self._begun[key] = attempt
+        attempt.nodes = nodes
+        return attempt
 
     def _perturbed(self, limit: int, word: str, nodes: int) -> _Attempt:
         from cpplan.search.canonical_arrays import start

@@ -92,6 +92,20 @@ def test_the_smallest_peak_of_many_small_problems():
         assert solve(problem).peak == brute_force_peak(problem)
 
 
+@pytest.mark.parametrize("room", [0, 5_000])
+def test_trees_that_find_no_room_start_afresh_and_end(monkeypatch, room):
+    """Begun again with twice the nodes each round, every tree is finished some time."""
+    monkeypatch.setattr(canonical_search, "_KEPT_BYTES", room)
+    monkeypatch.setattr(canonical_search, "_FIRST_NODES", 2)
+    for problem in random_parts(range(400, 430), 6):
+        search = CanonicalSearch(problem, seed=0)
+        outcome = search.run(
+            first_packing(problem), nodes=10**6, goal=0, ceiling=None, deadline=Deadline(600)
+        )
+        assert outcome.peak == brute_force_peak(problem)
+        assert sum(attempt.bytes for attempt in search._begun.values()) <= room
+
+
 def test_every_order_of_ties_decides_every_capacity(monkeypatch):
     """Each word alone, at each capacity around the optimum: found from there on, refuted below."""
     for word in canonical_search.WORDS:
