@@ -18,8 +18,8 @@ from cpplan.problem import Problem
 if TYPE_CHECKING:
     from executorch.exir import ExecutorchProgramManager
 
+    from cpplan.io.executorch.ordering_pass import PlanningPass
     from cpplan.io.executorch.planner import Algorithm
-    from cpplan.io.executorch.planning_pass import PlanningPass
 
 __all__ = ["algorithm", "planning_pass", "read_program", "verify_program"]
 
@@ -118,7 +118,7 @@ def planning_pass(
     [0, 64]
     """
     _need_executorch("planning for ExecuTorch")
-    from cpplan.io.executorch.planning_pass import PlanningPass
+    from cpplan.io.executorch.ordering_pass import PlanningPass
 
     return PlanningPass(
         algorithm(time_limit=time_limit, capacities=capacities, **options),

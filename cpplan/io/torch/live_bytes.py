@@ -43,38 +43,43 @@ def measure(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
     placeholders = module.graph.find_nodes(op="placeholder")
     if len(inputs) != len(placeholders):
         raise InputError(f"expected {len(placeholders)} inputs, not {len(inputs)}")
-    given = iter(inputs)
+    remaining = iter(inputs)
     interpreter = Interpreter(module, garbage_collect_values=False)
     last_use = _last_uses(module)
     constants: set[int] = set()
     per_node: dict[str, int] = {}
     results: Any = None
+    computed = False
+    dead: list[Node] = []
     with torch.no_grad():
         for node in module.graph.nodes:
             if node.op == "output":
                 results = torch.fx.map_arg(node.args[0], lambda n: interpreter.env[n])
                 break
-            value = next(given) if node.op == "placeholder" else interpreter.run_node(node)
+            value = next(remaining) if node.op == "placeholder" else interpreter.run_node(node)
             interpreter.env[node] = value
             if node.op == "get_attr" or node.meta.get(ROLE) == "constant":
                 constants |= {storage_of(tensor) for tensor in tensors_in(value)}
             elif node.op != "placeholder":
                 per_node[node.name] = _count(interpreter.env.values(), constants)
-            for dead in last_use[node]:
-                del interpreter.env[dead]
+                computed = computed or bool(tensors_in(value))
+            dead += last_use[node]
+            if computed:  # what is handed in is there for the first op, whether it is read or not
+                for done in dead:
+                    del interpreter.env[done]
+                dead.clear()
     return LiveBytes(per_node, results)
 
 
 def _last_uses(module: GraphModule) -> dict[Node, list[Node]]:
-    """Node -> whose values nobody needs after it; what is handed in is there for the first."""
+    """Node -> whose values nobody needs after it."""
     found: dict[Node, list[Node]] = {node: [] for node in module.graph.nodes}
-    first = next(node for node in module.graph.nodes if node.op not in ("placeholder", "get_attr"))
     seen: set[Node] = set()
     for node in reversed(module.graph.nodes):
         for given in (node, *node.all_input_nodes):
             if given not in seen:
                 seen.add(given)
-                found[first if node.op == "placeholder" else node].append(given)
+                found[node].append(given)
     return found
 
 

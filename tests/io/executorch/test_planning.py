@@ -90,6 +90,14 @@ def test_planned_programs_compute_the_same_in_fewer_bytes(fan_program, ends):
         assert same(run(planned, inputs), wanted)
 
 
+def test_functions_of_the_package_stay_functions():
+    """A submodule of a function's name would take its place when it is imported."""
+    from cpplan.io import executorch
+
+    executorch.planning_pass(**FAST)
+    assert all(callable(getattr(executorch, name)) for name in executorch.__all__)
+
+
 def test_the_order_alone_and_in_place_alone(fan_program):
     edge, inputs = fan_program
     wanted = run(finish(edge), inputs)

@@ -74,6 +74,21 @@ def random_and_views(x, y):
     return u[0] + u[1], z.permute(2, 0, 1).contiguous(), torch.rand(2) + torch.randn(2), dropped
 
 
+def an_input_that_nothing_reads(x, y):
+    return x.half().exp().chunk(2)
+
+
+class Called(torch.nn.Module):
+    """A function as a module, which is all that can be exported."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, y):
+        return self.function(x, y)
+
+
 class Stateful(torch.nn.Module):
     """A buffer that is written between reads, and batch normalisation that trains."""
 
@@ -95,7 +110,9 @@ def traced(kind, function):
         return make_fx(function)(x, y), (x, y), None
     if kind == "symbolic_trace":
         return torch.fx.symbolic_trace(function), (x, y), (x, y)
-    program = export(function, (x, y))
+    program = export(
+        function if isinstance(function, torch.nn.Module) else Called(function), (x, y)
+    )
     return program.module(), (x, y), None
 
 
@@ -105,6 +122,7 @@ def traced(kind, function):
         ("make_fx", writes_through_views),
         ("symbolic_trace", writes_through_views),
         ("make_fx", random_and_views),
+        ("export", an_input_that_nothing_reads),
         ("export", Stateful()),
         ("symbolic_trace", Stateful()),
     ],
