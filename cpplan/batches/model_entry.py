@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cpplan.anf import Program
 
 # What ``cpplan.load`` knows a file by.
-SUFFIXES = (".csv", ".json", ".onnx", ".pt2", ".tflite", ".txt")
+SUFFIXES = (".csv", ".json", ".json.gz", ".onnx", ".pt2", ".tflite", ".txt")
 _SCHEME = "zoo://"
 # Where ``zoo://`` models come from: another version may have others under their names.
 _PACKAGES = ("onnx", "timm", "torch", "torchvision", "transformers")
@@ -112,7 +112,7 @@ def models_in(folder: Path, prefix: str = "") -> list[Model]:
         If there is none.
     """
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+        files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(SUFFIXES))
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     models = [Model(f"{prefix}{path.name}", str(path)) for path in files if path.is_file()]

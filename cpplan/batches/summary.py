@@ -11,7 +11,7 @@ from cpplan.errors import InputError
 
 MEASURES = ("bytes", "cost", "seconds")
 FACTORS = (1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)
-_RATIO = "ratio_"
+RATIO = "ratio_"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def summarize(
     able = [column for column in value.values() if min(column.values()) < math.inf]
     common = [model for model in models if all(column[model] < math.inf for column in able)]
     common = common if able else []
-    baselines = [key.removeprefix(_RATIO) for key in rows[0] if str(key).startswith(_RATIO)]
+    baselines = [key.removeprefix(RATIO) for key in rows[0] if str(key).startswith(RATIO)]
     settings = []
     for name, column in table.items():
         factor = {m: _ratio(value[name][m], best[m]) for m in models}
@@ -154,7 +154,7 @@ def summarize(
                 to_best=geometric_mean(factor[m] for m in means),
                 to_bound=geometric_mean(map(_to_bound, means.values())),
                 to_baseline={
-                    baseline: geometric_mean(row.get(_RATIO + baseline) for row in means.values())
+                    baseline: geometric_mean(row.get(RATIO + baseline) for row in means.values())
                     for baseline in baselines
                 },
                 seconds=sum(row.get("seconds") or 0.0 for row in column.values()),
@@ -174,8 +174,8 @@ def summarize(
             for other in names[k + 1 :]
         ),
         baseline_duels=tuple(
-            _duel(name, baseline, ((row[_RATIO + baseline], 1.0) for row in column.values()
-                                   if row.get(_RATIO + baseline) is not None))
+            _duel(name, baseline, ((row[RATIO + baseline], 1.0) for row in column.values()
+                                   if row.get(RATIO + baseline) is not None))
             for name, column in table.items()
             for baseline in baselines
         ),

@@ -25,20 +25,35 @@ from cpplan.terminal.printing import naming, print_out
     help="At which to read the performance profile.",
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="The summary as JSON.")
-def summary(results: str, measure: str, factors: tuple[float, ...], json_path: str | None) -> None:
+@click.option("--report", metavar="FILE", help="Summary and rows as a page to look at (HTML).")
+def summary(
+    results: str,
+    measure: str,
+    factors: tuple[float, ...],
+    json_path: str | None,
+    report: str | None,
+) -> None:
     """Compare the settings of RESULTS, a table that batch wrote (.parquet, or as .csv)."""
-    check_outputs(results, json_path, {})
+    check_outputs(results, json_path, {"--report": report})
     import json
     from dataclasses import asdict
 
-    from cpplan.batches.summary import FACTORS, summarize
-    from cpplan.batches.table import read_rows
+    from cpplan.batches.summary import FACTORS, RATIO, summarize
+    from cpplan.batches.table import read_rows, to_frame
     from cpplan.io.atomic import write_text
     from cpplan.report.summary_text import format_summary
 
     rows = read_rows(results)
     with naming(results):
         found = summarize(rows, measure=measure, factors=factors or FACTORS)
+    if report is not None:
+        from cpplan.names import name_of_file
+        from cpplan.report.html import batch_report
+
+        frame = to_frame(
+            rows, [name.removeprefix(RATIO) for name in rows[0] if name.startswith(RATIO)]
+        )
+        write_text(report, batch_report(frame, name_of_file(results)))
     if json_path is not None:
         text = json.dumps(asdict(found), indent=1, ensure_ascii=False) + "\n"
         if json_path == "-":
