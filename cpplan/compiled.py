@@ -33,6 +33,7 @@ LOOPS = {
         "cpplan.search.canonical_kernel",
         "cpplan.search.canonical_state_kernel",
         "cpplan.search.niche_kernel",
+        "cpplan.search.niche_state_kernel",
         "cpplan.search.insertion_kernel",
     ),
     "ordering": ("cpplan.orders.beam_kernel", "cpplan.search.downset_kernel"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.search.niche_kernel import WAYS, Fill, Shape
+from cpplan.search.niche_state_kernel import CHANGES, Fill, Shape
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
@@ -63,7 +63,9 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
         cell=np.zeros((sections, 2), np.uint64),
         keys=np.zeros((levels, 2), np.uint64),
         failed=np.zeros((_REMEMBERED, 2), np.uint64) if known is None else known.failed,
-        counter=np.zeros(WAYS + 1, np.int64),
+        changed=np.zeros(sections, np.int64),
+        counted=np.full((sections, 3), -1, np.int64),
+        counter=np.zeros(CHANGES + 1, np.int64),
     )
 
 

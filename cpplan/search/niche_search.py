@@ -35,7 +35,7 @@ from cpplan.search.tie_orders import TieOrders
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
-    from cpplan.search.niche_kernel import Fill
+    from cpplan.search.niche_state_kernel import Fill
 
 NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
@@ -154,9 +154,10 @@ class NicheSearch:
         """One slice of an attempt; the nodes it took."""
         from cpplan.search import niche_kernel as kernel
         from cpplan.search.niche_arrays import with_more_room
+        from cpplan.search.niche_state_kernel import NODES
 
         problem, unit, fill = self.problem, self._unit, attempt.fill
-        before = int(fill.counter[kernel.NODES])
+        before = int(fill.counter[NODES])
         status = kernel.explore(
             self._shape,
             fill,
@@ -165,7 +166,7 @@ class NicheSearch:
             attempt.rank,
             min(nodes, attempt.nodes),
         )
-        spent = int(fill.counter[kernel.NODES]) - before
+        spent = int(fill.counter[NODES]) - before
         attempt.nodes -= spent
         if status == kernel.ROOM_SPENT:
             attempt.fill = with_more_room(fill)
