@@ -49,12 +49,15 @@ LOOPS = {
     "many-buffers": (
         "cpplan.checks.sweep_kernel",
         "cpplan.heuristics.fit_index_kernel",
+        "cpplan.heuristics.segregated_fit_kernel",
         "cpplan.heuristics.skyline_kernel",
     ),
     "ejection": ("cpplan.search.ejection_kernel",),
     "insertion": ("cpplan.search.insertion_kernel",),
     "skyline": ("cpplan.heuristics.skyline_kernel",),
 }
+# Of the time left, a stage waits so much for its loops to be compiled, where others can go on.
+COMPILING_SHARE = 0.1
 # How often a run that waits looks at its deadline, seconds.
 _PATIENCE = 0.05
 _ready: set[str] = set()

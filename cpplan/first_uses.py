@@ -90,8 +90,10 @@ def use_many_buffers() -> None:
     from cpplan.checks.rectangles import all_apart, cut_gaps
     from cpplan.heuristics.fullest_first import fullest_first
     from cpplan.heuristics.layout import first_fit_in_order
+    from cpplan.heuristics.segregated_fit import segregated_fit
 
     problem = _random_packing(2000)
+    segregated_fit(problem, _ENDLESS)
     offset = fullest_first(problem, _ENDLESS)
     all_apart(cut_gaps(problem), offset)
     first_fit_in_order(problem, np.arange(len(problem)), _ENDLESS)

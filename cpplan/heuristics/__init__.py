@@ -39,7 +39,7 @@ _PORTFOLIO = [
 # From so many buffers on, what looks at every pair is left out: other work of that length, or
 # compiled loops, will find more.
 MANY_BUFFERS = 2000
-_PORTFOLIO_OF_MANY = ["fullest_first"]
+_PORTFOLIO_OF_MANY = ["segregated_fit", "fullest_first"]
 
 
 def register(
@@ -128,6 +128,7 @@ from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
     by_usmp,
     fullest_first,
     online_fit,
+    segregated_fit,
 )
 
 __all__ = [
@@ -146,5 +147,6 @@ __all__ = [
     "online_fit",
     "portfolio",
     "register",
+    "segregated_fit",
     "unregister",
 ]

@@ -107,7 +107,7 @@ def _place_part(part: Problem, goal: int, deadline: Deadline) -> Ints:
 
     Rankings are the preorders, and then the best one with its ranks shuffled a little.
     """
-    skyline, random = Skyline(part), np.random.default_rng(0)
+    skyline, random = Skyline(part, deadline), np.random.default_rng(0)
     best, peak = np.zeros(0, np.int64), None
     leader = np.arange(len(part))
     tries = len(PREORDERS) + int(_SHUFFLED_ROWS / len(part))
@@ -120,7 +120,7 @@ def _place_part(part: Problem, goal: int, deadline: Deadline) -> Ints:
             noise = random.normal(0, random.choice(_NOISE) * len(part), len(part))
             ranked = leader[np.argsort(np.arange(len(part)) + noise)]
         deadline.check(_SECONDS_A_PLACEMENT * len(part))
-        offset = skyline.place(ranked, limit=None if peak is None else peak)
+        offset = skyline.place(ranked, peak, deadline)
         if offset is None:
             continue
         best, leader, peak = offset, ranked, int((offset + part.size).max())

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.deadline import Deadline
 from cpplan.problem import Ints, Problem
 
 _UNLIMITED = np.iinfo(np.int64).max
+# Looks at valleys between two looks at the clock.
+_SLICE = 1 << 16
 
 
 class Skyline:
@@ -20,6 +23,8 @@ class Skyline:
     ----------
     problem
         Best a reduced one: memory and time grow with its steps. See :meth:`applies_to`.
+    deadline
+        May end the preparation with ``TimeUpError``.
 
     Examples
     --------
@@ -28,11 +33,11 @@ class Skyline:
     [0, 4, 0]
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, deadline: Deadline | None = None):
         self.problem = problem
         first = int(problem.lower.min()) if len(problem) else 0
         self._lower, self._upper = problem.lower - first, problem.upper - first
-        self._leaf_row, self._box = lifespan_tree(self._lower, self._upper)
+        self._leaf_row, self._box = lifespan_tree(self._lower, self._upper, deadline)
         sections = int(self._upper.max(initial=1))
         waiting = np.empty(2 * len(self._leaf_row), np.int64)
         self._scratch = waiting, np.empty((5, sections), np.int64)
@@ -42,19 +47,24 @@ class Skyline:
         """Whether every buffer is one rectangle that may lie at any height."""
         return not problem.gaps and not problem.fixed
 
-    def place(self, ranked: Ints, limit: int | None = None) -> Ints | None:
+    def place(
+        self, ranked: Ints, limit: int | None = None, deadline: Deadline | None = None
+    ) -> Ints | None:
         """Always place the buffer that can lie lowest, the first ``ranked`` of equals.
 
         ``None`` as soon as one would end above ``limit``. Where alignments differ, what can lie
         lowest is decided before offsets are rounded up. O(n log n) where lifespans nest well.
+        Raises ``TimeUpError`` where a deadline ends before.
         """
-        from cpplan.heuristics.skyline_kernel import place_on_skyline
+        from cpplan.heuristics.skyline_kernel import place_on_skyline, start_on_skyline
 
         problem = self.problem
         rank, offset = np.empty(len(problem), np.int64), np.empty(len(problem), np.int64)
         rank[ranked] = np.arange(len(problem))
-        peak = place_on_skyline(
-            rank,
+        first, skyline = self._scratch
+        state = np.empty(3, np.int64)
+        start_on_skyline(rank, self._leaf_row, first, skyline, state)
+        while not place_on_skyline(
             self._leaf_row,
             self._box,
             self._lower,
@@ -63,12 +73,17 @@ class Skyline:
             problem.alignment,
             _UNLIMITED if limit is None else limit,
             offset,
-            *self._scratch,
-        )
-        return None if peak < 0 else offset
+            first,
+            skyline,
+            state,
+            _SLICE,
+        ):
+            if deadline is not None:
+                deadline.check()
+        return None if state[1] < 0 else offset
 
 
-def lifespan_tree(lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
+def lifespan_tree(lower: Ints, upper: Ints, deadline: Deadline | None = None) -> tuple[Ints, Ints]:
     """A balanced k-d tree over lifespans, halved by lower and by upper in turns. O(n log² n).
 
     Returns
@@ -92,6 +107,8 @@ def lifespan_tree(lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
     columns = [np.append(column, _UNLIMITED) for column in (lower, upper)]
     width, level = leaves, 0
     while width > 1:
+        if deadline is not None:
+            deadline.check()
         blocks = row.reshape(-1, width)
         by_key = np.argsort(columns[level % 2][blocks], axis=1, kind="stable")
         row = np.take_along_axis(blocks, by_key, axis=1).reshape(-1)

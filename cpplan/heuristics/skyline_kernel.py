@@ -13,25 +13,22 @@ import numpy as np
 from numba import njit
 
 _NONE = np.iinfo(np.int64).max
+# Of the state: stretches, the peak so far, and buffers left to place.
+_COUNT, _PEAK, _LEFT = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
-def place_on_skyline(
-    rank, leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline
-):
-    """The peak, with offsets into ``offset``; -1 as soon as a buffer would end above ``limit``.
-
-    Always the buffer that can lie lowest (before it is aligned), of equals the one of the lowest
-    ``rank``.
+def start_on_skyline(rank, leaf_row, first, skyline, state):
+    """Nothing is placed yet: one stretch over all sections, at height zero.
 
     Parameters
     ----------
     rank
         Distinct, shape ``(n,)``.
-    leaf_row, box
+    leaf_row
         See :func:`cpplan.heuristics.skyline.lifespan_tree`.
-    first, skyline
-        Scratch, shape ``(2 * leaves,)`` and ``(5, sections)``.
+    first, skyline, state
+        Scratch, shape ``(2 * leaves,)``, ``(5, sections)`` and ``(3,)``.
     """
     height, end, before, heap, where = skyline
     leaves = len(leaf_row)
@@ -39,14 +36,27 @@ def place_on_skyline(
         first[leaves + leaf] = rank[leaf_row[leaf]] if leaf_row[leaf] >= 0 else _NONE
     for node in range(leaves - 1, 0, -1):
         first[node] = min(first[2 * node], first[2 * node + 1])
-    sections = len(height)
-    height[0], end[0], before[0], heap[0], where[0] = 0, sections, -1, 0, 0
+    height[0], end[0], before[0], heap[0], where[0] = 0, len(height), -1, 0, 0
+    state[_COUNT], state[_PEAK], state[_LEFT] = 1, 0, len(rank)
+
+
+@njit(cache=True, nogil=True)
+def place_on_skyline(
+    leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline, state, looks
+):
+    """So many looks at the lowest valley; whether all buffers are placed then, into ``offset``.
+
+    Always the buffer that can lie lowest (before it is aligned), of equals the one of the lowest
+    rank. The peak so far is ``state[1]``; -1 as soon as a buffer would end above ``limit``.
+    """
+    height, end, before, heap, where = skyline
+    leaves, sections = len(leaf_row), len(height)
     # The heap has every stretch once, by its first section; ``where`` finds it again.
-    count, peak = 1, 0
-    left = len(rank)
+    count, peak, left = state
     # Two entries a level are enough, and there are fewer than 64 levels.
     stack = np.empty(128, np.int64)
-    while left > 0:
+    while left > 0 and looks > 0:
+        looks -= 1
         start = heap[0]
         stop, floor = end[start], height[start]
         leaf = _first_within(first, box, start, stop, stack)
@@ -70,7 +80,8 @@ def place_on_skyline(
         low = (floor + step - 1) // step * step
         top = low + size[row]
         if top > limit:
-            return -1
+            state[_PEAK] = -1
+            return True
         offset[row] = low
         peak = max(peak, top)
         left -= 1
@@ -92,7 +103,8 @@ def place_on_skyline(
         previous = before[from_]
         if previous >= 0 and height[previous] == top:
             count = _absorb(previous, from_, height, end, before, heap, where, count)
-    return peak
+    state[_COUNT], state[_PEAK], state[_LEFT] = count, peak, left
+    return left == 0
 
 
 @njit(cache=True, nogil=True)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.compiled import prepare
-from cpplan.deadline import Deadline, TimeUpError
+from cpplan.compiled import COMPILING_SHARE, prepare
+from cpplan.deadline import Deadline
 from cpplan.problem import Ints, Problem
 from cpplan.search.outcome import Outcome
 
@@ -81,8 +81,8 @@ class EjectionSearch:
 
         Raises ``TimeUpError`` between moves; :meth:`best` then has what was reached.
         """
-        if not prepare("ejection", deadline):
-            raise TimeUpError
+        if not prepare("ejection", deadline.share(COMPILING_SHARE)):
+            return state  # the next turn will ask again; others go on
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak, self._attempt = state.offsets.copy(), state.peak, None
         goal = max(goal, int(self.problem.size.max(initial=0)))

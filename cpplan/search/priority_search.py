@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.compiled import prepare
-from cpplan.deadline import Deadline, TimeUpError
+from cpplan.compiled import COMPILING_SHARE, prepare
+from cpplan.deadline import Deadline
 from cpplan.heuristics.preorders import PREORDERS, largest_total, preorder
 from cpplan.heuristics.skyline import Skyline
 from cpplan.problem import Ints, Problem
@@ -83,8 +83,8 @@ class PrioritySearch:
         O(n log n) a rule. Raises ``TimeUpError`` between two rules; :meth:`best` then has what was
         reached.
         """
-        if not prepare("skyline", deadline):
-            raise TimeUpError
+        if not prepare("skyline", deadline.share(COMPILING_SHARE)):
+            return state  # the next turn will ask again; others go on
         while self._starts and not self._reached(goal):
             self._place(preorder(self.problem, self._starts.pop(0)), state.peak, deadline)
         for _ in range(moves):
@@ -124,7 +124,7 @@ class PrioritySearch:
     def _place(self, ranked: Ints, limit: int | None, deadline: Deadline) -> int | None:
         """The peak, if it is below ``limit``."""
         deadline.check(_WORK * len(ranked))
-        offsets = self._skyline.place(ranked, None if limit is None else limit - 1)
+        offsets = self._skyline.place(ranked, None if limit is None else limit - 1, deadline)
         if offsets is None:
             return None
         peak = int((offsets + self.problem.size).max(initial=0))

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.compiled import prepare
-from cpplan.deadline import TimeUpError
+from cpplan.compiled import COMPILING_SHARE, prepare
 from cpplan.search.insertion_search import MOST_BUFFERS, InsertionSearch
 from cpplan.search.lightest_place import lightest_place
 from cpplan.search.outcome import Outcome
@@ -94,8 +93,8 @@ class WindowedInsertion:
 
         Raises ``TimeUpError`` within a window; :meth:`best` then has what was reached.
         """
-        if not prepare("insertion", deadline):
-            raise TimeUpError
+        if not prepare("insertion", deadline.share(COMPILING_SHARE)):
+            return state  # the next turn will ask again; others go on
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak = state.offsets, state.peak
             self._current, self._left = state.offsets.copy(), None

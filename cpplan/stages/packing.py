@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpplan import heuristics
 from cpplan.bounds import lower_bound
-from cpplan.compiled import prepare
+from cpplan.compiled import COMPILING_SHARE, prepare
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
 from cpplan.stages.incumbent import Incumbent
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cpplan.search.outcome import Outcome
 
 MOST_EFFORT = 4**10
-# How much of the time a first run may wait for loops to be compiled, before it does without.
-COMPILING_SHARE = 0.5
+# What needs no loops, whatever the number of buffers.
+_PLAIN = "first_fit"
 
 
 def pack(
@@ -78,22 +78,32 @@ def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
 
 
 def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
-    """One heuristic after another until one meets the bound."""
+    """One heuristic after another until one meets the bound.
+
+    With many buffers, a plain allocator's plan comes first, before anything that may end late;
+    where the loops for the others must be compiled, in Python.
+    """
     problem = incumbent.reduction.problem
     names = heuristics.portfolio(len(problem))
-    if len(problem) >= heuristics.MANY_BUFFERS and not prepare(
-        "many-buffers", deadline.share(COMPILING_SHARE)
-    ):
-        names = heuristics.portfolio()
-    if problem.hint:
-        incumbent.offer(follow_hint(problem, deadline), "hint")
-    for name in names:
+    if len(problem) < heuristics.MANY_BUFFERS:
+        _follow_hint(incumbent, deadline)
+    elif not prepare("many-buffers", deadline.share(COMPILING_SHARE)):
+        names = (_PLAIN, *names)
+    for k, name in enumerate(names):
         if incumbent.done:
             return
         deadline.check()
         offsets = heuristics.get(name)(problem, deadline)
         check_offsets(problem, offsets, name)
         incumbent.offer(offsets, name)
+        if k == 0 and len(problem) >= heuristics.MANY_BUFFERS:
+            _follow_hint(incumbent, deadline)
+
+
+def _follow_hint(incumbent: Incumbent, deadline: Deadline) -> None:
+    problem = incumbent.reduction.problem
+    if problem.hint and not incumbent.done:
+        incumbent.offer(follow_hint(problem, deadline), "hint")
 
 
 def _run_search(

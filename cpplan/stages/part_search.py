@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from cpplan.compiled import prepare
+from cpplan.compiled import COMPILING_SHARE, prepare
 from cpplan.deadline import Deadline
 from cpplan.heuristics import MANY_BUFFERS
 from cpplan.problem import Problem
@@ -39,8 +39,6 @@ SLICES = 10
 FEW_BUFFERS = 40
 # With more, CP-SAT takes longer to begin than the others need for their first turn.
 CP_SAT_AT_ONCE = 150
-# Of the time left, a turn waits so much for loops to be compiled; then CP-SAT goes on alone.
-COMPILING_SHARE = 0.1
 # With more buffers than that, ejection takes seconds to start.
 MOST_TO_EJECT = 30_000
 
@@ -129,6 +127,7 @@ class PartSearch:
             if aim.offer(state):
                 return True
         exact = self._solves and exact_search.applies_to(self.problem)
+        # Until its loops are compiled, CP-SAT goes on alone.
         if self._solves and not prepare("packing", aim.deadline.share(COMPILING_SHARE)):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpplan.deadline import Deadline
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.heuristics import skyline as skyline_module
 from cpplan.heuristics.by_lowest_offset import place_lowest_first
 from cpplan.heuristics.skyline import Skyline, lifespan_tree
+from cpplan.instances import random_lifespans
 from cpplan.problem import Problem
 from cpplan.verifier import check_offsets
 
@@ -67,3 +69,16 @@ def test_every_buffer_is_at_one_leaf_within_its_boxes(count: int) -> None:
             assert box[0, node] <= lower <= box[1, node]
             assert box[2, node] <= upper <= box[3, node]
             node //= 2
+
+
+def test_time_may_be_up_in_the_middle_of_a_placement(monkeypatch):
+    monkeypatch.setattr(skyline_module, "_SLICE", 4)
+    problem = random_lifespans(200, seed=0)
+    skyline, ranked = Skyline(problem), np.arange(200)
+    whole = skyline.place(ranked)
+    with pytest.raises(TimeUpError):
+        skyline.place(ranked, deadline=Deadline(0))
+    # In slices, and after one that was given up, the same placement.
+    assert skyline.place(ranked, deadline=Deadline(60)).tolist() == whole.tolist()
+    with pytest.raises(TimeUpError):
+        Skyline(problem, Deadline(0))

@@ -1,0 +1,50 @@
+"""What comes first where there are many buffers, and what a run keeps when time is up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cpplan import heuristics
+from cpplan.deadline import Deadline, TimeUpError
+from cpplan.instances import random_lifespans
+from cpplan.stages import packing
+from cpplan.stages.incumbent import Incumbent
+
+
+def never_in_time(problem, deadline):
+    raise TimeUpError
+
+
+def pack(problem) -> Incumbent:
+    incumbent = Incumbent(problem)
+    packing.pack(incumbent, Deadline(60), workers=1, seed=0, most_effort=0)
+    return incumbent
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+def test_a_plain_plan_is_there_before_anything_that_may_end_late(monkeypatch, hinted):
+    problem = random_lifespans(3000, seed=1)
+    if hinted:
+        problem = replace(problem, hint={0: 0})
+    monkeypatch.setitem(heuristics._REGISTRY, "fullest_first", never_in_time)
+    monkeypatch.setattr(packing, "follow_hint", never_in_time)
+    incumbent = pack(problem)
+    assert incumbent.found_by == "segregated_fit"
+    assert incumbent.peak < 2 * incumbent.bound.value
+
+
+def test_while_loops_are_compiled_a_plan_in_python_comes_first(monkeypatch):
+    monkeypatch.setattr(packing, "prepare", lambda group, deadline: False)
+    monkeypatch.setitem(heuristics._REGISTRY, "segregated_fit", never_in_time)
+    incumbent = pack(random_lifespans(3000, seed=1))
+    assert incumbent.found_by == "first_fit"
+
+
+def test_waiting_for_loops_takes_a_small_share_of_the_time(monkeypatch):
+    waited = []
+    monkeypatch.setitem(heuristics._REGISTRY, "first_fit", never_in_time)
+    monkeypatch.setattr(packing, "prepare", lambda group, until: waited.append(until.seconds))
+    pack(random_lifespans(3000, seed=1))
+    assert waited[0] <= 6.0
