@@ -14,7 +14,7 @@ from cpplan.deadline import Deadline
 from cpplan.io.minimalloc_csv import read_problem
 from cpplan.problem import Gap, Problem
 from cpplan.reduction import reduce_problem
-from cpplan.search import niche_search
+from cpplan.search import niche_arrays, niche_search
 from cpplan.search.niche_search import NicheSearch, applies_to
 from cpplan.search.outcome import Outcome
 from cpplan.verifier import check_offsets
@@ -92,6 +92,13 @@ def test_few_nodes_at_a_time_reach_the_same():
         if state.peak <= whole.peak:
             break
     assert state.peak == whole.peak
+
+
+def test_room_that_is_spent_grows(monkeypatch):
+    """Without room for waste at first, the search goes on where the room ended."""
+    monkeypatch.setattr(niche_arrays, "_LEVELS", 0)
+    for problem in random_parts(range(400, 430), 6):
+        assert solve(problem).peak == brute_force_peak(problem)
 
 
 @pytest.mark.parametrize("pinwheels", [0.0, 0.5])
