@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cpplan.anf import Program
 from cpplan.checks.demands import trace
+from cpplan.checks.filled_bytes import copies, run_in_bytes
 from cpplan.checks.planned import (
     check_types,
     planned_offsets,
@@ -18,17 +19,14 @@ from cpplan.checks.planned import (
 )
 from cpplan.checks.script import Script, from_problem, from_touches
 from cpplan.checks.sharing import pairs_in_place
+from cpplan.checks.written_runs import run_in_runs
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
 
-# Larger arenas are simulated in cells instead of bytes.
-_BYTES_AT_MOST = 1 << 30
-_CHUNK = 1 << 20
-
-# What access number k writes to, or finds in, cells [low, high).
-_Pattern = Callable[[int, int, int], "Ints | int"]
+# Where more is written and checked, no bytes are filled, and runs of them are kept instead.
+_MOVED_AT_MOST = 1 << 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +73,8 @@ def simulate(
 
     Arenas over 1 GiB are simulated in cells: the stretches between two neighbouring addresses at
     which any access begins or ends. No access begins or ends within a cell, so this is exact.
+    Where nothing is copied and over 8 GiB would be moved, one round keeps which write each byte
+    goes back to, in runs, and fills none.
 
     Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``. With
     ``dims``, a plan of symbolic sizes is run at these values, else at its bounds, or at the size
@@ -117,63 +117,21 @@ buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
         ops = sum(_ops_run(op) for op in program.ops)
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))
-    arena_size, borders = peak, None
-    if peak > _BYTES_AT_MOST:
-        borders = np.unique(np.concatenate([begin, end]))
-        begin, end = np.searchsorted(borders, begin), np.searchsorted(borders, end)
-        arena_size = len(borders)
-    arena = np.zeros(arena_size, np.uint8)
-    patterns = _patterns(script, offset, borders)
-    writes, begins, ends = script.writes.tolist(), begin.tolist(), end.tolist()
-    for pattern in patterns:
-        arena[:] = 0
-        for k, is_write in enumerate(writes):
-            for low in range(begins[k], ends[k], _CHUNK):
-                high = min(ends[k], low + _CHUNK)
-                wanted = pattern(k, low, high)
-                if is_write:
-                    arena[low:high] = wanted
-                elif np.count_nonzero(arena[low:high] != wanted):
-                    wrong = low + int(np.argmax(arena[low:high] != wanted))
-                    raise _corruption(script, offset, k, (begin <= wrong) & (wrong < end))
     length = script.end - script.begin
+    if int(length.sum()) > _MOVED_AT_MOST and not copies(script):
+        rounds, found = 1, run_in_runs(script, begin, end)
+    else:
+        rounds, found = run_in_bytes(script, offset, begin, end, peak)
+    if found is not None:
+        check, wrong = found
+        raise _corruption(script, offset, check, (begin <= wrong) & (wrong < end))
     return Simulation(
         ops=ops,
         bytes_written=int(length[script.writes].sum()),
         bytes_checked=int(length[~script.writes].sum()),
         arena_bytes=peak,
-        rounds=len(patterns),
+        rounds=rounds,
     )
-
-
-def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Pattern]:
-    """One for each round; ``borders`` are the addresses of the cells if they are not bytes."""
-    serial = script.serial.tolist()
-    # Where the first byte of the write would lie.
-    origin = (offset[script.buffer] + script.begin - script.start).tolist()
-
-    def number_of_write(shift: int) -> _Pattern:
-        return lambda k, low, high: serial[k] >> shift & 255
-
-    def number_of_byte(shift: int) -> _Pattern:
-        def pattern(k: int, low: int, high: int) -> Ints:
-            address = np.arange(low, high) if borders is None else borders[low:high]
-            position: Ints = address - origin[k]
-            return position >> shift & 255
-
-        return pattern
-
-    patterns = [number_of_write(shift) for shift in _shifts(max(serial, default=0))]
-    written = script.serial[script.writes]
-    if len(np.unique(written)) < len(written):
-        last = int((script.start + script.end - script.begin).max()) - 1
-        patterns += [number_of_byte(shift) for shift in _shifts(last)]
-    return patterns
-
-
-def _shifts(most: int) -> range:
-    """Of the bytes of numbers up to this one."""
-    return range(0, max(1, most.bit_length()), 8)
 
 
 def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
