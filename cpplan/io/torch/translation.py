@@ -27,7 +27,13 @@ from cpplan.io.torch.layouts import Layouts
 from cpplan.io.torch.nodes import Names, is_op, is_part, kind_of, names_in
 from cpplan.io.torch.placements import find_placements
 from cpplan.io.torch.sources import Traced
-from cpplan.io.torch.values import attribute_of, find_values, tensors_in, tensors_of
+from cpplan.io.torch.values import (
+    attribute_of,
+    find_values,
+    sizes_left_open,
+    tensors_in,
+    tensors_of,
+)
 from cpplan.liveness import to_problem
 from cpplan.residency import Residency
 
@@ -66,7 +72,8 @@ def translate(traced: Traced, name: str) -> Translation:
     InputError
         If a node is not understood or has no dense tensors; names it.
     """
-    return _Translator(traced).run(name)
+    with sizes_left_open(traced.mode):
+        return _Translator(traced).run(name)
 
 
 class _Translator:

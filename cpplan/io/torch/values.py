@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -42,8 +43,17 @@ def find_values(
             traced[node] = attribute_of(module, node)
     leaves = list(flatten(tuple(traced.values())))
     mode = FakeTensorMode(shape_env=_environment(leaves), allow_non_fake_inputs=True)
-    with mode:
+    with mode, sizes_left_open(mode):
         return {node: as_fake(value, mode) for node, value in traced.items()}, mode
+
+
+def sizes_left_open(mode: FakeTensorMode) -> AbstractContextManager[None]:
+    """Inside, running ops settles no symbolic size: the variables are the program's own.
+
+    Without it, an op that asks for a size as a number makes it the example's, in the program too.
+    """
+    environment = mode.shape_env
+    return nullcontext() if environment is None else environment.suppress_guards()
 
 
 def attribute_of(module: GraphModule, node: Node) -> Any:

@@ -282,6 +282,29 @@ def test_symbolic_sizes_hold_at_other_sizes():
     assert narrow.tensor[x[0]].nbytes == 4 * 2 * 64 * 32
 
 
+def test_reading_settles_no_sizes():
+    """Some ops ask for a size as a number: their example's is not the program's."""
+
+    def function(x, y):
+        left, right = torch.nn.functional.linear(x, torch.ones(8, 8)).chunk(2, -1)
+        joined = torch.cat([left, right * 2, y], -1)
+        turned = (joined * 1).transpose(0, 1).contiguous()
+        return joined.flatten(0, 1) + 1, turned.sum((0, 2)), torch.nn.functional.pad(joined, (1, 2))
+
+    sizes = {0: Dim("b", min=2, max=9), 1: Dim("s", min=3, max=40)}
+    shapes = ((sizes, sizes),)
+    program = exported(function, torch.ones(4, 6, 8), torch.ones(4, 6, 4), dynamic_shapes=shapes)
+    first, second = cpplan.load(program), cpplan.load(program)
+    for graph in (first, second):
+        assert [tuple(within) for within in graph.symbols.dims.values()] == [(2, 9), (3, 40)]
+    assert first == second
+    given = dict(zip(first.symbols.dims, (2, 3), strict=True))
+    fixed = cpplan.load(exported(function, torch.ones(2, 3, 8), torch.ones(2, 3, 4)))
+    assert [t.size for t in cpplan.load(program, dims=given).tensors] == [
+        t.size for t in fixed.tensors
+    ]
+
+
 def test_sizes_that_data_decide():
     program = exported(lambda x: x.nonzero().float() * 2, torch.ones(6))
     graph = cpplan.load(program)
