@@ -136,6 +136,8 @@ class _Walk:
                 self.size[name] = tensor_bytes(extents, dtype)
             except InputError as error:
                 raise self._error(value, str(error)) from error
+            if self.size[name] >= 2**62:
+                raise self._error(value, f"a tensor of {self.size[name]} bytes is too large")
             self.offset[name] = self.base[storage] + within
             self.values[target] = frozenset({name})
         elif called not in _ENDS:
@@ -183,8 +185,8 @@ class _Walk:
         """A shape, or one number."""
         found = self._literal(call, position)
         extents = tuple(found) if isinstance(found, (list, tuple)) else (found,)
-        if not all(type(extent) is int and extent >= 0 for extent in extents):
-            raise self._error(call, "sizes and shapes must be non-negative integers")
+        if not all(type(extent) is int and 0 <= extent < 2**62 for extent in extents):
+            raise self._error(call, "sizes and shapes must be integers >= 0 below 2**62")
         return extents
 
     def _error(self, node: ast.expr, message: str) -> InputError:

@@ -112,7 +112,12 @@ def test_main_is_read_among_several(tmp_path):
         ([storage("s", 8), tensor("a", "s", "n")], ":4: sizes, shapes and dtypes"),
         ([storage("s", 8), tensor("a", "s", "8", "odd")], "odd"),
         ([storage("s", 8), "return x"], "no tensors"),
-        ([storage("s", -8), "return x"], ":3: sizes and shapes must be non-negative integers"),
+        ([storage("s", -8), "return x"], ":3: sizes and shapes must be integers >= 0 below"),
+        (
+            [storage("s", 8), tensor("a", "s", str(2**64)), "return a"],
+            ":4: sizes and shapes must be",
+        ),
+        ([storage("s", 8), tensor("a", "s", f"{2**40}, {2**40}"), "return a"], "too large"),
         ([storage("s", 8), "a = R.memory.alloc_tensor(s, 0)"], ":4: expected an argument 3"),
         (
             [storage("s", 8), storage("t", 8, "local"), tensor("a", "s", "8"), "return a"],
