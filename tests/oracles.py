@@ -21,15 +21,13 @@ from cpplan.residency import Residency
 Integer = Callable[[int, int], int]
 
 
-def held(problem: Problem, row: int, step: int) -> tuple[int, int] | None:
-    """The bytes, relative to its offset, that a buffer holds at a step."""
+def held(problem: Problem, row: int, step: int) -> list[tuple[int, int]]:
+    """The bytes, relative to its offset, that a buffer holds at a step: none, all, or windows."""
     if not problem.lower[row] <= step < problem.upper[row]:
-        return None
-    for gap in problem.gaps.get(row, ()):
-        if gap.lower <= step < gap.upper:
-            return (gap.begin, gap.end) if gap.begin < gap.end else None
-    size = int(problem.size[row])
-    return (0, size) if size else None
+        return []
+    here = [gap for gap in problem.gaps.get(row, ()) if gap.lower <= step < gap.upper]
+    pieces = [(gap.begin, gap.end) for gap in here] if here else [(0, int(problem.size[row]))]
+    return [(begin, end) for begin, end in pieces if begin < end]
 
 
 def clashes(problem: Problem, one: int, other: int) -> set[tuple[int, int]]:
@@ -37,9 +35,8 @@ def clashes(problem: Problem, one: int, other: int) -> set[tuple[int, int]]:
     forbidden = set()
     first, last = max(problem.lower[[one, other]]), min(problem.upper[[one, other]])
     for step in range(int(first), int(last)):
-        a, b = held(problem, one, step), held(problem, other, step)
-        if a and b:
-            forbidden.add((a[0] - b[1], a[1] - b[0]))
+        for a in held(problem, one, step):
+            forbidden |= {(a[0] - b[1], a[1] - b[0]) for b in held(problem, other, step)}
     return forbidden
 
 
@@ -112,7 +109,7 @@ def plan_for(source: Program | Problem, residency: Residency | None = None) -> P
     peak = int(max(offset + problem.size, default=0))
     steps = range(int(max(problem.upper, default=0)))
     rows = range(len(problem))
-    live = [[held(problem, row, step) or (0, 0) for row in rows] for step in steps]
+    live = [[piece for row in rows for piece in held(problem, row, step)] for step in steps]
     bound = max((sum(end - begin for begin, end in pieces) for pieces in live), default=0)
     placed = set(problem.names)
     places = {
@@ -156,7 +153,9 @@ def make_problem(integer: Integer, count: int) -> Problem:
         if integer(0, 2) == 0:
             cuts = sorted({integer(lower[row], upper[row]) for _ in range(2 * integer(1, 2))})
             pairs = zip(cuts[::2], cuts[1::2], strict=False)
-            gaps[row] = [Gap(a, b, *_window(integer, size[row])) for a, b in pairs]
+            gaps[row] = [
+                Gap(a, b, *window) for a, b in pairs for window in _windows(integer, size[row])
+            ]
     names = tuple(f"b{row}" for row in range(count))
     free = Problem(names, lower, upper, size, alignment, gaps)
     layout = first_fit(free, sorted(range(count), key=lambda row: (integer(0, 9), row)))
@@ -164,11 +163,17 @@ def make_problem(integer: Integer, count: int) -> Problem:
     return Problem(names, lower, upper, size, alignment, gaps, fixed)
 
 
-def _window(integer: Integer, size: int) -> tuple[int, int]:
-    if integer(0, 1):
-        return 0, 0
-    begin = integer(0, size)
-    return begin, integer(begin, size)
+def _windows(integer: Integer, size: int) -> list[tuple[int, int]]:
+    """Of one gap: nothing, a window that may be empty, or two that lie apart."""
+    kind = integer(0, 3)
+    if kind < 2:
+        return [(0, 0)]
+    if kind == 2 or size < 3:
+        begin = integer(0, size)
+        return [(begin, integer(begin, size))]
+    first = integer(1, size - 2)
+    begin = integer(first + 1, size - 1)
+    return [(integer(0, first - 1), first), (begin, integer(begin + 1, size))]
 
 
 def random_problem(rng: random.Random, count: int) -> Problem:

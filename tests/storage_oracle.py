@@ -36,7 +36,7 @@ def _may_share(problem: Problem, group: Ints, part: list[int]) -> bool:
     if len({int(group[row]) for row in part}) > 1:
         return False
     steps = range(int(problem.upper.max()))
-    return all(sum(held(problem, row, step) is not None for row in part) <= 1 for step in steps)
+    return all(sum(held(problem, row, step) != [] for row in part) <= 1 for step in steps)
 
 
 def random_storages(seed: int, *, gaps: bool) -> tuple[Problem, Ints]:

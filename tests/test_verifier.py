@@ -590,10 +590,10 @@ def _check_overlap_is_real(problem: Problem, plan: Plan, message: str) -> None:
     pieces = []
     for name in found.group(1, 2):
         row = problem.names.index(name)
-        piece = held(problem, row, int(found[3]))
-        assert piece is not None
-        pieces.append([int(plan.offset[row]) + byte for byte in piece])
-    assert max(pieces[0][0], pieces[1][0]) < min(pieces[0][1], pieces[1][1])
+        at = int(plan.offset[row])
+        here = held(problem, row, int(found[3]))
+        pieces.append({at + byte for piece in here for byte in range(*piece)})
+    assert pieces[0] & pieces[1]
 
 
 def test_rejects_every_order_that_changes_what_is_needed() -> None:

@@ -80,6 +80,11 @@ def _check_apart(problem: Problem, assignment: StorageAssignment) -> None:
     """If any two spans in a storage meet, then so do two that follow one another by first step."""
     spans = problem.spans
     holding = np.flatnonzero(spans.end > spans.begin)
+    # Several windows of one gap do not meet one another: the first of them stands for all.
+    _, once = np.unique(
+        np.stack([spans.buffer, spans.lower])[:, holding], axis=1, return_index=True
+    )
+    holding = holding[once]
     number = assignment.storage[spans.buffer[holding]]
     order = holding[np.lexsort((spans.lower[holding], number))]
     buffer, lower, upper = spans.buffer[order], spans.lower[order], spans.upper[order]

@@ -43,7 +43,10 @@ def positional_maxima(problem: Problem) -> Ints:
     [6, 4]
     """
     spans = problem.spans
-    held = spans.end > spans.begin
+    held = np.flatnonzero(spans.end > spans.begin)
+    # Several windows of one gap are one buffer.
+    again = np.diff(spans.buffer[held], prepend=-1) == 0
+    held = held[~(again & (np.diff(spans.lower[held], prepend=-1) == 0))]
     size = problem.size[spans.buffer[held]]
     times = np.unique(np.concatenate([spans.lower[held], spans.upper[held]]))
     first = np.searchsorted(times, spans.lower[held])

@@ -80,17 +80,9 @@ def test_bytes_held_are_those_of_the_members(seed):
             wanted = {
                 int(merged.within[k]) + byte
                 for k in members
-                if (piece := held(original, k, step)) is not None
+                for piece in held(original, k, step)
                 for byte in range(*piece)
             }
-            assert _bytes_held(problem, row, step) == wanted
+            pieces = held(problem, row, step)
+            assert {byte for piece in pieces for byte in range(*piece)} == wanted
     assert len({name for m in clusters.members.values() for name in m}) == len(clusters.place)
-
-
-def _bytes_held(problem: Problem, row: int, step: int) -> set[int]:
-    if not problem.lower[row] <= step < problem.upper[row]:
-        return set()
-    gaps = [gap for gap in problem.gaps.get(row, ()) if gap.lower <= step < gap.upper]
-    if not gaps:
-        return set(range(int(problem.size[row])))
-    return {byte for gap in gaps for byte in range(gap.begin, gap.end)}
