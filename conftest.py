@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 _NEEDS = {
+    "cpplan/io/executorch/*.py": "executorch",
     "cpplan/io/tflite/*.py": "tflite",
     "cpplan/io/torch/*.py": "torch",
     **{f"cpplan/zoo/{file}.py": "torch" for file in ("images", "language", "network", "own_*")},
