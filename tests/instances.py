@@ -31,8 +31,8 @@ def chain(count: int = 6, size: int = 8) -> Problem:
 
 
 def stubborn() -> Problem:
-    """600 rectangles cut from one: nothing here finds the optimum within seconds."""
-    return perfect_packing(1, 600, steps=2000, height=1 << 20)
+    """1200 rectangles cut from one: nothing here finds the optimum within seconds."""
+    return perfect_packing(1, 1200, steps=4000, height=1 << 20)
 
 
 def perfect_packing(seed: int, count: int, *, steps: int = 400, height: int = 4096) -> Problem:
