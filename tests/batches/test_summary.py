@@ -110,7 +110,9 @@ def test_a_table_of_something_else_is_refused(tmp_path, capsys):
 
 def test_the_report_of_a_table_is_written(tmp_path, capsys):
     path, page = tmp_path / "r.csv", tmp_path / "r.html"
-    path.write_text("model,setting,status,bytes\nalexnet,given,optimal,12\nalexnet,other,optimal,9\n")
+    path.write_text(
+        "model,setting,status,bytes\nalexnet,given,optimal,12\nalexnet,other,optimal,9\n"
+    )
     assert main(["summary", str(path), "--report", str(page)]) == 0
     assert "alexnet" in page.read_text()
     assert "given" in capsys.readouterr().out
