@@ -43,6 +43,8 @@ MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
 # Parts of the way from the smallest limit to the largest that are tried in every round.
 _SHARES = (0.0, 0.5)
 _FIRST_NODES = 1_000
+# In the first turns, weights learned and failures remembered make new trees of the same orders.
+_LEARNED_TURNS = 8
 # Sections and buffers looked at between two looks at the clock; about how long one takes, seconds.
 _WORK_A_SLICE, _SECONDS_A_LOOK = 2_000_000, 1e-8
 
@@ -186,7 +188,7 @@ class NicheSearch:
         return spent, state
 
     def _in_turns(self) -> Iterator[_Attempt]:
-        """Every word for every limit, in rounds of twice the nodes; from the third on, perturbed.
+        """Every word for every limit, in rounds of twice the nodes; later ones perturbed.
 
         The smallest limit comes first: what fits there needs no other proof. Every attempt starts
         afresh, but knows what has failed at its limit.
@@ -197,7 +199,7 @@ class NicheSearch:
                 for word in WORDS:
                     limit = self._limit(share)
                     if share == 0.0 or limit > self._low:
-                        yield self._attempt_at(limit, word, nodes, perturbed=turn > 1)
+                        yield self._attempt_at(limit, word, nodes, perturbed=turn >= _LEARNED_TURNS)
             nodes, turn = 2 * nodes, turn + 1
 
     def _limit(self, share: float) -> int:
