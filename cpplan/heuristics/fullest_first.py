@@ -26,7 +26,7 @@ from cpplan.heuristics.skyline import Skyline
 from cpplan.problem import Ints, Problem
 
 # A step is full from this share of the most live bytes on: one pass for each.
-_FULL = 0.75, 0.95
+_FULL = 0.75, 0.6, 0.95
 # Rows between two cuts of the order in which the others are placed: what fits into a cache.
 _ROWS_A_BLOCK = 4096
 # Rows of a part placed after the first ranking; of these, under shuffled rankings; how far
