@@ -85,7 +85,7 @@ def _check_bound(value: onnx.ValueInfoProto) -> None:
             raise InputError(
                 f"input {value.name!r}: dimension {dim.dim_param!r} is unbound: give it an extent, "
                 f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=..., or bounds, "
-                f"--dim {dim.dim_param}=1:128"
+                f"--dim {dim.dim_param}=1..128"
             )
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             raise InputError(

@@ -80,7 +80,7 @@ READING = (
         "--dim",
         "dims",
         multiple=True,
-        metavar="N=8|N=1:128|N=1:",
+        metavar="N=8|N=1..128|N=1..",
         help="Bind a symbolic dimension, or bound it: for a plan that holds at any.",
     ),
 )
@@ -164,29 +164,29 @@ PLANNING = (
 
 
 def parse_dims(dims: tuple[str, ...]) -> dict[str, int | tuple[int, int | None]] | None:
-    """Extents of symbolic dimensions, or their bounds, each once.
+    """Extents of symbolic dimensions, or their bounds, each once; ``:`` may stand for ``..``.
 
     Examples
     --------
-    >>> parse_dims(("N=8", "H=32:224", "W=1:"))
-    {'N': 8, 'H': (32, 224), 'W': (1, None)}
+    >>> parse_dims(("N=8", "H=32..224", "W=1..", "D=1:4"))
+    {'N': 8, 'H': (32, 224), 'W': (1, None), 'D': (1, 4)}
     """
     bound: dict[str, int | tuple[int, int | None]] = {}
     for dim in dims:
         name, equals, value = dim.partition("=")
-        lower, colon, upper = value.partition(":")
+        lower, dots, upper = value.partition(".." if ".." in value else ":")
         if not (name and equals):
-            raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8 or N=1:128")
+            raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8 or N=1..128")
         if name in bound:
             raise InputError(f"--dim {dim!r}: {name!r} is bound to {bound[name]} already")
         least = _parse_extent(dim, lower)
-        bound[name] = (least, _parse_extent(dim, upper) if upper else None) if colon else least
+        bound[name] = (least, _parse_extent(dim, upper) if upper else None) if dots else least
     return bound or None
 
 
 def _parse_extent(dim: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and text.strip("0")):
-        raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8 or N=1:128")
+        raise InputError(f"--dim {dim!r} is not understood: expected e.g. N=8 or N=1..128")
     if len(text.lstrip("0")) > _MOST_DIGITS:
         raise InputError(f"--dim {dim!r}: expected at most {_MOST_DIGITS} digits")
     return int(text.lstrip("0"))

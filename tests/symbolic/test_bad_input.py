@@ -68,7 +68,18 @@ def test_a_graph_is_refused(name, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "text", ["N=__import__('os')", "N=1:n.x", "N=8:", "N=1:2:3", "N=-1:4", "=3"]
+    "text",
+    [
+        "N=__import__('os')",
+        "N=1:n.x",
+        "N=8:",
+        "N=1:2:3",
+        "N=-1:4",
+        "=3",
+        "N=8..",
+        "N=1...8",
+        "N=..8",
+    ],
 )
 def test_a_dim_of_the_command_line_is_refused(text, tmp_path, capsys):
     path = tmp_path / "g.json"
