@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from cpplan.byte_sizes import format_bytes
 from cpplan.errors import InputError
 from cpplan.pool import Pool
-from cpplan.printable import MESSAGE, printable
 from cpplan.problem import Gap, Problem, Spans
 from cpplan.residency import Residency
 
@@ -295,59 +293,9 @@ class Plan:
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        exact = "" if self.peak is None or self.peak < 10240 else f" ({self.peak} B)"
-        rows = {
-            "plan": printable(self.name),
-            "status": self.status,
-            "peak": f"{format_bytes(self.peak)}{exact}",
-            "lower bound": format_bytes(self.lower_bound),
-            "gap": "unknown" if self.gap is None else f"{self.gap:.2%}",
-            "objective": self._describe_objective(),
-            "capacity": format_bytes(self.capacity) if self.capacity is not None else None,
-            "pools": self._describe_pools(),
-            "cost": self._describe_cost(),
-            "buffers": f"{len(self.buffers)}",
-            "shared": self._describe_relations(),
-            "steps": f"{int(np.max(self.upper, initial=0))}",
-            "method": self.method and printable(self.method),
-            "runtime": f"{self.runtime:.3f} s" if self.runtime is not None else None,
-            "reason": self.message and printable(self.message, MESSAGE),
-        }
-        return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
+        from cpplan.plan_summary import summarize
 
-    def _describe_cost(self) -> str | None:
-        if self.cost is None or not self.base_cost or self.cost == self.base_cost:
-            return None
-        bound = ""
-        if self.cost_bound is not None:
-            bound = f" (at least +{self.cost_bound / self.base_cost - 1:.3%})"
-        again = len(self.order) - len(set(self.order))
-        return f"+{self.cost / self.base_cost - 1:.3%}{bound}, {again} ops run again"
-
-    def _describe_objective(self) -> str | None:
-        if not self.objective_value:
-            return None
-        value, bound = (
-            ", ".join(f"{number:g}" if isinstance(number, float) else str(number) for number in n)
-            for n in (self.objective_value, self.objective_bound)
-        )
-        return f"{self.objective}: {value}" + (f" (at least {bound})" if bound else "")
-
-    def _describe_pools(self) -> str | None:
-        if len(self.pools) == 1 or self.pool_peaks is None:
-            return None
-        parts = []
-        for pool in self.pools:
-            used = format_bytes(self.pool_peaks[pool.name])
-            limit = "" if pool.capacity is None else f" of {format_bytes(pool.capacity)}"
-            parts.append(f"{printable(pool.name)} {used}{limit}")
-        return ", ".join(parts)
-
-    def _describe_relations(self) -> str | None:
-        if not self.relations:
-            return None
-        in_place = sum(relation.kind == "in place" for relation in self.relations)
-        return f"{in_place} in place, {len(self.relations) - in_place} placed within another"
+        return summarize(self)
 
     def to_dict(self, *, clock: bool = False) -> dict[str, Any]:
         """The plan as JSON-ready values; ``clock=True`` adds ``runtime`` and ``history``."""
