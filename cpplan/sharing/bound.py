@@ -49,12 +49,11 @@ def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -
     grouped = {root for places in groups for root in places}
     times = np.unique(np.concatenate([problem.lower, problem.upper]))
     change = np.zeros(len(times), np.int64)
-    for name, k in row.items():
-        if name not in grouped:
-            held = _held(problem, k)
-            for begin, end, size in held:
-                change[np.searchsorted(times, begin)] += size
-                change[np.searchsorted(times, end)] -= size
+    spans = problem.spans
+    alone = ~np.isin(spans.buffer, [row[name] for name in grouped])
+    held = (spans.end - spans.begin)[alone]
+    np.add.at(change, np.searchsorted(times, spans.lower[alone]), held)
+    np.subtract.at(change, np.searchsorted(times, spans.upper[alone]), held)
     live = np.cumsum(change)
     for places in groups:
         live += _covered(problem, row, places, times)
@@ -64,12 +63,6 @@ def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -
         return Bound(0, NAME, None)
     k = int(np.argmax(live))
     return Bound(int(live[k]), NAME, int(times[k]))
-
-
-def _held(problem: Problem, row: int) -> Iterable[tuple[int, int, int]]:
-    spans, first = problem.spans, problem.first_span
-    for k in range(first[row], first[row + 1]):
-        yield int(spans.lower[k]), int(spans.upper[k]), int(spans.end[k] - spans.begin[k])
 
 
 def _credits(links: Sequence[Link], lives: ProgramLives) -> Mapping[int, int]:
