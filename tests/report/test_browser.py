@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,23 @@ from report.browser import Page, open_browser
 from report.html_plans import HOSTILE, again, chain, forked, hostile_plan, results
 
 import cpplan
-from cpplan import Graph, Plan, Pool, Problem, Tensor
+from cpplan import Graph, Op, Plan, Pool, Problem, Tensor
+from cpplan.explanation.fullest_step import filled_profile, live_tensors
+from cpplan.plan import Progress
 from cpplan.report.html import batch_report, plan_report
 from cpplan.symbols import Symbols
 
 pytestmark = pytest.mark.slow
+DATASETS = Path(__file__).resolve().parents[2] / "datasets"
+# Texts of the map's axis of addresses: the only ones that end left of it.
+_KEEP_AXIS = """
+window.labels = [];
+const map = document.querySelector("canvas.map").getContext("2d");
+map.fillText = function (text, ...more) {
+  if (this.textAlign === "right") window.labels.push(text);
+  return CanvasRenderingContext2D.prototype.fillText.call(this, text, ...more);
+};
+"""
 Open = Callable[..., Page]
 
 
@@ -118,6 +131,47 @@ def test_who_shares_the_bytes(open_page: Open) -> None:
     assert "a, 8 B" in page.text("#announcement")
     page.press("canvas.map", "\ue00c")
     assert page.text("#announcement") == "Nothing selected"
+
+
+def test_shared_bytes_count_once(open_page: Open) -> None:
+    """x, 8 bytes; t, 16, written by a; y, 16, written over t: 24, not 40."""
+    graph = Graph(
+        "over",
+        (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 16, kind="output")),
+        (
+            Op("a", inputs=("x",), outputs=("t",)),
+            Op("b", inputs=("t", "x"), outputs=("y",), in_place=(("y", "t"),)),
+        ),
+    )
+    plan = cpplan.solve(graph, in_place=True)
+    assert plan.peak == 24
+    page = open_page(plan, graph)
+    assert page.text("#live-note").startswith("at most 24 B, at step 0")
+    assert "the peak is no higher" in page.text("#tensors-note")
+    assert page.column("#order", 2) == ["24 B", "24 B"]
+    page.press("#live", "\ue014")
+    assert page.column("#tensors", 0) == ["t", "y", "x"]
+    assert page.column("#tensors", 2) == ["66.67\u202f%", "shared", "33.33\u202f%"]
+    page.find("#tensors tbody tr:nth-child(2) button").click()
+    assert page.text("#selection-title") == "y"
+    assert "16 B at once" in page.text("#selection")
+
+
+@pytest.mark.parametrize("pools", [None, (Pool("near", 3 << 20), Pool("far"))])
+def test_live_bytes_are_those_that_are_filled(
+    open_page: Open, pools: tuple[Pool, ...] | None
+) -> None:
+    """Ops write over what they read, and concatenations are there before they run."""
+    graph = cpplan.load(DATASETS / "light_squeezenet.json")
+    plan = cpplan.solve(graph, in_place=True, pools=pools, time_limit=2)
+    page = open_page(plan, graph)
+    times, filled = filled_profile(plan)
+    most = int(filled.max())
+    first = int(times[np.argmax(filled)])
+    assert f"at most {most / 2**20:.2f} MiB, at step {first}" in page.text("#live-note")
+    own = {tensor.name: tensor.share for tensor in live_tensors(plan, first)[1]}
+    shares = zip(page.column("#tensors", 0), page.column("#tensors", 2), strict=True)
+    assert dict(shares) == {name: f"{100 * share:.2f}\u202f%" for name, share in own.items()}
 
 
 def test_relations_are_those_of_the_rectangles(
@@ -290,6 +344,45 @@ def test_data_can_be_taken_along(open_page: Open) -> None:
     assert "↻ 2 of 2" in page.column("#order", 4)
 
 
+def test_what_runs_again_is_marked(open_page: Open) -> None:
+    plan = cpplan.solve(again(), remat=True, memory_limit=24, inputs="keep")
+    page = open_page(plan, again())
+    assert page.text("#live-note").endswith("▲ an op runs again")
+    assert "computed again" in page.text("#legend")
+    _, _, width, height = page.box("#live")
+    frame = width - 66 - 132
+    step = list(plan.order).index("r", 1) + 0.5
+    seen = page.pixel("#live", (66 + frame * step / 6) / width, 1 - (22 + 4) / height)
+    assert seen == (0xCC, 0x79, 0xA7, 255)
+
+
+def test_a_search_without_improvements_is_no_curve(open_page: Open) -> None:
+    plan = cpplan.solve(chain(), pools=[Pool("near", 16), Pool("far")])
+    page = open_page(plan, chain())
+    assert page.find("#history-section").is_displayed()
+    assert not page.find("#history-chart").is_displayed()
+    assert page.run("return document.querySelectorAll('#history th').length") == 2
+
+
+def test_one_plan_is_no_curve(open_page: Open) -> None:
+    alone = replace(cpplan.solve(chain()), history=(Progress(0.5, 24, 24, "first_fit"),))
+    page = open_page(alone)
+    assert page.text("#history-note") == "24 B after 500 ms."
+    assert not page.find("#history-chart").is_displayed()
+
+
+def test_axes_tell_their_values_apart(open_page: Open, layers: tuple[Problem, Plan]) -> None:
+    """Also far from zero and close by, where many are the same number of MiB but for some bytes."""
+    page = open_page(layers[1], layers[0])
+    x, y = middle(page)
+    for _ in range(6):
+        page.wheel(x, y, -6)
+        page.run(_KEEP_AXIS)
+        page.press("canvas.map", "\ue013")
+        labels = page.run("return window.labels")
+        assert len(set(labels)) == len(labels) > 1
+
+
 def test_csv_does_not_calculate(open_page: Open) -> None:
     page = open_page(hostile_plan())
     text = page.saved("#download-csv")
@@ -337,7 +430,7 @@ def test_formulas_of_symbolic_plans(open_page: Open) -> None:
     )
     graph = Graph("g", tensors, (), Symbols({"n": (1, 8), "m": (0, None)}))
     page = open_page(cpplan.solve(graph), graph)
-    assert page.text("#symbols-note").startswith("n = 1..8, m = 0..")
+    assert page.text("#symbols-note").startswith("n from 1 to 8, m from 0 on.")
     page.press("canvas.map", "n")
     assert "32 B = 4*n at the bounds" in page.text("#selection")
     assert page.column("#symbols", 1) == ["m*n"]

@@ -18,6 +18,7 @@ SCRIPTS = (
     "text.js",
     "elements.js",
     "colours.js",
+    "redraw.js",
     "line_chart.js",
     "table.js",
     "downloads.js",

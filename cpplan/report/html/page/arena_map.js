@@ -1,7 +1,5 @@
 // One pool: steps to the right, addresses upwards, a rectangle for every buffer that is there.
 
-const MARGIN = { left: 66, right: 132, top: 10, bottom: 22 };
-const NARROW = 640;
 const MOST_LABELS = 400;
 
 class ArenaMap {
@@ -10,51 +8,31 @@ class ArenaMap {
     this.chosen = null;
   }
 
-  // Of the picture in CSS pixels: where a step and an address are, and what is where.
+  get levels() {
+    const { peak, bound, capacity } = this.panel;
+    return [["capacity", capacity], ["peak", peak], ["bound", bound]];
+  }
+
   frame(width, height) {
     const { view, panel } = this;
-    const [from, low] = [view.from, view.low[panel.number]];
-    const inner = { width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
-    const perStep = inner.width / (view.to - from);
-    const perByte = inner.height / (view.high[panel.number] - low);
-    const bottom = MARGIN.top + inner.height;
-    return {
-      inner, perStep, perByte, bottom,
-      x: (step) => MARGIN.left + (step - from) * perStep,
-      y: (address) => bottom - (address - low) * perByte,
-      step: (x) => from + (x - MARGIN.left) / perStep,
-      address: (y) => low + (bottom - y) / perByte,
-    };
+    return stepFrame(view, width, height, view.low[panel.number], view.high[panel.number]);
   }
 
   draw() {
-    const sharp = sharpen(this.canvas);
-    if (sharp === null || sharp.width <= MARGIN.left + MARGIN.right) return;
-    const { pen, width, height } = sharp;
-    const frame = this.frame(width, height);
-    pen.fillStyle = colours.map;
-    pen.fillRect(MARGIN.left, MARGIN.top, frame.inner.width, frame.inner.height);
-    pen.save();
-    pen.beginPath();
-    pen.rect(MARGIN.left, MARGIN.top, frame.inner.width, frame.inner.height);
-    pen.clip();
-    this.drawBuffers(pen, frame);
-    this.drawChoice(pen, frame);
-    pen.restore();
-    this.drawLines(pen, frame, width);
-    drawStepAxis(pen, this.view, frame);
-    this.drawAddressAxis(pen, frame);
+    drawFramed(this, (pen, frame) => {
+      this.drawBuffers(pen, frame);
+      this.drawChoice(pen, frame);
+    });
   }
 
   drawBuffers(pen, frame) {
     const { spans } = this.panel;
-    const { model, view, chosen } = this;
+    const { model, view } = this;
+    const { low, high } = frame;
     const wide = Math.ceil(frame.inner.width);
     const taken = new Uint8Array(wide * Math.ceil(frame.inner.height + 1));
     const groups = FILLS.map(() => []);
     const [labels, again] = [[], []];
-    const low = view.low[this.panel.number];
-    const high = view.high[this.panel.number];
     spans.each(view.from, view.to, (k) => {
       if (spans.high[k] <= low || spans.low[k] >= high) return;
       const left = Math.max(-2, Math.round(frame.x(spans.lower[k])));
@@ -76,13 +54,17 @@ class ArenaMap {
       if (model.again[row] && across > 3 && along > 3) again.push(left, top, across - 1, along - 1);
       if (across > 44 && along > 13 && labels.length < MOST_LABELS) labels.push(row, left, right, top, along);
     });
-    pen.globalAlpha = chosen === null ? 1 : 0.55;
     groups.forEach((boxes, fill) => {
       pen.fillStyle = colours[FILLS[fill]];
       for (let k = 0; k < boxes.length; k += 4) pen.fillRect(boxes[k], boxes[k + 1], boxes[k + 2], boxes[k + 3]);
     });
     for (let k = 0; k < again.length; k += 4) hatch(pen, again[k], again[k + 1], again[k + 2], again[k + 3]);
-    pen.globalAlpha = 1;
+    if (this.chosen !== null) {
+      // A veil, not thinner colours: those would add up where buffers share bytes.
+      pen.globalAlpha = 0.45;
+      fillFrame(pen, frame);
+      pen.globalAlpha = 1;
+    }
     this.drawLabels(pen, labels);
   }
 
@@ -133,94 +115,5 @@ class ArenaMap {
     }
     outline(chosen.row, colours.chosen, 2.5);
     pen.fillStyle = colours.label;
-  }
-
-  drawLines(pen, frame, width) {
-    const { peak, bound, capacity } = this.panel;
-    drawLevels(pen, [["capacity", capacity], ["peak", peak], ["bound", bound]], frame, width - MARGIN.right);
-  }
-
-  drawAddressAxis(pen, frame) {
-    const number = this.panel.number;
-    drawByteAxis(pen, this.view.low[number], this.view.high[number], frame.y, frame.inner.height);
-  }
-}
-
-// Beside the picture there is room for the names of its lines, if the page is wide enough.
-function fitMargin() {
-  MARGIN.right = document.documentElement.clientWidth < NARROW ? 8 : 132;
-}
-
-const DASHES = { peak: [], bound: [2, 3], capacity: [8, 4] };
-
-// Lines with their names beside them; those at one height are one line with all names.
-function drawLevels(pen, levels, frame, right) {
-  const shown = levels.filter(([, value]) => value !== null && value !== undefined
-    && frame.y(value) >= MARGIN.top && frame.y(value) <= frame.bottom + 1);
-  for (const [key, value] of shown) {
-    const y = Math.round(frame.y(value)) + 0.5;
-    pen.strokeStyle = colours[key];
-    pen.lineWidth = 1.5;
-    pen.setLineDash(DASHES[key]);
-    pen.beginPath();
-    pen.moveTo(MARGIN.left, y);
-    pen.lineTo(right, y);
-    pen.stroke();
-  }
-  pen.setLineDash([]);
-  const texts = new Map();
-  for (const [key, value] of shown) texts.set(value, [...(texts.get(value) || []), key]);
-  pen.textAlign = "left";
-  pen.textBaseline = "middle";
-  let above = -Infinity;
-  for (const [value, keys] of [...texts].sort(([a], [b]) => b - a)) {
-    const text = `${keys.join(" = ")} ${formatBytes(value)}`;
-    const y = Math.max(frame.y(value), above);
-    pen.fillStyle = colours[keys[0]];
-    if (MARGIN.right > 100) {
-      pen.fillText(text, right + 7, y + 0.5, MARGIN.right - 8);
-    } else {
-      // On a narrow page the names stand in the picture.
-      const wide = pen.measureText(text).width + 8;
-      pen.globalAlpha = 0.8;
-      pen.fillStyle = colours.card;
-      pen.fillRect(right - wide - 3, y + 2, wide, 15);
-      pen.globalAlpha = 1;
-      pen.fillStyle = colours[keys[0]];
-      pen.fillText(text, right - wide + 1, y + 10);
-    }
-    above = y + 15;
-  }
-}
-
-function drawByteAxis(pen, low, high, y, height) {
-  pen.fillStyle = colours.soft;
-  pen.strokeStyle = colours.grid;
-  pen.lineWidth = 1;
-  pen.textAlign = "right";
-  pen.textBaseline = "middle";
-  for (const value of ticks(low, high, height / 44, true)) {
-    const at = Math.round(y(value)) + 0.5;
-    pen.beginPath();
-    pen.moveTo(MARGIN.left - 4, at);
-    pen.lineTo(MARGIN.left, at);
-    pen.stroke();
-    pen.fillText(formatBytes(value), MARGIN.left - 7, at);
-  }
-}
-
-function drawStepAxis(pen, view, frame) {
-  pen.fillStyle = colours.soft;
-  pen.strokeStyle = colours.grid;
-  pen.lineWidth = 1;
-  pen.textAlign = "center";
-  pen.textBaseline = "top";
-  for (const step of ticks(view.from, view.to, frame.inner.width / 90, false, true)) {
-    const at = Math.round(frame.x(step)) + 0.5;
-    pen.beginPath();
-    pen.moveTo(at, frame.bottom);
-    pen.lineTo(at, frame.bottom + 4);
-    pen.stroke();
-    pen.fillText(formatCount(step), at, frame.bottom + 6);
   }
 }

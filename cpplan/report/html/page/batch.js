@@ -103,7 +103,6 @@ function offerRows({ title, rows }) {
 }
 
 function start() {
-  readColours();
   const data = JSON.parse(byId("data").textContent);
   const { columns } = data;
   const count = columns.model.length;
@@ -116,11 +115,7 @@ function start() {
   offerRows(data);
   const described = data.settings.map(({ setting, profile }) => `${printable(setting)}: best on ${formatShare(profile[0])}`);
   byId("profile").setAttribute("aria-label", `Performance profile. ${described.join("; ")}`);
-  const draw = () => drawProfile(data);
-  onLightChange(draw);
-  for (const when of ["beforeprint", "afterprint"]) window.addEventListener(when, () => { readColours(); draw(); });
-  new ResizeObserver(draw).observe(byId("profile"));
-  draw();
+  keepDrawn(byId("profile"), () => drawProfile(data));
   document.documentElement.dataset.ready = "yes";
 }
 

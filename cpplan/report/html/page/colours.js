@@ -14,15 +14,6 @@ function readColours() {
   colours = Object.fromEntries(COLOURS.map((key) => [key, style.getPropertyValue(`--${key}`).trim()]));
 }
 
-function onLightChange(redraw) {
-  const again = () => {
-    readColours();
-    redraw();
-  };
-  dark.addEventListener("change", again);
-  printing.addEventListener("change", again);
-}
-
 // What a rectangle may be filled with: intermediates by size, the others by role.
 const FILLS = ["tint-0", "tint-1", "tint-2", "tint-3", "input", "output", "constant", "workspace"];
 const ROLES = ["intermediate", "input", "output", "constant", "workspace"];

@@ -16,7 +16,12 @@ function make(tag, properties = {}, ...children) {
 }
 
 function named(tag, name, properties = {}) {
-  return make(tag, { class: "name", dir: "ltr", ...properties }, printable(name));
+  return make(tag, { class: "name", dir: "ltr", ...properties }, ...breakable(printable(name)));
+}
+
+// A long name goes on in the next line after one of its own marks, if it has any.
+function breakable(text) {
+  return text.split(/(?<=[/_.:-])(?=[^/_.:-])/).flatMap((part, k) => (k === 0 ? [part] : [make("wbr"), part]));
 }
 
 function pairs(entries) {

@@ -1,7 +1,7 @@
 // Lines over an axis, for what does not move: the order before and after, the search, a profile.
 
 // `series`: { name, colour, dash, points: [[x, y], …], stairs }, `y` null for a break.
-// An axis: { low, high, format, title, log, inBytes, whole }. What lies beyond its ends is cut off.
+// An axis: { low, high, format | inBytes, title, log, whole }. What lies beyond its ends is cut off.
 function drawLineChart(canvas, { series, x, y, left = 66 }) {
   const sharp = sharpen(canvas);
   if (sharp === null || sharp.width <= 2 * left) return;
@@ -18,14 +18,16 @@ function drawLineChart(canvas, { series, x, y, left = 66 }) {
   pen.lineWidth = 1;
   pen.textBaseline = "middle";
   pen.textAlign = "right";
-  for (const value of ticks(y.low, y.high, (bottom - top) / 40, y.inBytes, y.whole)) {
+  const heights = ticks(y.low, y.high, (bottom - top) / 40, y.inBytes, y.whole);
+  const format = y.inBytes ? byteFormat(heights) : y.format;
+  for (const value of heights) {
     const at = Math.round(up(value)) + 0.5;
     line(pen, left, at, right, at);
-    pen.fillText(y.format(value), left - 7, at);
+    pen.fillText(format(value), left - 7, at, left - 8);
   }
   pen.textBaseline = "top";
   pen.textAlign = "center";
-  for (const value of x.log ? powers(x.low, x.high) : ticks(x.low, x.high, (right - left) / 110, false, x.whole)) {
+  for (const value of x.log ? logTicks(x.low, x.high, (right - left) / 110) : ticks(x.low, x.high, (right - left) / 110, false, x.whole)) {
     const at = Math.round(across(value)) + 0.5;
     line(pen, at, bottom, at, bottom + 4);
     pen.fillText(x.format(value), at, bottom + 6);
@@ -39,10 +41,15 @@ function drawLineChart(canvas, { series, x, y, left = 66 }) {
   pen.restore();
 }
 
-function powers(low, high) {
-  const values = [];
-  for (let k = Math.ceil(Math.log10(low) - 1e-9); k <= Math.log10(high) + 1e-9; k += 1) values.push(Number(`1e${k}`));
-  return values;
+// Powers of ten; with their doubles and halves, or as on an even axis, where these are too few.
+function logTicks(low, high, most) {
+  const powers = [];
+  for (let k = Math.floor(Math.log10(low)); k <= Math.log10(high); k += 1) powers.push(k);
+  const within = (factors) => powers.flatMap((k) => factors.map((factor) => Number(`${factor}e${k}`)))
+    .filter((value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
+  const [tens, more] = [within([1]), within([1, 2, 5])];
+  if (tens.length >= 3) return tens;
+  return more.length >= 3 ? more : ticks(low, high, most);
 }
 
 function line(pen, x, y, toX, toY) {
@@ -97,7 +104,7 @@ function drawKey(pen, series, left, right) {
   pen.textBaseline = "middle";
   let [x, y] = [left, 11];
   for (const { name, colour, dash = [] } of series) {
-    const wide = 29 + pen.measureText(name).width + 22;
+    const wide = 29 + Math.min(pen.measureText(name).width, right - left - 29) + 22;
     if (x > left && x + wide > right) [x, y] = [left, y + 17];
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
@@ -105,7 +112,7 @@ function drawKey(pen, series, left, right) {
     line(pen, x, y, x + 22, y);
     pen.setLineDash([]);
     pen.fillStyle = colours.soft;
-    pen.fillText(name, x + 29, y + 0.5);
+    pen.fillText(name, x + 29, y + 0.5, right - left - 29);
     x += wide;
   }
   return y + 15;

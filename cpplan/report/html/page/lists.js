@@ -17,7 +17,7 @@ function showRules({ data }) {
 function showSymbols({ symbols }) {
   if (symbols === null) return;
   byId("symbols-section").hidden = false;
-  const range = ([name, lower, upper]) => `${printable(name)} = ${lower}..${upper}`;
+  const range = ([name, lower, upper]) => `${printable(name)} ${upper === "" ? `from ${lower} on` : lower === upper ? `= ${lower}` : `from ${lower} to ${upper}`}`;
   byId("symbols-note").textContent = `${symbols.dims.map(range).join(", ")}. Sizes and addresses above are those `
     + "at the upper bounds; the plan holds at all values in between.";
   const list = (title, headings, rows) => {

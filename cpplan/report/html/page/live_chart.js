@@ -4,6 +4,7 @@ class LiveChart {
   constructor(model, view, canvas) {
     Object.assign(this, { model, view, canvas });
     this.step = model.fullest;
+    this.again = model.stepsAgain();
     const { plan } = model;
     this.levels = plan.pools.length > 1
       ? [["peak", null]]
@@ -14,34 +15,15 @@ class LiveChart {
   }
 
   frame(width, height) {
-    const inner = { width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
-    const perStep = inner.width / (this.view.to - this.view.from);
-    const bottom = MARGIN.top + inner.height;
-    return {
-      inner, bottom,
-      x: (step) => MARGIN.left + (step - this.view.from) * perStep,
-      y: (bytes) => bottom - (bytes / this.top) * inner.height,
-      step: (x) => this.view.from + (x - MARGIN.left) / perStep,
-    };
+    return stepFrame(this.view, width, height, 0, this.top);
   }
 
   draw() {
-    const sharp = sharpen(this.canvas);
-    if (sharp === null || sharp.width <= MARGIN.left + MARGIN.right) return;
-    const { pen, width, height } = sharp;
-    const frame = this.frame(width, height);
-    pen.fillStyle = colours.map;
-    pen.fillRect(MARGIN.left, MARGIN.top, frame.inner.width, frame.inner.height);
-    pen.save();
-    pen.beginPath();
-    pen.rect(MARGIN.left, MARGIN.top, frame.inner.width, frame.inner.height);
-    pen.clip();
-    this.drawCurve(pen, frame);
-    this.drawStep(pen, frame);
-    pen.restore();
-    drawLevels(pen, this.levels, frame, width - MARGIN.right);
-    drawStepAxis(pen, this.view, frame);
-    drawByteAxis(pen, 0, this.top, frame.y, frame.inner.height);
+    drawFramed(this, (pen, frame) => {
+      this.drawCurve(pen, frame);
+      this.drawStep(pen, frame);
+      this.drawAgain(pen, frame);
+    });
   }
 
   // Of the changes that fall on one column of pixels, the most bytes are drawn.
@@ -94,5 +76,22 @@ class LiveChart {
     pen.globalAlpha = width > 3 ? 0.16 : 0.7;
     pen.fillRect(left, MARGIN.top, width, frame.inner.height);
     pen.globalAlpha = 1;
+  }
+
+  // Small triangles where an op runs that has run before.
+  drawAgain(pen, frame) {
+    pen.fillStyle = colours.again;
+    let last = -Infinity;
+    for (const step of this.again) {
+      const x = frame.x(step + 0.5);
+      if (x < MARGIN.left || x - last < 2) continue;
+      if (x > MARGIN.left + frame.inner.width) break;
+      pen.beginPath();
+      pen.moveTo(x, frame.bottom - 9);
+      pen.lineTo(x - 4, frame.bottom - 1);
+      pen.lineTo(x + 4, frame.bottom - 1);
+      pen.fill();
+      last = x;
+    }
   }
 }

@@ -14,7 +14,7 @@ class Model {
     this.largest = this.size.reduce((a, b) => Math.max(a, b), 0);
     this.fill = Uint8Array.from(this.size, (size, k) => fillNumber(this.role[k], size, this.largest));
     this.all = this.rectangles(data);
-    this.profile = liveProfile(this.all.lower, this.all.upper, this.all.held);
+    this.profile = liveProfile(this.all);
     this.fullest = this.fullestStep();
     this.panels = this.placed ? plan.pools.map((pool, number) => this.panel(pool, number)) : [];
     this.inside = new Map();
@@ -27,21 +27,28 @@ class Model {
       .filter((row) => this.size[row] > 0);
   }
 
-  rectangles({ spans }) {
-    if (spans === null) {
-      const { lower, upper, size } = this;
-      const zeros = new Float64Array(this.count);
-      return { buffer: [...this.name.keys()], lower, upper, begin: zeros, end: size, held: size };
-    }
-    return { ...spans, held: spans.end.map((end, k) => end - spans.begin[k]) };
+  // Of every rectangle its buffer, steps, bytes within the buffer, addresses in the pool, and with
+  // which others it shares bytes.
+  rectangles({ plan, spans }) {
+    const { lower, upper, size, count, placed, offset, pool } = this;
+    const found = spans ?? {
+      buffer: Array.from({ length: count }, (_, k) => k), lower, upper, begin: new Float64Array(count), end: size,
+    };
+    const { buffer, begin, end } = found;
+    const lift = (column) => (placed ? Float64Array.from(column, (at, k) => offset[buffer[k]] + at) : column);
+    const all = {
+      ...found, low: lift(begin), high: lift(end), held: Float64Array.from(end, (at, k) => at - begin[k]),
+    };
+    const shared = placed && plan.relations.length > 0;
+    all.group = shared ? groupOverlapping(all, pool) : new Int32Array(buffer.length).fill(-1);
+    return all;
   }
 
   panel(pool, number) {
-    const { buffer, lower, upper, begin, end, held } = this.all;
+    const { buffer, lower, upper, low, high, held } = this.all;
     const mine = [...buffer.keys()].filter((k) => this.pool[buffer[k]] === number && held[k] > 0);
     const take = (column) => mine.map((k) => column[k]);
-    const lift = (column) => mine.map((k) => this.offset[buffer[k]] + column[k]);
-    const spans = new Spans(take(buffer), take(lower), take(upper), lift(begin), lift(end));
+    const spans = new Spans(...[buffer, lower, upper, low, high].map(take));
     const peak = this.plan.pools.length === 1
       ? this.plan.peak
       : this.name.reduce((most, _, k) => this.pool[k] === number
@@ -81,15 +88,19 @@ class Model {
     return place < 0 ? 0 : this.profile.live[place];
   }
 
-  // [buffer, bytes held] of what is live at a step.
+  // Buffers live at a step, and the bytes of each that no larger one holds: together, all that are
+  // filled.
   heldAt(step) {
-    const { buffer, lower, upper, held } = this.all;
+    const { buffer, lower, upper, held, low, high, group } = this.all;
     const found = new Map();
+    const add = (k, bytes) => found.set(buffer[k], (found.get(buffer[k]) || 0) + bytes);
+    const groups = new Map();
     for (let k = 0; k < buffer.length; k += 1) {
-      if (lower[k] <= step && step < upper[k] && held[k] > 0) {
-        found.set(buffer[k], (found.get(buffer[k]) || 0) + held[k]);
-      }
+      if (lower[k] > step || step >= upper[k] || held[k] === 0) continue;
+      if (group[k] < 0) add(k, held[k]);
+      else groups.set(group[k], [...(groups.get(group[k]) || []), k]);
     }
+    for (const members of groups.values()) ownBytes(members, low, high).forEach(([k, own]) => add(k, own));
     return found;
   }
 
@@ -97,6 +108,17 @@ class Model {
   opAt(step) {
     if (!this.starts) return null;
     return this.plan.order[lastAtMost(this.starts, step)] ?? null;
+  }
+
+  // First steps of ops that have run before.
+  stepsAgain() {
+    if (!this.starts) return [];
+    const seen = new Set();
+    return this.plan.order.flatMap((op, k) => {
+      const again = seen.has(op);
+      seen.add(op);
+      return again ? [this.starts[k]] : [];
+    });
   }
 
   stepText(step) {

@@ -7,6 +7,8 @@ function showOrder(model) {
   const runs = new Map();
   plan.order.forEach((op) => runs.set(op, (runs.get(op) || 0) + 1));
   const rank = Boolean(given);
+  // Where nothing moved, the places before would say nothing.
+  const moved = rank && plan.order.some((op, k) => given.place[k] !== k);
   const seen = new Map();
   const rows = plan.order.map((op, k) => {
     const run = (seen.get(op) || 0) + 1;
@@ -17,12 +19,12 @@ function showOrder(model) {
   new Table(byId("order"), [
     { title: "Position", number: true, value: (row) => row.k, text: (row) => formatCount(row.k) },
     { title: "Op", name: true, value: (row) => row.op, text: (row) => printable(row.op) },
-    rank && { title: "Before", number: true, value: (row) => row.before, text: (row) => formatCount(row.before) },
-    rank && { title: "Moved", number: true, value: (row) => (row.run > 1 ? null : row.k - row.before), text: (row) => movedText(row) },
+    moved && { title: "Before", number: true, value: (row) => row.before, text: (row) => formatCount(row.before) },
+    moved && { title: "Moved", number: true, value: (row) => (row.run > 1 ? null : row.k - row.before), text: (row) => movedText(row) },
     runs.size < plan.order.length && { title: "Run", value: (row) => row.run, text: (row) => (row.of > 1 ? `↻ ${row.run} of ${row.of}` : "") },
     model.starts && { title: "Live bytes", number: true, value: (row) => mostIn(model, row.k), text: (row) => formatBytes(mostIn(model, row.k)) },
   ].filter(Boolean), { caption: "Ops in the order they run" }).show(rows);
-  if (!given) return () => {};
+  if (!given || (!moved && plan.relations.length === 0)) return () => {};
   const canvas = byId("order-chart");
   canvas.hidden = false;
   canvas.setAttribute("aria-label", byId("order-note").textContent);
@@ -35,11 +37,10 @@ function showOrder(model) {
         { name: "in the plan", colour: colours.curve, points: Array.from(model.profile.times, (time, k) => [time, model.profile.live[k]]) },
       ],
       x: { low: 0, high: last, format: formatCount, title: "step", whole: true },
-      y: { low: 0, high: 1.05 * most, format: formatBytes, inBytes: true },
+      y: { low: 0, high: 1.05 * most, inBytes: true },
     });
   };
 }
-
 
 function movedText({ k, before, run }) {
   if (run > 1) return "again";
@@ -67,7 +68,7 @@ function orderNote(model, rows) {
   const first = rows.filter(({ run }) => run === 1);
   const same = first.every(({ before }, k) => k === 0 || first[k - 1].before < before);
   const live = (values) => formatBytes(values.reduce((a, b) => Math.max(a, b), 0));
-  if (same && !again) return `${text} in the order the model gives.`;
-  return `${text}${same ? ", otherwise in the order the model gives" : ", in an order of the plan's own"}. `
-    + `At most ${live(given.live)} were live before, ${live(model.profile.live)} after.`;
+  text += !same ? ", in an order of the plan's own." : again ? ", otherwise in the order the model gives." : " in the order the model gives.";
+  if (same && !again && plan.relations.length === 0) return text;
+  return `${text} At most ${live(given.live)} were live before, ${live(model.profile.live)} after.`;
 }

@@ -1,7 +1,6 @@
 // Puts the page together.
 
 function start() {
-  readColours();
   const model = new Model(JSON.parse(byId("data").textContent));
   const heights = model.panels.map(({ peak, capacity }) => 1.04 * Math.max(1, peak, near(capacity, peak)));
   const view = new View(model.steps, heights);
@@ -48,7 +47,7 @@ function start() {
   new Search(model, byId("search"), byId("found"), choose);
   for (const map of maps) {
     const number = map.panel.number;
-    const at = ({ x, y, frame }) => map.panel.spans.at(Math.floor(frame.step(x)), frame.address(y));
+    const at = ({ x, y, frame }) => map.panel.spans.at(Math.floor(frame.step(x)), frame.bytes(y));
     listen(map, number, {
       hover: (point) => card.showBuffer(at(point), point.event),
       leave: () => card.hide(),
@@ -97,11 +96,7 @@ function start() {
     waiting = true;
     requestAnimationFrame(drawMoving);
   };
-  onLightChange(drawAll);
-  window.addEventListener("beforeprint", () => { readColours(); drawAll(); });
-  window.addEventListener("afterprint", () => { readColours(); drawAll(); });
-  new ResizeObserver(drawAll).observe(byId("map-section"));
-  drawAll();
+  keepDrawn(byId("map-section"), drawAll);
   document.documentElement.dataset.ready = "yes";
 }
 
@@ -150,7 +145,9 @@ function describe(model, maps) {
     `Map of pool ${printable(panel.name)}: ${plural(panel.first.size, "buffer")} over ${plural(model.steps, "step")}, ${formatBytes(panel.peak)} at most`,
   ));
   byId("live").setAttribute("aria-label", `Live bytes over the steps: at most ${formatBytes(model.liveAt(model.fullest))}, at step ${model.fullest}`);
-  byId("live-note").textContent = `at most ${formatBytes(model.liveAt(model.fullest))}, at ${model.stepText(model.fullest)}${plan.pools.length > 1 ? ", over all pools" : ""}`;
+  const again = model.stepsAgain().length;
+  byId("live-note").textContent = `at most ${formatBytes(model.liveAt(model.fullest))}, at ${model.stepText(model.fullest)}`
+    + `${plan.pools.length > 1 ? ", over all pools" : ""}${again ? `; ▲ ${again === 1 ? "an op runs" : `${formatCount(again)} ops run`} again` : ""}`;
   if (!model.placed) {
     byId("maps").append(make("p", { class: "message" }, "There is no map: the plan holds no offsets."));
     byId("map-help").hidden = true;

@@ -47,9 +47,9 @@ function eachTouching(model, row, visit) {
   }
 }
 
-// Buffers with addresses in common, by first step; with `bytes` shared with each.
+// Buffers with addresses in common, by first step: how many bytes, and whether at the same time.
 function sharersOf(model, row) {
-  const bytes = new Map();
+  const shared = new Map();
   const spans = model.panels[model.pool[row]].spans;
   const own = model.spansOf(row);
   for (let k = 0; k < spans.count; k += 1) {
@@ -57,10 +57,13 @@ function sharersOf(model, row) {
     if (other === row) continue;
     for (const mine of own) {
       const common = Math.min(spans.high[k], spans.high[mine]) - Math.max(spans.low[k], spans.low[mine]);
-      if (common > (bytes.get(other) || 0)) bytes.set(other, common);
+      if (common <= 0) continue;
+      const atOnce = spans.lower[k] < spans.upper[mine] && spans.lower[mine] < spans.upper[k];
+      const before = shared.get(other) || { bytes: 0, atOnce: false };
+      shared.set(other, { bytes: Math.max(common, before.bytes), atOnce: atOnce || before.atOnce });
     }
   }
-  return [...bytes].sort(([a], [b]) => model.lower[a] - model.lower[b] || a - b);
+  return [...shared].sort(([a], [b]) => model.lower[a] - model.lower[b] || a - b);
 }
 
 // Calls `visit` for every rectangle of a buffer with every one of another that is live with it.

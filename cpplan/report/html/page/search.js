@@ -56,7 +56,7 @@ class Search {
 
   press(event) {
     const count = this.found.length;
-    if (event.key === "Escape") {
+    if (event.key === "Escape" && !this.list.hidden) {
       this.close();
     } else if (event.key === "Enter" && this.at >= 0) {
       this.take(this.at);

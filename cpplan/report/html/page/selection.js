@@ -26,8 +26,7 @@ class Selection {
     element.replaceChildren(
       make("h2", { id: "selection-title", class: "name", dir: "ltr", tabindex: "-1" }, printable(model.name[row])),
       pairs(bufferFacts(model, row)),
-      ...(model.placed ? [...this.below(chosen), ...this.sharers(chosen)] : []),
-      ...this.within(row),
+      ...[...(model.placed ? [...this.below(chosen), ...this.sharers(chosen)] : []), ...this.within(row)].filter(Boolean),
     );
     // Whoever followed a link in here by keyboard goes on from the top of what it led to.
     if (followed) byId("selection-title").focus();
@@ -57,8 +56,14 @@ class Selection {
     const { model } = this;
     const heading = make("h3", {}, make("i", { class: "swatch shares" }), "Shares its bytes with");
     if (sharers.length === 0) return [heading, make("p", { class: "note" }, "No other tensor.")];
-    const when = (other) => (model.lower[other] < model.lower[row] ? "before" : "after");
-    return [heading, this.list(sharers.map(([other, bytes]) => [other, `${formatBytes(bytes)} ${when(other)}`]))];
+    const when = (other, atOnce) => {
+      if (atOnce) return "at once";
+      if (model.upper[other] <= model.lower[row]) return "before";
+      return model.lower[other] >= model.upper[row] ? "after" : "in a gap";
+    };
+    const note = sharers.some(([, { atOnce }]) => atOnce)
+      ? make("p", { class: "note" }, "At once: by choice, where an op writes over what it reads, or one lies within the other.") : null;
+    return [heading, note, this.list(sharers.map(([other, { bytes, atOnce }]) => [other, `${formatBytes(bytes)} ${when(other, atOnce)}`]))];
   }
 
   // Tensors that lie in this buffer: views, results over arguments, parts of a whole.

@@ -60,20 +60,6 @@ class Spans {
   }
 }
 
-// Steps at which the live bytes change, and the bytes from each on.
-function liveProfile(lower, upper, held) {
-  const change = new Map();
-  for (let k = 0; k < lower.length; k += 1) {
-    if (held[k] === 0) continue;
-    change.set(lower[k], (change.get(lower[k]) || 0) + held[k]);
-    change.set(upper[k], (change.get(upper[k]) || 0) - held[k]);
-  }
-  const times = Float64Array.from(change.keys()).sort();
-  let bytes = 0;
-  const live = Float64Array.from(times, (time) => (bytes += change.get(time)));
-  return { times, live };
-}
-
 // The last position of a sorted column at or before a value, or -1.
 function lastAtMost(sorted, value) {
   let [low, high] = [0, sorted.length];

@@ -10,8 +10,8 @@ function showSummary(model) {
   const cost = plan.cost !== null && plan.base_cost ? plan.cost / plan.base_cost - 1 : 0;
   const facts = [
     ["Peak", formatBytes(plan.peak), plan.peak >= 10240 ? `${formatCount(plan.peak)} B` : null],
-    ["Lower bound", formatBytes(plan.lower_bound), plan.scope === "every order" ? "for every order" : "for this order"],
-    ["Gap", plan.gap === null ? "unknown" : formatShare(plan.gap), null],
+    ["Lower bound", formatBytes(plan.lower_bound), plan.lower_bound === null ? null : `for ${scopeText(plan)}`],
+    ["Gap", plan.gap === null ? "unknown" : formatShare(plan.gap), plan.gap !== null && plan.objective_value.length > 1 ? "of the first value that misses its bound" : null],
     plan.capacity !== null && ["Capacity", formatBytes(plan.capacity), plan.peak === null ? null : `${formatBytes(plan.capacity - plan.peak)} free`],
     plan.objective_value.length > 0 && [`Objective: ${plan.objective}`, plan.objective_value.map(formatNumber).join(", "), plan.objective_bound.length ? `at least ${plan.objective_bound.map(formatNumber).join(", ")}` : null],
     ["Buffers", formatCount(model.count), null],
@@ -31,8 +31,14 @@ function showSummary(model) {
   byId("made-by").textContent = `Made by cpplan ${model.data.cpplan}.`;
 }
 
-function verdict({ status, peak, lower_bound: bound, scope, gap, objective_value: value, cost, cost_bound: leastCost }) {
-  const where = scope === "every order" ? "in any order" : "in this order";
+// What a bound holds for. A problem has steps, but no ops that could run in another order.
+function scopeText({ scope, order }) {
+  return scope === "every order" ? "every order" : order.length ? "this order" : "these lifespans";
+}
+
+function verdict(plan) {
+  const { status, peak, lower_bound: bound, scope, gap, objective_value: value, cost, cost_bound: leastCost } = plan;
+  const where = scope === "every order" ? "in any order" : plan.order.length ? "in this order" : "with these lifespans";
   if (status === "infeasible") return "Proved not to fit.";
   if (peak === null) return "No plan was found that fits, and none was ruled out.";
   if (status === "optimal" && peak === bound) return `No plan is smaller ${where}: the peak meets the lower bound.`;

@@ -66,7 +66,7 @@ class Table {
     const cells = this.columns.map((column) => make(
       "td",
       { class: column.number ? "number" : column.name ? "name" : column.error ? "error" : "" },
-      column.cell ? column.cell(row) : column.text(row),
+      ...(column.cell ? [column.cell(row)] : column.name ? breakable(column.text(row)) : [column.text(row)]),
     ));
     return make("tr", { class: this.isChosen(row) ? "chosen" : "" }, ...cells);
   }

@@ -9,7 +9,7 @@ class Tensors {
       { title: "Size", number: true, value: (row) => model.size[row], text: (row) => formatBytes(model.size[row]) },
       {
         title: "Of the step", number: true, value: (row) => this.held.get(row) ?? 0,
-        text: (row) => (this.held.has(row) ? formatShare(this.held.get(row) / Math.max(1, model.liveAt(this.step))) : "–"),
+        text: (row) => this.shareText(row),
       },
       model.placed && {
         title: "Address", number: true, value: (row) => model.offset[row], text: (row) => formatCount(model.offset[row]),
@@ -27,6 +27,12 @@ class Tensors {
     byId("list-step").addEventListener("click", () => this.list(false));
     byId("list-all").addEventListener("click", () => this.list(true));
     this.list(false);
+  }
+
+  shareText(row) {
+    if (!this.held.has(row)) return "–";
+    const own = this.held.get(row);
+    return own === 0 ? "shared" : formatShare(own / Math.max(1, this.model.liveAt(this.step)));
   }
 
   kind(row) {

@@ -22,14 +22,28 @@ const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 function formatBytes(count) {
   if (count === null || count === undefined) return "unknown";
   if (Math.abs(count) < 10240) return `${formatCount(count)} B`;
-  const power = Math.min(Math.floor(Math.log2(Math.abs(count)) / 10), BYTE_UNITS.length - 1);
+  const power = bytePower(count);
   const value = count / 2 ** (10 * power);
   return `${value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)} ${BYTE_UNITS[power]}`;
 }
 
+function bytePower(count) {
+  return Math.min(Math.floor(Math.log2(Math.max(1, Math.abs(count))) / 10), BYTE_UNITS.length - 1);
+}
+
+// How the values of an axis are written: all in one unit, with the digits that tell them apart.
+function byteFormat(values) {
+  const most = values.reduce((a, b) => Math.max(a, b), 0);
+  const step = values.length > 1 ? values[1] - values[0] : most;
+  const power = most < 10240 ? 0 : Math.min(bytePower(most), bytePower(4 * step));
+  const unit = 2 ** (10 * power);
+  const digits = Math.max(0, Math.ceil(Math.log2(unit / step)));
+  return (value) => (value === 0 ? "0" : `${formatCount((value / unit).toFixed(digits))} ${BYTE_UNITS[power]}`);
+}
+
 // Digits in groups of three, the same in every country: a figure is copied into a review as it is.
 function formatCount(count) {
-  return String(count).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+  return String(count).replace(/\B(?<!\.\d*)(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
 function formatNumber(value) {
