@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -27,14 +27,14 @@ from cpplan.loop_cache import environment, forget, stamp
 if TYPE_CHECKING:
     from cpplan.deadline import Deadline
 
-# The modules whose loops are compiled together, because whoever uses one uses the others.
+# The modules whose loops are compiled together, because whoever uses one uses the others. Each is
+# in one group: what is stored of a module is deleted before its group is compiled.
 LOOPS = {
     "packing": (
         "cpplan.search.canonical_kernel",
         "cpplan.search.canonical_state_kernel",
         "cpplan.search.niche_kernel",
         "cpplan.search.niche_state_kernel",
-        "cpplan.search.insertion_kernel",
     ),
     "ordering": ("cpplan.orders.beam_kernel", "cpplan.search.downset_kernel"),
     "eviction": ("cpplan.remat.eviction_kernel",),
@@ -50,7 +50,6 @@ LOOPS = {
         "cpplan.checks.sweep_kernel",
         "cpplan.heuristics.fit_index_kernel",
         "cpplan.heuristics.segregated_fit_kernel",
-        "cpplan.heuristics.skyline_kernel",
     ),
     "ejection": ("cpplan.search.ejection_kernel",),
     "insertion": ("cpplan.search.insertion_kernel",),
@@ -86,14 +85,27 @@ def prepare(group: str, deadline: Deadline) -> bool:
     """
     if is_ready(group):
         return True
-    if group not in _compiling:
-        _tell.get()(f"compiling the loops for {group}, once for this installation")
     if deadline.endless or not sys.executable:
+        _announce(group)
         _compile(group)
     elif not _compile_elsewhere(group, deadline):
         return False
     _ready.add(group)
     return True
+
+
+def prepare_all(groups: Sequence[str], deadline: Deadline) -> bool:
+    """Whether all of these loops are ready; they are compiled side by side."""
+    if not deadline.endless:
+        for group in groups:
+            begin(group)
+    return all(prepare(group, deadline) for group in groups)
+
+
+def begin(group: str) -> None:
+    """Have another process compile these loops, if none has yet, and do not wait for it."""
+    if not is_ready(group) and sys.executable:
+        _compiler(group)
 
 
 def is_ready(group: str) -> bool:
@@ -162,19 +174,7 @@ def _compile(group: str) -> None:
 
 def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
     """Wait for the process that compiles a group, together with all other threads that do."""
-    with _lock:
-        if group not in _compiling:
-            null, command = subprocess.DEVNULL, _command(group)
-            # In a session of its own: Ctrl-C ends the run that waits, not what later runs need.
-            _compiling[group] = subprocess.Popen(
-                command,
-                stdin=null,
-                stdout=null,
-                stderr=PIPE,
-                env=environment(),
-                start_new_session=True,
-            )
-        process = _compiling[group]
+    process = _compiler(group)
     while process.poll() is None:
         if deadline.expired():
             return False
@@ -188,6 +188,28 @@ def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
         last = " ".join(_last_lines[process.pid])
         raise RuntimeError(f"compiling the loops for {group} failed: {last}")
     return True
+
+
+def _compiler(group: str) -> subprocess.Popen[bytes]:
+    """The process that compiles a group, begun now if there is none."""
+    with _lock:
+        if group not in _compiling:
+            _announce(group)
+            null, command = subprocess.DEVNULL, _command(group)
+            # In a session of its own: Ctrl-C ends the run that waits, not what later runs need.
+            _compiling[group] = subprocess.Popen(
+                command,
+                stdin=null,
+                stdout=null,
+                stderr=PIPE,
+                env=environment(),
+                start_new_session=True,
+            )
+        return _compiling[group]
+
+
+def _announce(group: str) -> None:
+    _tell.get()(f"compiling the loops for {group}, once for this installation")
 
 
 def _command(group: str) -> list[str]:

@@ -17,11 +17,9 @@ _ENDLESS = Deadline(float("inf"))
 
 def use_packing() -> None:
     from cpplan.search.exact_search import ExactSearch
-    from cpplan.search.insertion_search import InsertionSearch
 
     problem = _random_packing(200)
     start = Outcome(np.cumsum(problem.size) - problem.size, int(problem.size.sum()), 0)
-    InsertionSearch(problem, seed=0).run(start, moves=9, goal=0, deadline=_ENDLESS)
     search = ExactSearch(problem, seed=0)
     search.run(start, nodes=1000, goal=0, ceiling=None, deadline=_ENDLESS)
 
@@ -88,15 +86,13 @@ def use_skyline() -> None:
 
 def use_many_buffers() -> None:
     from cpplan.checks.rectangles import all_apart, cut_gaps
-    from cpplan.heuristics.fullest_first import fullest_first
-    from cpplan.heuristics.layout import first_fit_in_order
+    from cpplan.heuristics.fit_index import index_first_fit
     from cpplan.heuristics.segregated_fit import segregated_fit
 
     problem = _random_packing(2000)
     segregated_fit(problem, _ENDLESS)
-    offset = fullest_first(problem, _ENDLESS)
+    offset = index_first_fit(problem, np.arange(len(problem)), _ENDLESS)
     all_apart(cut_gaps(problem), offset)
-    first_fit_in_order(problem, np.arange(len(problem)), _ENDLESS)
 
 
 def _random_packing(count: int) -> Problem:

@@ -16,7 +16,7 @@ from cpplan.errors import InputError
 from cpplan.first_uses import FIRST_USES
 
 SEARCHES = """
-import cpplan, numpy as np
+import cpplan, cpplan.instances, numpy as np
 from cpplan.graph import Graph, Op, Tensor
 random = np.random.default_rng(0)
 lower = random.integers(0, 300, 300)
@@ -25,6 +25,7 @@ problem = cpplan.Problem(
     random.integers(1, 100, 300) * 64 + 1,
 )
 cpplan.solve(problem, time_limit=5, workers=1)
+cpplan.solve(cpplan.instances.random_lifespans(3000, seed=0), time_limit=5, workers=1)
 tensors = [Tensor(f"t{k}", int(random.integers(1, 99))) for k in range(200)]
 ops = [
     Op(f"f{k}", inputs=tuple({f"t{j}" for j in random.integers(max(0, k - 20), k, 3)}) if k else (),
@@ -46,6 +47,26 @@ def never_compiled(monkeypatch, tmp_path):
 
 def test_every_group_has_a_first_use():
     assert list(FIRST_USES) == list(compiled.LOOPS)
+
+
+def test_no_group_deletes_what_another_has_stored():
+    """Before a group is compiled, what is stored of its modules is deleted."""
+    modules = [name for group in compiled.LOOPS.values() for name in group]
+    assert len(modules) == len(set(modules))
+
+
+def test_groups_are_compiled_side_by_side(never_compiled, monkeypatch):
+    """Neither ends before the other has begun."""
+    script = "import sys, time; from pathlib import Path; one, other = map(Path, sys.argv[1:])\n"
+    script += "one.touch()\nwhile not other.exists(): time.sleep(0.01)"
+
+    def command(group: str) -> list[str]:
+        other = {"sizes": "eviction", "eviction": "sizes"}[group]
+        paths = [f"{compiled._stamp(name)}.begun" for name in (group, other)]
+        return [sys.executable, "-c", script, *paths]
+
+    monkeypatch.setattr(compiled, "_command", command)
+    assert compiled.prepare_all(("sizes", "eviction"), Deadline(60))
 
 
 def test_waiting_ends_with_the_deadline_and_goes_on_in_the_next_stage(never_compiled, monkeypatch):

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.compiled import prepare
+from cpplan.compiled import prepare_all
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.distinct import distinct
 from cpplan.heuristics import register
@@ -38,7 +38,7 @@ _SECONDS_A_PLACEMENT = 2e-6
 @register("fullest_first")
 def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
     """Parts around the fullest steps by lowest offset, then the others by first fit."""
-    if not prepare("many-buffers", deadline):
+    if not prepare_all(("many-buffers", "skyline"), deadline):
         raise TimeUpError
     live, first, last = _padded_profile(problem)
     goal = int(live.max(initial=0))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from cpplan.compiled import COMPILING_SHARE, prepare
+from cpplan.compiled import COMPILING_SHARE, prepare_all
 from cpplan.deadline import Deadline
 from cpplan.heuristics import MANY_BUFFERS
 from cpplan.problem import Problem
@@ -128,7 +128,8 @@ class PartSearch:
                 return True
         exact = self._solves and exact_search.applies_to(self.problem)
         # Until its loops are compiled, CP-SAT goes on alone.
-        if self._solves and not prepare("packing", aim.deadline.share(COMPILING_SHARE)):
+        waiting = aim.deadline.share(COMPILING_SHARE)
+        if self._solves and not prepare_all(("packing", "insertion"), waiting):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
             state = self._search(state, effort, aim)
