@@ -31,12 +31,15 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
     InputError
         If the plan is for another model than ``source``.
     """
+    from cpplan.stages.sources import as_problem
+
     head = plan.to_dict(clock=True)
     del head["buffers"]
     graph = source.graph if isinstance(source, Program) else source
     graph = graph if isinstance(graph, Graph) else None
     if graph is not None:
         check_model(plan, graph)
+    problem = None if source is None else as_problem(source, plan.residency)
     return {
         "cpplan": __version__,
         "plan": head,
@@ -47,12 +50,12 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
             "upper": plan.upper.tolist(),
             "offset": None if plan.offset is None else plan.offset.tolist(),
             "pool": plan.pool.tolist() if len(plan.pools) > 1 else None,
-            "alignment": _alignment(plan, source),
+            "alignment": _alignment(plan, problem, graph),
             **_roles(plan, graph),
         },
         "spans": _spans(plan),
         "starts": _starts(plan, graph),
-        "given": _given_order(plan, source),
+        "given": _given_order(plan, problem, source),
         "symbols": _symbols(plan),
         "rules": None if source is None else _rules(plan, source),
     }
@@ -82,16 +85,12 @@ def _spans(plan: Plan) -> dict[str, list[int]] | None:
     return {field: column.tolist() for field, column in plan.spans._asdict().items()}
 
 
-def _alignment(plan: Plan, source: Graph | Program | Problem | None) -> list[int] | None:
+def _alignment(plan: Plan, problem: Problem | None, graph: Graph | None) -> list[int] | None:
     """Of every buffer, where it is known and one is not 1; a further copy has its original's."""
-    if source is None:
+    if problem is None:
         return None
-    from cpplan.stages.sources import as_problem
-
-    problem = as_problem(source, plan.residency)
     known = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
-    graph = source.graph if isinstance(source, Program) else source
-    named = _originals(plan, graph) if isinstance(graph, Graph) else plan.buffers
+    named = plan.buffers if graph is None else _originals(plan, graph)
     found = [known.get(name, 1) for name in named]
     return found if max(found, default=1) > 1 else None
 
@@ -145,14 +144,14 @@ def _starts(plan: Plan, graph: Graph | None) -> list[int] | None:
     return list(range(last + 1)) if kept and last == len(plan.order) else None
 
 
-def _given_order(plan: Plan, source: Graph | Program | Problem | None) -> dict[str, Any] | None:
+def _given_order(
+    plan: Plan, problem: Problem | None, source: Graph | Program | Problem | None
+) -> dict[str, Any] | None:
     """Live bytes in the order the model lists its ops, and where it lists those of the plan."""
-    if not isinstance(source, (Graph, Program)) or not plan.order:
+    if problem is None or not isinstance(source, (Graph, Program)) or not plan.order:
         return None
-    from cpplan.liveness import to_problem
-
+    times, live = problem.live_profile()
     program = source if isinstance(source, Program) else to_anf(source)
-    times, live = to_problem(program, plan.residency).live_profile()
     place = {name: k for k, name in reversed(list(enumerate(program.names)))}
     return {
         "times": times.tolist(),
