@@ -14,8 +14,7 @@ from cpplan.search.canonical_state_kernel import (
     undo,
 )
 from cpplan.search.canonical_tables import LEVELS, NODES, TRAIL
-
-FOUND, EXHAUSTED, NODES_SPENT, ROOM_SPENT = 0, 1, 2, 3
+from cpplan.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 
 
 @njit(cache=True, nogil=True)

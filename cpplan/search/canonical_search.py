@@ -21,15 +21,13 @@ total, width, area and size, then perturbed ones, each round with twice the node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpplan.deadline import Deadline
 from cpplan.heuristics.preorders import preorder
-from cpplan.reduction import address_unit
 from cpplan.search.canonical_tables import NODES
-from cpplan.search.outcome import Outcome
+from cpplan.search.rounds import ROOM_SPENT, Rounds
 from cpplan.search.tie_orders import TieOrders
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
 _FIRST_NODES = 500
 # Bytes of the trees that are kept: all take turns, so that the first ones serve as well as any.
 _KEPT_BYTES = 1 << 28
-# Limits to try, from the smallest worth seeking (0) to the largest that would be news (1).
+# Parts of the way from the smallest limit to the largest that are tried in every round.
 _SHARES = (0.0, 0.25, 0.5, 0.75)
 # Buffers looked at between two looks at the clock, and about how long one takes, seconds.
 _WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 2e-8
@@ -83,7 +81,7 @@ class _Attempt:
         return sum(column.nbytes for column in self.search)
 
 
-class CanonicalSearch:
+class CanonicalSearch(Rounds[_Attempt]):
     """A search that can be continued: it keeps the trees it is in the middle of.
 
     Only the first ones where they are large: at 5,000 buffers, one takes over 100 MB. The others
@@ -98,111 +96,54 @@ class CanonicalSearch:
 
     Examples
     --------
-    >>> from cpplan.problem import Problem
-    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> import numpy as np
+    >>> from cpplan.deadline import Deadline
+    >>> from cpplan.problem import Problem
+    >>> from cpplan.search.outcome import Outcome
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
     >>> search = CanonicalSearch(problem, seed=0)
     >>> search.run(start, nodes=100, goal=0, ceiling=None, deadline=Deadline(60)).peak
     12
     """
 
+    name = NAME
+
     def __init__(self, problem: Problem, seed: int):
         from cpplan.search.canonical_arrays import make_board, margin
 
-        self.problem = problem
+        count = len(problem)
+        super().__init__(
+            problem,
+            nodes_a_slice=max(1, _WORK_A_SLICE // count),
+            seconds_a_node=count * _SECONDS_A_LOOK,
+        )
         self._ties = TieOrders(problem, seed)
-        self._unit = address_unit(problem)
-        self._grain = 1 if (problem.size % self._unit).any() else self._unit
         self._board = make_board(problem, self._unit)
         self._margin = margin(self._board)
-        self._slice = max(1, _WORK_A_SLICE // len(problem))
         self._words = {word: preorder(problem, word) for word in WORDS}
         self._begun: dict[tuple[int, str], _Attempt] = {}
-        self._low = self._high = 0
-        self._attempts = self._in_turns()
-        self._attempt: _Attempt | None = None
 
-    def run(
-        self,
-        state: Outcome,
-        *,
-        nodes: int,
-        goal: int,
-        ceiling: int | None,
-        deadline: Deadline,
-        report: Callable[[Outcome], object] = lambda outcome: None,
-    ) -> Outcome:
-        """Continue for so many nodes: lower the peak, raise the bound, or end with proof.
-
-        Parameters
-        ----------
-        state
-            A packing and a proved bound to start from.
-        nodes
-            Buffers placed or postponed.
-        goal
-            A peak that is good enough, bytes.
-        ceiling
-            A peak above this is of no use.
-        deadline
-            When it passes, what was reached is returned.
-        report
-            Called at every improvement of either side.
-        """
-        while nodes > 0 and not deadline.expired():
-            self._low = max(goal, state.bound)
-            self._high = state.peak - 1 if ceiling is None else min(state.peak - 1, ceiling)
-            if self._low > self._high:
-                break
-            attempt = self._attempt
-            if attempt is None or not self._low <= attempt.limit <= self._high:
-                self._attempt = next(self._attempts)
-                continue
-            spent, outcome = self._continue(attempt, min(nodes, self._slice), state)
-            nodes -= spent
-            deadline.spend(spent * len(self.problem) * _SECONDS_A_LOOK)
-            if outcome is not state:
-                state = outcome
-                report(state)
-        return state
-
-    def _continue(self, attempt: _Attempt, nodes: int, state: Outcome) -> tuple[int, Outcome]:
-        """One slice of an attempt; the nodes it took."""
+    def _explore(self, attempt: _Attempt, nodes: int) -> tuple[int, int]:
         from cpplan.search import canonical_kernel as kernel
         from cpplan.search.canonical_arrays import with_more_room
 
-        problem, unit, board = self.problem, self._unit, self._board
-        board.limit[0] = -(-attempt.limit // unit)
-        board.highest[:] = (attempt.limit - problem.size) // unit
-        before = int(attempt.search.counter[NODES])
-        status = kernel.explore(
-            board, attempt.search, attempt.ranked, min(nodes, attempt.nodes), self._margin
-        )
-        spent = int(attempt.search.counter[NODES]) - before
-        attempt.nodes -= spent
-        if status == kernel.ROOM_SPENT:
-            attempt.search = with_more_room(attempt.search)
-        elif status == kernel.NODES_SPENT:
-            if attempt.nodes <= 0:
-                self._attempt = None
-        else:
-            self._attempt = None
-            if status == kernel.FOUND:
-                offsets = attempt.search.floor * unit
-                peak = int((offsets + problem.size).max())
-                state = state._replace(offsets=offsets, peak=peak, found_by=NAME)
-            else:
-                # A peak is the end of a buffer, and so a multiple of the grain.
-                bound = (attempt.limit // self._grain + 1) * self._grain
-                state = state._replace(bound=bound, bound_by=NAME)
-        return spent, state
+        board, search = self._board, attempt.search
+        board.limit[0] = -(-attempt.limit // self._unit)
+        board.highest[:] = (attempt.limit - self.problem.size) // self._unit
+        before = int(search.counter[NODES])
+        ended_by = kernel.explore(board, search, attempt.ranked, nodes, self._margin)
+        if ended_by == ROOM_SPENT:
+            attempt.search = with_more_room(search)
+        return ended_by, int(search.counter[NODES]) - before
+
+    def _found(self, attempt: _Attempt) -> Ints:
+        return attempt.search.floor
 
     def _in_turns(self) -> Iterator[_Attempt]:
-        """Every order for every limit, in rounds; the limits follow what is known when they start.
+        """Every order for every limit, in rounds of twice the nodes.
 
-        The smallest limit comes first: what fits there needs no other proof. A tree once begun is
-        continued; perturbed orders start afresh. Just below the largest, there is little to gain.
+        A tree once begun is continued; perturbed orders start afresh.
         """
         nodes = _FIRST_NODES
         while True:
@@ -210,13 +151,9 @@ class CanonicalSearch:
                 for share in _SHARES:
                     for word in words:
                         limit = self._limit(share)
-                        if share == 0.0 or limit > self._low:
+                        if limit is not None:
                             yield begin(limit, word, nodes)
             nodes *= 2
-
-    def _limit(self, share: float) -> int:
-        limit = self._low + int(share * (self._high - self._low))
-        return max(self._low, limit // self._grain * self._grain)
 
     def _attempt_at(self, limit: int, word: str, nodes: int) -> _Attempt:
         from cpplan.search.canonical_arrays import start

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.search.niche_state_kernel import CHANGES, Fill, Shape
+from cpplan.search.niche_tables import CHANGES, Fill, Shape
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem

@@ -5,20 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cpplan.search.niche_state_kernel import (
-    CHANGES,
-    LEVELS,
-    NODES,
-    PLACED,
-    WASTE,
-    WAYS,
-    lift,
-    mix,
-    put,
-    ways_of,
-)
-
-FOUND, EXHAUSTED, NODES_SPENT, ROOM_SPENT = 0, 1, 2, 3
+from cpplan.search.niche_state_kernel import lift, mix, put, ways_of
+from cpplan.search.niche_tables import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
+from cpplan.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 
 
 @njit(cache=True, nogil=True)

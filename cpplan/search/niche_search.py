@@ -22,20 +22,20 @@ Where little is to spare, few corners have two ways; where much is, ``canonical_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.deadline import Deadline
 from cpplan.reduction import address_unit
-from cpplan.search.outcome import Outcome
+from cpplan.search.niche_tables import NODES
+from cpplan.search.rounds import ROOM_SPENT, Rounds
 from cpplan.search.tie_orders import TieOrders
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints, Problem
-    from cpplan.search.niche_state_kernel import Fill
+    from cpplan.search.niche_tables import Fill
 
 NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
@@ -74,7 +74,7 @@ class _Attempt:
     nodes: int
 
 
-class NicheSearch:
+class NicheSearch(Rounds[_Attempt]):
     """A search that can be continued: it remembers what has failed.
 
     Parameters
@@ -86,7 +86,9 @@ class NicheSearch:
 
     Examples
     --------
+    >>> from cpplan.deadline import Deadline
     >>> from cpplan.problem import Problem
+    >>> from cpplan.search.outcome import Outcome
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
     >>> search = NicheSearch(problem, seed=0)
@@ -94,117 +96,51 @@ class NicheSearch:
     12
     """
 
+    name = NAME
+
     def __init__(self, problem: Problem, seed: int):
         from cpplan.search.niche_arrays import make_shape
 
-        self.problem = problem
+        looks = len(problem) + int(problem.upper.max())
+        super().__init__(
+            problem,
+            nodes_a_slice=max(1, _WORK_A_SLICE // looks),
+            seconds_a_node=looks * _SECONDS_A_LOOK,
+        )
         self._ties = TieOrders(problem, seed)
-        self._unit = address_unit(problem)
-        self._grain = 1 if (problem.size % self._unit).any() else self._unit
         self._shape = make_shape(problem, self._unit)
-        self._slice = max(1, _WORK_A_SLICE // (len(problem) + int(problem.upper.max())))
         self._known: dict[int, Fill] = {}
-        self._low = self._high = 0
-        self._attempts = self._in_turns()
-        self._attempt: _Attempt | None = None
 
-    def run(
-        self,
-        state: Outcome,
-        *,
-        nodes: int,
-        goal: int,
-        ceiling: int | None,
-        deadline: Deadline,
-        report: Callable[[Outcome], object] = lambda outcome: None,
-    ) -> Outcome:
-        """Continue for so many nodes: lower the peak, raise the bound, or end with proof.
-
-        Parameters
-        ----------
-        state
-            A packing and a proved bound to start from.
-        nodes
-            Ways tried.
-        goal
-            A peak that is good enough, bytes.
-        ceiling
-            A peak above this is of no use.
-        deadline
-            When it passes, what was reached is returned.
-        report
-            Called at every improvement of either side.
-        """
-        while nodes > 0 and not deadline.expired():
-            self._low = max(goal, state.bound)
-            self._high = state.peak - 1 if ceiling is None else min(state.peak - 1, ceiling)
-            if self._low > self._high:
-                break
-            attempt = self._attempt
-            if attempt is None or not self._low <= attempt.limit <= self._high:
-                self._attempt = next(self._attempts)
-                continue
-            spent, outcome = self._continue(attempt, min(nodes, self._slice), state)
-            nodes -= spent
-            deadline.spend(spent * _WORK_A_SLICE / self._slice * _SECONDS_A_LOOK)
-            if outcome is not state:
-                state = outcome
-                report(state)
-        return state
-
-    def _continue(self, attempt: _Attempt, nodes: int, state: Outcome) -> tuple[int, Outcome]:
-        """One slice of an attempt; the nodes it took."""
+    def _explore(self, attempt: _Attempt, nodes: int) -> tuple[int, int]:
         from cpplan.search import niche_kernel as kernel
         from cpplan.search.niche_arrays import with_more_room
-        from cpplan.search.niche_state_kernel import NODES
 
-        problem, unit, fill = self.problem, self._unit, attempt.fill
+        limit, unit, fill = attempt.limit, self._unit, attempt.fill
         before = int(fill.counter[NODES])
-        status = kernel.explore(
-            self._shape,
-            fill,
-            -(-attempt.limit // unit),
-            (attempt.limit - problem.size) // unit,
-            attempt.rank,
-            min(nodes, attempt.nodes),
+        highest = (limit - self.problem.size) // unit
+        ended_by = kernel.explore(
+            self._shape, fill, -(-limit // unit), highest, attempt.rank, nodes
         )
-        spent = int(fill.counter[NODES]) - before
-        attempt.nodes -= spent
-        if status == kernel.ROOM_SPENT:
+        if ended_by == ROOM_SPENT:
             attempt.fill = with_more_room(fill)
-        elif status == kernel.NODES_SPENT:
-            if attempt.nodes <= 0:
-                self._attempt = None
-        else:
-            self._attempt = None
-            if status == kernel.FOUND:
-                offsets = fill.offset * unit
-                peak = int((offsets + problem.size).max())
-                state = state._replace(offsets=offsets, peak=peak, found_by=NAME)
-            else:
-                # A peak is the end of a buffer, and so a multiple of the grain.
-                bound = (attempt.limit // self._grain + 1) * self._grain
-                state = state._replace(bound=bound, bound_by=NAME)
-        return spent, state
+        return ended_by, int(fill.counter[NODES]) - before
+
+    def _found(self, attempt: _Attempt) -> Ints:
+        return attempt.fill.offset
 
     def _in_turns(self) -> Iterator[_Attempt]:
         """Every word for every limit, in rounds of twice the nodes; later ones perturbed.
 
-        The smallest limit comes first: what fits there needs no other proof. Every attempt starts
-        afresh, but knows what has failed at its limit.
+        Every attempt starts afresh, but knows what has failed at its limit.
         """
         nodes, turn = _FIRST_NODES, 0
         while True:
             for share in _SHARES:
                 for word in WORDS:
                     limit = self._limit(share)
-                    if share == 0.0 or limit > self._low:
+                    if limit is not None:
                         yield self._attempt_at(limit, word, nodes, perturbed=turn >= _LEARNED_TURNS)
             nodes, turn = 2 * nodes, turn + 1
-
-    def _limit(self, share: float) -> int:
-        limit = self._low + int(share * (self._high - self._low))
-        return max(self._low, limit // self._grain * self._grain)
 
     def _attempt_at(self, limit: int, word: str, nodes: int, *, perturbed: bool) -> _Attempt:
         from cpplan.search.niche_arrays import start
