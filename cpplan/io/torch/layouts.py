@@ -48,10 +48,10 @@ class Layouts:
     def __contains__(self, name: str) -> bool:
         return name in self._found
 
-    def add_root(self, name: str, value: torch.Tensor, kind: str) -> None:
-        """A tensor in a storage of its own."""
+    def add_root(self, name: str, value: torch.Tensor, kind: str, nbytes: Any = None) -> None:
+        """A tensor in a storage of its own; of as many bytes as it reaches, if not given."""
         self.check(name, value)
-        self._found[name] = _Layout(value, kind, name, 0, _end(value))
+        self._found[name] = _Layout(value, kind, name, 0, _end(value) if nbytes is None else nbytes)
 
     def check(self, name: str, value: torch.Tensor) -> None:
         """Refuse what has no strides.
@@ -87,6 +87,10 @@ class Layouts:
     def root_of(self, name: str) -> str:
         """The tensor in whose storage a tensor lies."""
         return self._found[name].root
+
+    def storage_bytes(self, name: str) -> Any:
+        """All bytes of the storage in which a tensor lies, perhaps symbolic."""
+        return self._found[self.root_of(name)].end
 
     def value_of(self, name: str) -> torch.Tensor:
         """The tensor without data."""

@@ -6,7 +6,7 @@ bytes between the ops that make the tensors and those that use the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -27,6 +27,7 @@ from cpplan.io.torch.layouts import Layouts
 from cpplan.io.torch.nodes import Names, is_op, is_part, kind_of, names_in
 from cpplan.io.torch.placements import find_placements
 from cpplan.io.torch.sources import Traced
+from cpplan.io.torch.storages import larger_storages
 from cpplan.io.torch.values import (
     attribute_of,
     find_values,
@@ -150,11 +151,14 @@ class _Translator:
             self.workspaces[node] = (f"{node.name}.workspace",)
             self.layouts.add_workspace(f"{node.name}.workspace", max(inside))
         roots = {storage_of(t): self.layouts.root_of(name) for t, name in self._reads(node)}
+        known = {storage: self.layouts.storage_bytes(root) for storage, root in roots.items()}
         self.names[node], self.values[node] = self._result(
-            node.name, self.values[node], effects.results, roots
+            node.name, self.values[node], effects.results, roots, larger_storages(effects, known)
         )
 
-    def _result(self, name: str, value: Any, seen: Any, roots: dict[int, str]) -> tuple[Names, Any]:
+    def _result(
+        self, name: str, value: Any, seen: Any, roots: dict[int, str], larger: Mapping[int, Any]
+    ) -> tuple[Names, Any]:
         """Names of what a node returns, and its values: tracers do not keep where views begin."""
         if isinstance(value, torch.Tensor):
             self.layouts.check(name, value)
@@ -162,17 +166,19 @@ class _Translator:
             if storage in roots:
                 self.layouts.add_view(name, seen, roots[storage])
                 return name, seen
-            self.layouts.add_root(name, value, "intermediate")
+            self.layouts.add_root(name, value, "intermediate", larger.get(storage))
             roots[storage] = name  # a further result may lie within this one
             return name, value
         if isinstance(value, (tuple, list)):
             parts = [
-                self._result(f"{name}.{k}", part, seen[k], roots) for k, part in enumerate(value)
+                self._result(f"{name}.{k}", part, seen[k], roots, larger)
+                for k, part in enumerate(value)
             ]
             return [part[0] for part in parts], [part[1] for part in parts]
         if isinstance(value, dict):
             found = {
-                k: self._result(f"{name}.{k}", part, seen[k], roots) for k, part in value.items()
+                k: self._result(f"{name}.{k}", part, seen[k], roots, larger)
+                for k, part in value.items()
             }
             return {k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()}
         return None, value
