@@ -27,6 +27,8 @@ from cpplan.stages.trials import Trial, Trials
 
 # Of what is left: for a sequence, for packing it.
 SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
+# Where the cost is limited, first: for an order in which nothing runs again.
+ORDER_SHARE = 0.25
 # Of all, at the end: for a bound on the cost.
 PROOF_SHARE = 0.08
 # Then, where packing needed more than the limit: for sequence and offsets together.
@@ -177,26 +179,51 @@ class RematSearch:
 
     def cheap(self, most: float, deadline: Deadline) -> Rematerialized:
         """The smallest packing found of a sequence that costs at most ``most``."""
-        search = self.sequences
-        best = self._try(search.once, deadline.share(1 / BISECTIONS))
-        low, high = search.least.bytes, search.once.peak
+        best = self._once(deadline)
         try:
-            for left in range(BISECTIONS, 0, -1):
-                if low >= high or deadline.expired():
+            while not deadline.expired():
+                found = self._bisect(most, best, deadline)
+                if found.packed.value >= best.packed.value:
                     break
-                limit = (low + high) // 2
-                slot = deadline.share(1 / left)
-                outcome = search.within(limit, slot.share(SEQUENCE_SHARE), goal=most)
-                if outcome.peak > limit or outcome.cost > most:
-                    low = limit + 1
-                    continue
-                high = outcome.peak
-                found = self._try(outcome, slot)
-                if found.packed.value < best.packed.value:
-                    best = found
+                best = found
         except KeyboardInterrupt:
             deadline.cancel()
         return self._judged(best, None)
+
+    def _once(self, deadline: Deadline) -> Trial:
+        """The best packing found of an order in which nothing runs again."""
+        search = self.sequences
+        try:
+            search.search_order(search.least.bytes, deadline.share(ORDER_SHARE))
+        except KeyboardInterrupt:
+            deadline.cancel()
+        slot = deadline.share(1 / BISECTIONS)
+        best = self._try(search.once, Deadline(GRACE) if deadline.cancelled else slot)
+        given = search.known[0]
+        hopeless = not self._links and best.packed.cannot_be_beaten_by(given.peak)
+        if given is not search.once and not hopeless and not deadline.expired():
+            trial = self._try(given, deadline.share(1 / BISECTIONS))
+            best = min(best, trial, key=lambda trial: trial.packed.value)
+        return best
+
+    def _bisect(self, most: float, best: Trial, deadline: Deadline) -> Trial:
+        """The best packing at limits halfway between what is possible and what was found."""
+        search = self.sequences
+        low, high = search.least.bytes, best.outcome.peak
+        for left in range(BISECTIONS, 0, -1):
+            if low >= high or deadline.expired():
+                break
+            limit = (low + high) // 2
+            slot = deadline.share(1 / left)
+            outcome = search.within(limit, slot.share(SEQUENCE_SHARE), goal=most)
+            if outcome.peak > limit or outcome.cost > most:
+                low = limit + 1
+                continue
+            high = outcome.peak
+            found = self._try(outcome, slot)
+            if found.packed.value < best.packed.value:
+                best = found
+        return best
 
     def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
         program = Program(self.program.graph, self.problem.expand(outcome.sequence))

@@ -8,6 +8,7 @@ and on what every one within the limit costs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -91,7 +92,8 @@ class SequenceSearch:
         self.least = shared_footprint(problem, links) if links else least_footprint(problem)
         self.least_by = FOOTPRINT
         self._orders = [self.given]
-        self._searched = not joint
+        # A smaller peak than this has not been looked for among orders.
+        self._order_goal: float = math.inf if joint else 0
         # For every limit, what no sequence within it costs less than.
         self._bounds: dict[int, tuple[int | float, str]] = {}
         self._starts: dict[int, RematOutcome] = {}
@@ -173,7 +175,7 @@ class SequenceSearch:
     def _stages(self, limit: int, goal: int | float, deadline: Deadline) -> Iterator[None]:
         """Every stage in turn; ends with the last, or when local search finds nothing more."""
         yield
-        self._search_order(limit, deadline.share(ORDER_SHARE))
+        self.search_order(limit, deadline.share(ORDER_SHARE))
         yield
         if self._chain is not None:
             self._solve_chain(limit, deadline)
@@ -207,19 +209,23 @@ class SequenceSearch:
             self.bound_cost(limit, deadline)
         yield
 
-    def _search_order(self, limit: int, deadline: Deadline) -> None:
-        if self._searched or self.problem.peak(self.given) <= limit:
+    def search_order(self, limit: int, deadline: Deadline) -> None:
+        """Look for an order of at most ``limit`` live bytes, unless that was done or is known."""
+        once = self.once
+        if once.peak <= limit or limit >= self._order_goal:
             return
-        self._searched = True
         found = search_order(
             self.problem.ordering,
-            np.array(self.given, np.int64),
+            np.array(once.sequence, np.int64),
             deadline,
             goal=limit,
             seed=self.seed,
         )
-        self._orders.append(tuple(found.order.tolist()))
-        self._add(self._outcome(self._orders[-1], found.found_by))
+        # Where the goal was met the search has ended there, and may find more.
+        self._order_goal = limit if found.peak <= limit else 0
+        if found.peak < once.peak:
+            self._orders.append(tuple(found.order.tolist()))
+            self._add(self._outcome(self._orders[-1], found.found_by))
 
     def _solve_chain(self, limit: int, deadline: Deadline) -> None:
         assert self._chain is not None
