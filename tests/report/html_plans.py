@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 
@@ -18,6 +20,9 @@ HOSTILE = [
     "&lt;b&gt;&amp;",
     "__proto__",
     "=HYPERLINK(0)",
+    "constructor",
+    "`${window.hacked = 1}`",
+    "long" * 2500,
     "é\u0301 名前 \U0001f600",
 ]
 
@@ -60,6 +65,20 @@ def hostile_plan() -> Plan:
         pools=(Pool("</script><b>"),), name="</title><script>window.hacked=1</script>\u202e",
     )  # fmt: skip
     return cpplan.solve(problem)
+
+
+def hostile_graph() -> Graph:
+    """A chain whose ops, kinds and tensors bear such names; every other op works in place."""
+    last = len(HOSTILE) - 1
+    kinds = {0: "input", last: "output"}
+    tensors = (
+        Tensor(name, 64, kind=kinds.get(k, "intermediate")) for k, name in enumerate(HOSTILE)
+    )
+    ops = (
+        Op(f"op {y}", f"kind {x}", inputs=(x,), outputs=(y,), in_place=((y, x),) if k % 2 else ())
+        for k, (x, y) in enumerate(pairwise(HOSTILE))
+    )
+    return Graph(f"</title>{HOSTILE[3]}", tuple(tensors), tuple(ops))
 
 
 def again() -> Graph:

@@ -12,7 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from report.browser import Page, open_browser
-from report.html_plans import HOSTILE, again, chain, forked, hostile_plan, results
+from report.html_plans import (
+    HOSTILE,
+    again,
+    chain,
+    forked,
+    hostile_graph,
+    hostile_plan,
+    results,
+)
 
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor
@@ -316,6 +324,23 @@ def test_hostile_names_are_text(open_page: Open) -> None:
     body = page.text("body").split('{"cpplan"')[0]
     assert not set(body) & set("\u202e\u2066\u200f\u2028\x00\x1b")
     assert page.driver.title.endswith(": memory plan")
+
+
+def test_hostile_names_of_ops_and_pools_are_text(open_page: Open) -> None:
+    pools = [Pool("</script><img src=x onerror=window.hacked=1>", 64), Pool("__proto__")]
+    page = open_page(cpplan.solve(hostile_graph(), pools=pools, in_place=True), hostile_graph())
+    for key in "n" * len(HOSTILE):
+        page.press("canvas.map", key)
+    assert page.column("#order", 1)[0] == f"op {HOSTILE[1]}"
+    assert pools[0].name in page.text("#maps")
+    page.mouse("mouseMoved", *middle(page))
+    for selector in ("#tensors", "#order", "#history"):
+        page.find(f"{selector} th:first-child button").click()
+    assert page.saved("#download-csv").count("\r\n") == 1 + len(HOSTILE)
+    assert page.run("return window.hacked") is None
+    assert page.run("return document.querySelectorAll('img, b, iframe').length") == 0
+    shown = page.run("return document.querySelector('main').textContent")
+    assert not set(shown) & set("\u202e\u2066\u200f\u2028\x00\x1b")
 
 
 def test_the_policy_stops_what_a_script_would_ask_for(driver: Any, tmp_path: Path) -> None:

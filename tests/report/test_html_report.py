@@ -182,6 +182,34 @@ def test_the_policy_allows_what_is_in_the_file_and_nothing_else(page: str) -> No
     assert not re.search(r"<[^>]* (style|on\w+)=", text.split("<script")[0])
 
 
+@pytest.mark.parametrize("light", ["light", "dark"])
+def test_names_can_be_read_on_every_colour(light: str) -> None:
+    """At the contrast that WCAG 2 asks of text, 4.5."""
+    styles = re.split(r"@media \(prefers-color-scheme: dark\)|@media print", page_styles())
+    known = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", styles[light == "dark"]))
+    fills = [f"tint-{k}" for k in range(4)] + ["input", "output", "constant", "workspace"]
+    on_page = ["ink", "soft", "accent", "peak", "bound", "capacity"]
+    pairs = [("label", fill) for fill in fills] + [(text, "page") for text in on_page]
+    low = {pair for pair in pairs if contrast(*(known[each] for each in pair)) < 4.5}
+    assert not low
+
+
+def page_styles() -> str:
+    text = plan_report(cpplan.solve(chain()))
+    return re.search("<style>(.*?)</style>", text, re.DOTALL)[1]
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted(luminance(colour) for colour in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(share * c for share, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
 def test_454_buffers_need_less_than_300_kb() -> None:
     rng = np.random.default_rng(0)
     lower = rng.integers(0, 400, 454)

@@ -1,6 +1,7 @@
 // One pool: steps to the right, addresses upwards, a rectangle for every buffer that is there.
 
 const MOST_LABELS = 400;
+const THIN = 10;
 
 class ArenaMap {
   constructor(model, view, panel, canvas) {
@@ -94,8 +95,9 @@ class ArenaMap {
         const top = Math.max(-9, frame.y(panel.spans.high[k]));
         const bottom = Math.min(frame.bottom + 9, frame.y(panel.spans.low[k]));
         const [across, along] = [right - left, bottom - top];
-        if (Math.min(across, along) < 4 * thick && row !== chosen.row) {
-          // Frames of hundreds of thin ones would cover what they frame.
+        if (across <= 0 || along <= 0) continue;
+        if (Math.min(across, along) < THIN && row !== chosen.row) {
+          // Frames of thousands of thin ones would cover what they frame, and take long.
           pen.globalAlpha = 0.5;
           pen.fillStyle = colour;
           pen.fillRect(left, top, Math.max(0.5, across - 0.5), Math.max(0.5, along - 0.5));
@@ -106,7 +108,7 @@ class ArenaMap {
       }
       pen.setLineDash([]);
     };
-    for (const [row] of chosen.sharers.slice(0, 2000)) outline(row, colours.shares, 1.5, [3, 3]);
+    for (const [row] of chosen.sharers) outline(row, colours.shares, 1.5, [3, 3]);
     for (const row of chosen.support) outline(row, colours.rests, 2);
     pen.fillStyle = colours[FILLS[this.model.fill[chosen.row]]];
     for (const k of panel.first.get(chosen.row) || []) {

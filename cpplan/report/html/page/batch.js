@@ -6,7 +6,8 @@ const SERIES_DASHES = [[], [8, 3], [2, 3], [10, 3, 2, 3], [5, 5]];
 
 function statusCell(status) {
   const known = ["optimal", "feasible", "infeasible", "unknown"];
-  return make("span", { class: `status ${known.includes(status) ? status : "error"}` }, printable(status ?? "unknown"));
+  const shown = status ?? "unknown";
+  return make("span", { class: `status ${known.includes(shown) ? shown : "error"}` }, printable(shown));
 }
 
 function formatRatio(value) {
@@ -27,15 +28,20 @@ function showHead({ title, models, rows, settings, cpplan }) {
     ["Plans", formatCount(rows.length - failed)],
     ["Proved optimal", formatCount(rows.filter(({ status }) => status === "optimal").length)],
     ["Without a plan", formatCount(failed)],
-    ["Planning in all", formatSeconds(rows.reduce((sum, { seconds }) => sum + (seconds ?? 0), 0))],
-  ];
+    timed(rows) && ["Planning in all", formatSeconds(rows.reduce((sum, { seconds }) => sum + (seconds ?? 0), 0))],
+  ].filter(Boolean);
   byId("facts").append(...facts.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))));
   byId("made-by").textContent = `Made by cpplan ${cpplan}.`;
 }
 
-function showSettings({ settings, common, models, baselines, duels }) {
-  byId("settings-note").textContent = `Means are geometric, over the ${formatCount(common)} of ${plural(models, "model")} `
-    + "that all settings have planned: bytes over the best of any setting, over the lower bound, and over what each baseline needs.";
+// Tables that were not made by a batch may not say how long planning took.
+function timed(rows) {
+  return rows.some(({ seconds }) => seconds !== null);
+}
+
+function showSettings({ rows, settings, common, models, baselines, duels }) {
+  byId("settings-note").textContent = "Means are geometric, over the models that all settings have planned, "
+    + `${formatCount(common)} of ${formatCount(models)}: bytes over the best of any setting, over the lower bound, and over what each baseline needs.`;
   new Table(byId("settings"), [
     nameColumn("Setting", (row) => row.setting),
     countColumn("Planned", (row) => row.planned),
@@ -43,8 +49,8 @@ function showSettings({ settings, common, models, baselines, duels }) {
     ratioColumn("Over best", (row) => row.to_best),
     ratioColumn("Over bound", (row) => row.to_bound),
     ...baselines.map((name) => ratioColumn(`Over ${printable(name, 40)}`, (row) => row.to_baseline[name])),
-    { title: "Planning", number: true, value: (row) => row.seconds, text: (row) => formatSeconds(row.seconds) },
-  ], { sortBy: 3, caption: "Settings" }).show(settings);
+    timed(rows) && { title: "Planning", number: true, value: (row) => row.seconds, text: (row) => formatSeconds(row.seconds) },
+  ].filter(Boolean), { sortBy: 3, caption: "Settings" }).show(settings);
   if (duels.length === 0) return;
   byId("duels-section").hidden = false;
   new Table(byId("duels"), [
@@ -80,7 +86,7 @@ function showResults({ rows, baselines }) {
     { title: "Gap", number: true, value: (row) => row.gap, text: (row) => (row.gap === null ? "–" : formatShare(row.gap)) },
     ...baselines.map((name) => ratioColumn(`Over ${printable(name, 40)}`, (row) => row[`ratio_${name}`])),
     { title: "Planning", number: true, value: (row) => row.seconds, text: (row) => (row.seconds === null ? "–" : formatSeconds(row.seconds)) },
-    rows.some(({ error }) => error) && { title: "Why there is none", value: (row) => row.error, cell: (row) => make("div", { class: "name" }, printable(row.error ?? "", 1000)), error: true },
+    rows.some(({ error }) => error) && { title: "Why there is none", value: (row) => row.error, cell: (row) => make("div", { class: "name" }, printable(row.error ?? "", 300)), error: true },
   ].filter(Boolean), { caption: "Results" });
   const keys = rows.map(({ model, setting, status }) => printable(`${model} ${setting} ${status}`, Infinity).toLowerCase());
   const find = () => {

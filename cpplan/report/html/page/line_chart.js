@@ -7,7 +7,7 @@ function drawLineChart(canvas, { series, x, y, left = 66 }) {
   if (sharp === null || sharp.width <= 2 * left) return;
   const { pen, width, height } = sharp;
   const right = width - 12;
-  const [top, bottom] = [drawKey(pen, series, left, right), height - 38];
+  const [top, bottom] = [drawKey(pen, series, left, right, height / 3), height - 38];
   const along = (value) => (x.log ? Math.log(value / x.low) / Math.log(x.high / x.low) : (value - x.low) / Math.max(1e-12, x.high - x.low));
   const across = (value) => left + along(value) * (right - left);
   const up = (value) => bottom - ((value - y.low) / Math.max(1e-12, y.high - y.low)) * (bottom - top);
@@ -98,21 +98,26 @@ function drawSeries(pen, { points, colour, dash = [], stairs = true }, across, u
   pen.setLineDash([]);
 }
 
-// Names of the lines, on as many rows as they need; returns where the picture may begin.
-function drawKey(pen, series, left, right) {
+// Names of the lines, on as many rows as they need and there are; returns where the picture may begin.
+function drawKey(pen, series, left, right, lowest) {
   pen.textAlign = "left";
   pen.textBaseline = "middle";
+  pen.lineWidth = 2;
   let [x, y] = [left, 11];
-  for (const { name, colour, dash = [] } of series) {
-    const wide = 29 + Math.min(pen.measureText(name).width, right - left - 29) + 22;
+  for (const [k, { name, colour, dash = [] }] of series.entries()) {
+    const room = right - left - 29;
+    const wide = 29 + Math.min(pen.measureText(name).width, room) + 22;
     if (x > left && x + wide > right) [x, y] = [left, y + 17];
+    pen.fillStyle = colours.soft;
+    if (y + 17 > lowest && k < series.length - 1) {
+      pen.fillText(`and ${series.length - k} more`, x, y + 0.5, right - x);
+      break;
+    }
     pen.strokeStyle = colour;
-    pen.lineWidth = 2;
     pen.setLineDash(dash);
     line(pen, x, y, x + 22, y);
     pen.setLineDash([]);
-    pen.fillStyle = colours.soft;
-    pen.fillText(name, x + 29, y + 0.5, right - left - 29);
+    pen.fillText(name, x + 29, y + 0.5, room);
     x += wide;
   }
   return y + 15;

@@ -49,16 +49,15 @@ class Model {
     const mine = [...buffer.keys()].filter((k) => this.pool[buffer[k]] === number && held[k] > 0);
     const take = (column) => mine.map((k) => column[k]);
     const spans = new Spans(...[buffer, lower, upper, low, high].map(take));
-    const peak = this.plan.pools.length === 1
-      ? this.plan.peak
-      : this.name.reduce((most, _, k) => this.pool[k] === number
-        ? Math.max(most, this.offset[k] + this.size[k]) : most, 0);
+    const only = this.plan.pools.length === 1;
+    const top = this.name.reduce((most, _, k) => this.pool[k] === number
+      ? Math.max(most, this.offset[k] + this.size[k]) : most, 0);
+    const peak = only ? this.plan.peak ?? top : top;
     const first = new Map();
     for (let k = 0; k < spans.count; k += 1) {
       if (!first.has(spans.buffer[k])) first.set(spans.buffer[k], []);
       first.get(spans.buffer[k]).push(k);
     }
-    const only = this.plan.pools.length === 1;
     return {
       ...pool, number, spans, peak, first,
       bound: only ? this.plan.lower_bound : null,

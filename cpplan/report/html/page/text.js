@@ -8,7 +8,9 @@ function printable(name, most = 120) {
   let text = name;
   if (text.length > most) {
     const tail = Math.floor(most / 3);
-    text = `${text.slice(0, most - tail - 1)}…${text.slice(-tail)}`;
+    // No half of a character is left where it is cut.
+    const [begin, end] = [text.slice(0, most - tail - 1), text.slice(-tail)];
+    text = `${begin.replace(/[\ud800-\udbff]$/, "")}…${end.replace(/^[\udc00-\udfff]/, "")}`;
   }
   return text.replace(UNPRINTABLE, (character) => {
     const code = character.codePointAt(0).toString(16);
