@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,10 @@ from cpplan.bounds import Bound
 from cpplan.deadline import Deadline
 from cpplan.explanation.explained import Explanation, Relaxation
 from cpplan.explanation.fullest_step import FullestStep, find_fullest_step, live_tensors
+from cpplan.explanation.plan_rules import rules_of
 from cpplan.explanation.relaxed import Relaxed, relax
-from cpplan.explanation.rules import Rules, rules_of
+from cpplan.explanation.roles import step_of
+from cpplan.explanation.rules import Rules
 from cpplan.explanation.steps import ops_by_step
 from cpplan.graph import Graph
 from cpplan.plan import Plan
@@ -51,8 +52,10 @@ def explain(
     relaxations: list[Relaxation] = []
     if source is not None:
         rules, plan = rules_of(plan, source)
-        bound, relaxed = rules.bound(), list(relax(rules, plan))
-        relaxations = [_bound_of(each, plan) for each in relaxed]
+        bound = rules.bound()
+        proved = _proved(plan, bound)
+        relaxed = list(relax(rules, plan, proved))
+        relaxations = [_bound_of(each, plan, proved) for each in relaxed]
         if time_limit is not None:
             check_search_options(time_limit, workers, seed, deterministic=deterministic)
             deadline = Deadline(time_limit, deterministic=deterministic)
@@ -72,6 +75,7 @@ def explain(
     return Explanation(
         name=plan.name,
         status=plan.status,
+        capacity=plan.capacity,
         peak=plan.peak,
         lower_bound=plan.lower_bound,
         bound_by=plan.bound_by,
@@ -88,21 +92,23 @@ def explain(
 def _fullest(plan: Plan, step: int | None, rules: Rules | None) -> FullestStep:
     if step is None:
         return FullestStep(None, None, None, 0, ())
-    op, kind = _op_at(plan, step, rules)
     filled, tensors = live_tensors(plan, step)
-    return FullestStep(step, op, kind, filled, tensors)
+    if rules is None:
+        ops = ops_by_step(plan)
+        return FullestStep(step, None if ops is None else ops[step], None, filled, tensors)
+    if not isinstance(rules.source, Program) or not rules.source.order:
+        return FullestStep(step, None, None, filled, tensors)
+    ends = {tensor.name: tensor.upper for tensor in tensors}
+    at = step_of(rules.source, step, ends, rules.residency)
+    used = tuple(t._replace(role=at.roles[t.name], until=at.until[t.name]) for t in tensors)
+    return FullestStep(step, at.op, at.kind, filled, used)
 
 
-def _op_at(plan: Plan, step: int, rules: Rules | None) -> tuple[str | None, str | None]:
-    """Name and kind of the op that runs at a step, where known."""
-    if rules is not None:
-        if not isinstance(rules.source, Program) or not rules.source.order:
-            return None, None
-        place = bisect_right(rules.source.starts, step) - 1
-        op = rules.source.ops[place]
-        return op.name, op.kind
-    ops = ops_by_step(plan)
-    return (None if ops is None else ops[step]), None
+def _proved(plan: Plan, bound: Bound) -> Bound:
+    """What is known of all plans at this order that keep the rules."""
+    if plan.lower_bound is None or plan.lower_bound <= bound.value:
+        return bound
+    return Bound(plan.lower_bound, str(plan.bound_by), None)
 
 
 def _forcing_row(problem: Problem, bound: Bound) -> int | None:
@@ -114,8 +120,8 @@ def _forcing_row(problem: Problem, bound: Bound) -> int | None:
     return None
 
 
-def _bound_of(relaxed: Relaxed, plan: Plan) -> Relaxation:
-    bound = relaxed.rules.bound()
+def _bound_of(relaxed: Relaxed, plan: Plan, proved: Bound) -> Relaxation:
+    bound = relaxed.bound()
     # The plan keeps what is left of the rules: where it meets the bound, it is the best one.
     met = relaxed.keeps_plan and plan.peak is not None and plan.peak <= bound.value
     return Relaxation(
@@ -125,6 +131,7 @@ def _bound_of(relaxed: Relaxed, plan: Plan) -> Relaxation:
         bound=bound.value,
         bound_by=bound.name,
         peak=plan.peak if met else None,
+        proved=proved.value,
     )
 
 

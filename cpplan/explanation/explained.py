@@ -33,6 +33,8 @@ class Relaxation:
         What proves that.
     peak
         Of a verified plan without the rule, bytes; ``None`` if none was sought or found.
+    proved
+        With the rule, no plan has a smaller peak, bytes.
     """
 
     rule: str
@@ -41,16 +43,29 @@ class Relaxation:
     bound: int
     bound_by: str
     peak: int | None = None
+    proved: int | None = None
 
     @property
     def at_most(self) -> int | None:
         """Dropping the rule saves no more than this many bytes."""
-        return None if self.before is None else self.before - self.bound
+        return None if self.before is None else max(0, self.before - self.bound)
 
     @property
     def saved(self) -> int | None:
-        """Bytes that dropping the rule saves, in a plan that is at hand."""
-        return None if self.before is None or self.peak is None else self.before - self.peak
+        """Bytes that dropping the rule saves, in a plan that is at hand.
+
+        A better plan that keeps the rule may save some of them too.
+        """
+        if self.before is None or self.peak is None:
+            return None
+        return max(0, self.before - self.peak)
+
+    @property
+    def at_least(self) -> int | None:
+        """No plan that keeps the rule comes closer to the best one without it than this."""
+        if self.peak is None or self.proved is None:
+            return None
+        return max(0, self.proved - self.peak)
 
     def share(self, count: int | None) -> float | None:
         """Bytes as a share of the plan's peak."""
@@ -59,6 +74,7 @@ class Relaxation:
     def to_dict(self) -> dict[str, Any]:
         """The fields, savings in bytes, and the same as shares of the peak."""
         return asdict(self) | {
+            "at_least": self.at_least,
             "at_most": self.at_most,
             "at_most_share": self.share(self.at_most),
             "saved": self.saved,
@@ -74,7 +90,7 @@ class Explanation:
     ----------
     name
         Of the model.
-    status, peak, lower_bound, bound_by, scope
+    status, capacity, peak, lower_bound, bound_by, scope
         The plan's. With several pools, peak and bound are those of all together.
     steps
         How many the plan has.
@@ -87,10 +103,23 @@ class Explanation:
         The buffer that makes that bound by itself, by its fixed offset or its size, if one does.
     relaxations
         What each rule costs, the one that may cost most first; empty from the plan alone.
+
+    Examples
+    --------
+    For programs: one row a rule, or everything as JSON.
+
+    >>> import cpplan
+    >>> problem = cpplan.Problem(("a",), [0], [1], [4], alignment=[8], fixed={0: 8})
+    >>> found = cpplan.solve(problem).explain(problem)
+    >>> found.to_frame()[["rule", "at_least", "at_most"]].values.tolist()
+    [['fixed offsets', <NA>, 8], ['alignment', 0, 0]]
+    >>> found.to_dict()["fullest"]["tensors"][0]["name"]
+    'a'
     """
 
     name: str
     status: Status
+    capacity: int | None
     peak: int | None
     lower_bound: int | None
     bound_by: str | None
@@ -101,6 +130,14 @@ class Explanation:
     order_bound_by: str | None = None
     forced_by: str | None = None
     relaxations: tuple[Relaxation, ...] = ()
+
+    @property
+    def needed(self) -> int | None:
+        """Bytes that the op of the fullest step needs itself; ``None`` if that is not known."""
+        tensors = self.fullest.tensors
+        if any(tensor.role is None for tensor in tensors):
+            return None
+        return sum(tensor.own for tensor in tensors if tensor.role != "waits")
 
     @property
     def waste(self) -> int | None:
@@ -116,7 +153,7 @@ class Explanation:
         """JSON-ready values."""
         head = [name for name in self.__dataclass_fields__ if name not in _NESTED]
         full = self.fullest
-        return {name: getattr(self, name) for name in [*head, "waste"]} | {
+        return {name: getattr(self, name) for name in [*head, "needed", "waste"]} | {
             "fullest": full._asdict() | {"tensors": [t._asdict() for t in full.tensors]},
             "relaxations": [relaxation.to_dict() for relaxation in self.relaxations],
         }
@@ -128,7 +165,7 @@ class Explanation:
         rows = [relaxation.to_dict() for relaxation in self.relaxations]
         columns = list(Relaxation("", "", None, 0, "").to_dict())
         frame: pandas.DataFrame = pandas.DataFrame(rows, columns=columns)
-        for column in ("before", "peak", "at_most", "saved"):
+        for column in ("before", "peak", "proved", "at_least", "at_most", "saved"):
             frame[column] = frame[column].astype("Int64")
         for column in ("at_most_share", "saved_share"):
             frame[column] = frame[column].astype("Float64")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.explanation.roles import Role
 from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
 
@@ -31,6 +33,11 @@ class LiveTensor(NamedTuple):
         Name of the pool.
     within
         The larger buffer with which it shares bytes by choice, if any.
+    role
+        What it is to the op that runs: ``read``, ``written``, ``workspace``, in a ``body`` of it,
+        or else it ``waits`` for a later op or for the caller; ``None`` where the op is not known.
+    until
+        The last op to touch it; ``None`` if the caller needs it at the end, or if not known.
     """
 
     name: str
@@ -42,6 +49,8 @@ class LiveTensor(NamedTuple):
     offset: int | None
     pool: str
     within: str | None
+    role: Role | None = None
+    until: str | None = None
 
 
 class FullestStep(NamedTuple):
@@ -67,7 +76,9 @@ class FullestStep(NamedTuple):
 
 
 def find_fullest_step(plan: Plan) -> int | None:
-    """The first step with the most bytes filled. O(n log n), and more where bytes are shared.
+    """The first step with the most bytes filled.
+
+    O(n log n); where bytes are shared, times the buffers live at the steps with most live bytes.
 
     Examples
     --------
@@ -77,14 +88,22 @@ def find_fullest_step(plan: Plan) -> int | None:
     1
     """
     times, live = _live_profile(plan)
-    best, step = 0, None
+    if not live.any():
+        return None
+    k = int(np.argmax(live))
+    if not plan.relations:
+        return int(times[k])
+    best, step = live_tensors(plan, int(times[k]))[0], int(times[k])
+    low, high = _addresses(plan)
     # What is filled is at most what is live: most steps need no closer look.
-    for k in np.argsort(-live, kind="stable").tolist():
-        if live[k] <= best:
-            break
-        filled = _filled_at(plan, int(times[k]), int(live[k]))
-        if filled > best:
-            best, step = filled, int(times[k])
+    for time, most, here in zip(
+        times.tolist(), live.tolist(), _live_spans(plan, times), strict=True
+    ):
+        if most > best or (most == best and time < step):
+            rows = np.fromiter(here, np.int64, len(here))
+            filled = _filled(low[rows], high[rows])
+            if filled > best or (filled == best and time < step):
+                best, step = filled, time
     return step
 
 
@@ -99,8 +118,14 @@ def filled_profile(plan: Plan) -> tuple[Ints, Ints]:
     [[0, 1, 2, 3], [4, 12, 8, 0]]
     """
     times, live = _live_profile(plan)
-    filled = [_filled_at(plan, *at) for at in zip(times.tolist(), live.tolist(), strict=True)]
-    return times, np.array(filled, np.int64)
+    if not plan.relations:
+        return times, live
+    low, high = _addresses(plan)
+    filled = np.zeros(len(times), np.int64)
+    for k, here in enumerate(_live_spans(plan, times)):
+        rows = np.fromiter(here, np.int64, len(here))
+        filled[k] = _filled(low[rows], high[rows])
+    return times, filled
 
 
 def _live_profile(plan: Plan) -> tuple[Ints, Ints]:
@@ -108,14 +133,27 @@ def _live_profile(plan: Plan) -> tuple[Ints, Ints]:
     return problem.live_profile()
 
 
-def _filled_at(plan: Plan, step: int, live: int) -> int:
-    """Bytes filled at a step: those live, but what is shared by choice counts once."""
-    return live if not plan.relations else _filled(*_addresses(plan, step)[1:])
+def _live_spans(plan: Plan, times: Ints) -> Iterator[Collection[int]]:
+    """At each of these steps, which ascend, the spans that hold bytes: good until the next one."""
+    spans = plan.spans
+    held = np.flatnonzero(spans.begin < spans.end)
+    begun, ended = held[np.argsort(spans.lower[held])], held[np.argsort(spans.upper[held])]
+    starts = np.searchsorted(spans.lower[begun], times, side="right").tolist()
+    stops = np.searchsorted(spans.upper[ended], times, side="right").tolist()
+    begun_spans, ended_spans = begun.tolist(), ended.tolist()
+    here: set[int] = set()
+    for k in range(len(times)):
+        here.update(begun_spans[starts[k - 1] if k else 0 : starts[k]])
+        here.difference_update(ended_spans[stops[k - 1] if k else 0 : stops[k]])
+        yield here
 
 
 def live_tensors(plan: Plan, step: int) -> tuple[int, tuple[LiveTensor, ...]]:
     """Bytes filled at a step, and the buffers that fill them, the largest first."""
-    rows, low, high = _addresses(plan, step)
+    spans = plan.spans
+    here = (spans.lower <= step) & (step < spans.upper) & (spans.begin < spans.end)
+    rows = spans.buffer[here]
+    low, high = (end[here] for end in _addresses(plan))
     by_size = np.argsort(low - high, kind="stable")
     filled = _filled(low, high)
     own, within = _own_bytes(low[by_size], high[by_size])
@@ -138,21 +176,19 @@ def live_tensors(plan: Plan, step: int) -> tuple[int, tuple[LiveTensor, ...]]:
     return filled, tuple(tensors)
 
 
-def _addresses(plan: Plan, step: int) -> tuple[Ints, Ints, Ints]:
-    """Rows of what holds bytes at a step, and its addresses, with pools one above the other.
+def _addresses(plan: Plan) -> tuple[Ints, Ints]:
+    """First and last addresses of all spans, with pools one above the other.
 
-    Without offsets nothing is shared: they then lie one above the other.
+    Without offsets nothing is shared: buffers then lie one above the other.
     """
     spans = plan.spans
-    here = (spans.lower <= step) & (step < spans.upper) & (spans.begin < spans.end)
-    rows, begin, end = spans.buffer[here], spans.begin[here], spans.end[here]
     if plan.offset is None:
-        top = np.cumsum(end - begin)
-        return rows, top - (end - begin), top
+        base = (np.cumsum(plan.size) - plan.size)[spans.buffer]
+        return base + spans.begin, base + spans.end
     peaks = np.zeros(len(plan.pools), np.int64)
     np.maximum.at(peaks, plan.pool, plan.offset + plan.size)
-    base = (np.cumsum(peaks) - peaks)[plan.pool[rows]] + plan.offset[rows]
-    return rows, base + begin, base + end
+    base = ((np.cumsum(peaks) - peaks)[plan.pool] + plan.offset)[spans.buffer]
+    return base + spans.begin, base + spans.end
 
 
 def _filled(low: Ints, high: Ints) -> int:

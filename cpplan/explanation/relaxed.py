@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
-from cpplan.anf import Program
+from cpplan.anf import Program, to_anf
+from cpplan.bounds import Bound
 from cpplan.errors import InputError
-from cpplan.explanation.rules import MOST_COST, Rules, make_rules
+from cpplan.explanation.rules import MOST_COST, MOST_OPS, Rules, make_rules
 from cpplan.graph import Graph
+from cpplan.liveness import outside_storages
 from cpplan.plan import Plan, RelationKind
 from cpplan.pool import Pool
+from cpplan.problem import Problem
 from cpplan.residency import Residency
+from cpplan.stages.bound_names import CHAIN, FOOTPRINT, REACH
 
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
 
 # What each relation between tensors lets an op do.
 _SHARING: dict[RelationKind, str] = {
-    "in place": "ops write over what they read last",
-    "placement": "tensors lie within what they are copied to or from",
+    "in place": "ops write over what they read last: in_place",
+    "placement": "tensors lie within what they are copied to or from: placement",
 }
 
 
@@ -41,32 +45,44 @@ class Relaxed(NamedTuple):
     keeps_plan
         Whether the plan keeps the rules that are left: true but where pools are joined, since
         buffers in one pool may need padding that those in several do not.
+    known
+        A bound that was proved before, if there is one.
     """
 
     name: str
     instead: str
     rules: Rules
     keeps_plan: bool = True
+    known: Bound | None = None
+
+    def bound(self) -> Bound:
+        """Without the rule, no plan has a smaller peak."""
+        found = self.rules.bound()
+        return found if self.known is None else max(self.known, found, key=lambda b: b.value)
 
 
-def relax(rules: Rules, plan: Plan) -> Iterator[Relaxed]:
+def relax(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]:
     """Every rule that the model has and that can be dropped; the others stay.
 
     First none at all, where the plan is not proved smallest: what that may save, dropping a rule
     does not have to.
 
+    Parameters
+    ----------
+    proved
+        With all rules, no plan at this order has a smaller peak.
+
     Examples
     --------
     >>> import cpplan
-    >>> from cpplan.explanation.rules import rules_of
+    >>> from cpplan.explanation.plan_rules import rules_of
     >>> problem = cpplan.Problem(("a",), [0], [1], [4], alignment=[8], fixed={0: 8})
     >>> rules, plan = rules_of(cpplan.solve(problem), problem)
-    >>> [relaxed.name for relaxed in relax(rules, plan)]
+    >>> [relaxed.name for relaxed in relax(rules, plan, rules.bound())]
     ['alignment', 'fixed offsets']
     """
     problem = rules.problem
-    if plan.status == "feasible":
-        yield Relaxed("nothing", "a better layout under all rules", rules)
+    yield from _relax_nothing(rules, plan, proved)
     if problem.alignment.max(initial=1) > 1 or any(p.alignment > 1 for p in problem.pools):
         yield Relaxed("alignment", "offsets of any byte", _unaligned(rules))
     if problem.fixed:
@@ -75,89 +91,137 @@ def relax(rules: Rules, plan: Plan) -> Iterator[Relaxed]:
         yield Relaxed("fixed offsets", "offsets of choice", loose)
     if len(problem.pools) > 1:
         if plan.objective != "total":
-            yield Relaxed("objective", "the fewest bytes in all pools together", rules)
-        yield Relaxed("pools", "one arena", _one_pool(rules), keeps_plan=False)
+            yield Relaxed(
+                "objective", "the fewest bytes in all pools together: objective=total", rules
+            )
+        joined = _one_pool(rules)
+        if joined is not None:
+            yield Relaxed("pools", "one arena", joined, keeps_plan=False)
     if isinstance(rules.source, Program):
         yield from _relax_program(rules, rules.source, plan)
 
 
-def _relax_program(rules: Rules, program: Program, plan: Plan) -> Iterator[Relaxed]:
-    from cpplan.sharing.links import find_links
+def _relax_nothing(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]:
+    """What a better plan may save, under the same rules."""
+    if plan.peak is None or (len(rules.problem.pools) > 1 and plan.objective != "total"):
+        return
+    if plan.peak > proved.value:
+        yield Relaxed("nothing", "a better layout under all rules", rules, known=proved)
+    if plan.lower_bound is None or plan.peak <= plan.lower_bound:
+        return
+    known, again = Bound(plan.lower_bound, str(plan.bound_by), None), _may_run_again(plan)
+    if not again:
+        if plan.scope == "every order":
+            free = replace(rules, any_order=True)
+            yield Relaxed("order found", "a better one, if there is one", free, known=known)
+        return
+    # The sequence of the plan is the answer to a limit: which one, a plan says of bytes only.
+    name = "cost limit" if plan.capacity is None else "memory limit"
+    instead = f"a smaller one, at up to {MOST_COST:g} times the cost"
+    once = replace(rules, source=to_anf(_graph(rules)), any_order=True, runs_again=True)
+    cheap = plan.cost is not None and plan.cost <= MOST_COST * (plan.base_cost or 0)
+    yield Relaxed(name, instead, once, keeps_plan=cheap, known=known)
 
+
+def _may_run_again(plan: Plan) -> bool:
+    """Whether the planner was free to run ops again, as far as its plan tells."""
+    repeats = len(plan.order) > len(set(plan.order))
+    return repeats or plan.cost_bound is not None or plan.bound_by in (FOOTPRINT, REACH, CHAIN)
+
+
+def _graph(rules: Rules) -> Graph:
+    assert isinstance(rules.source, Program)
+    return rules.source.graph
+
+
+def _relax_program(rules: Rules, program: Program, plan: Plan) -> Iterator[Relaxed]:
     graph = program.graph
     for kind in get_args(RelationKind):
-        if kind not in rules.sharing and find_links(graph, rules.residency, (kind,)):
+        if kind not in rules.sharing and any(x.relation.kind == kind for x in rules.links):
             more = replace(rules, sharing=rules.sharing | {kind})
             yield Relaxed(f"no {kind}", _SHARING[kind], more)
     once = len(program.order) == len(graph.ops)
     if once and plan.scope == "given order" and not _is_only_order(graph):
-        yield Relaxed("order", "ops in any order", replace(rules, any_order=True))
-    yield from _relax_residency(rules, graph)
-    if once and plan.cost_bound is None and rules.pools is None:
-        again = _runs_again(graph, rules.residency)
-        if again is not None:
-            instead = f"ops run again, at a cost of up to {MOST_COST:g} times"
-            yield Relaxed("run once", instead, replace(rules, again=again))
+        yield Relaxed("order", "ops in any order: order=search", replace(rules, any_order=True))
+    yield from _relax_residency(rules, program)
+    if once and rules.pools is None and not _may_run_again(plan):
+        may, again = _runs_again(graph, rules.residency)
+        if may:
+            instead = f"ops run again, at up to {MOST_COST:g} times the cost: remat"
+            yield Relaxed("run once", instead, replace(rules, runs_again=True, again=again))
 
 
-def _relax_residency(rules: Rules, graph: Graph) -> Iterator[Relaxed]:
+def _relax_residency(rules: Rules, program: Program) -> Iterator[Relaxed]:
     """What the caller could hold instead, or hand over for good."""
-    kinds = {tensor.kind for tensor in graph.tensors if tensor.nbytes}
+    kinds = {tensor.kind for tensor in program.graph.tensors if tensor.nbytes}
     residency = rules.residency
-    choices = []
     if "input" in kinds and residency.inputs == "keep":
-        choices.append(("inputs kept", "free after their last use", {"inputs": "reuse"}))
+        less = replace(residency, inputs="reuse")
+        loose = make_rules(program, less, rules.pools, rules.sharing)
+        yield Relaxed("inputs kept", "free after their last use: inputs=reuse", loose)
     for field, kind in (("inputs", "input"), ("outputs", "output"), ("constants", "constant")):
         if kind in kinds and getattr(residency, field) != "outside":
-            choices.append((f"{field} inside", "in memory of their own", {field: "outside"}))
-    for name, instead, change in choices:
-        less = replace(residency, **change)
-        yield Relaxed(name, instead, make_rules(rules.source, less, rules.pools, rules.sharing))
+            less = replace(residency, **{field: "outside"})
+            yield Relaxed(
+                f"{field} inside", f"in memory of their own: {field}=outside", _outside(rules, less)
+            )
+
+
+def _outside(rules: Rules, residency: Residency) -> Rules:
+    """The rules where more of the boundary is outside the arena."""
+    program = rules.source
+    assert isinstance(program, Program)
+    graph = program.graph
+    if len(program.order) != len(graph.ops) or any(op.bodies for op in graph.ops):
+        return make_rules(program, residency, rules.pools, rules.sharing)
+    # Where a buffer is a storage, the others stay as they are.
+    outside = outside_storages(graph, residency)
+    stays = [row for row, name in enumerate(rules.problem.names) if name not in outside]
+    links = tuple(x for x in rules.links if x.inner not in outside and x.outer not in outside)
+    problem = rules.problem.subset(np.array(stays, np.int64))
+    return replace(rules, residency=residency, problem=problem, links=links)
 
 
 def _is_only_order(graph: Graph) -> bool:
     """Whether each op waits for the one before it, in the one order that there is."""
-    from cpplan.anf import to_anf
-
     waits = graph.predecessors
     return all(before in waits[op] for before, op in pairwise(to_anf(graph).order))
 
 
-def _runs_again(graph: Graph, residency: Residency) -> RematProblem | None:
+def _runs_again(graph: Graph, residency: Residency) -> tuple[bool, RematProblem | None]:
+    """Whether any op may run again, and which, where that is worked out."""
     from cpplan.remat.problem import remat_problem
 
+    if len(graph.ops) > MOST_OPS:
+        return any(op.recomputable and op.sequence is None for op in graph.ops), None
     try:
         problem = remat_problem(graph, residency)
     except InputError:  # views of results that wait for each other: none may run again
-        return None
-    return problem if problem.repeatable.any() else None
+        return False, None
+    return bool(problem.repeatable.any()), problem
 
 
 def _unaligned(rules: Rules) -> Rules:
     source, pools = rules.source, rules.pools
     if pools is not None:
         pools = tuple(replace(pool, alignment=1) for pool in pools)
-    if isinstance(source, Program):
-        source = Program(_unaligned_graph(source.graph), source.order)
-    else:
-        free = tuple(replace(pool, alignment=1) for pool in source.pools)
-        source = replace(source, alignment=np.ones(len(source), np.int64), pools=free)
-    return make_rules(source, rules.residency, pools, rules.sharing)
-
-
-def _unaligned_graph(graph: Graph) -> Graph:
-    return replace(
-        graph,
-        tensors=tuple(replace(tensor, alignment=1) for tensor in graph.tensors),
-        ops=tuple(
-            replace(op, bodies=tuple(map(_unaligned_graph, op.bodies))) if op.bodies else op
-            for op in graph.ops
-        ),
+    free = tuple(replace(pool, alignment=1) for pool in rules.problem.pools)
+    problem = replace(
+        rules.problem, alignment=np.ones(len(rules.problem), np.int64), pools=free, answers=()
     )
+    if isinstance(source, Problem):
+        source = problem
+    return replace(rules, source=source, pools=pools, problem=problem, aligned=False)
 
 
-def _one_pool(rules: Rules) -> Rules:
+def _one_pool(rules: Rules) -> Rules | None:
+    """The rules with one arena; none if fixed offsets of several pools meet in it."""
     source = rules.source
     if not isinstance(source, Program):
         source = replace(source, pools=(Pool(),), candidates={})
-    return make_rules(source, rules.residency, None, rules.sharing)
+    try:
+        return make_rules(source, rules.residency, None, rules.sharing)
+    except InputError:
+        if rules.problem.fixed:
+            return None
+        raise

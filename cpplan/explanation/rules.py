@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cpplan.anf import Program, to_anf
+from cpplan.anf import Program
 from cpplan.bounds import Bound, lower_bound
-from cpplan.errors import InputError
+from cpplan.explanation.touched import touched_bound
 from cpplan.graph import Graph
 from cpplan.plan import Plan, RelationKind
 from cpplan.pool import Pool
@@ -17,7 +17,10 @@ from cpplan.stages.bound_names import FOOTPRINT
 
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
+    from cpplan.sharing.links import Link
 
+# Up to so many ops, bounds on every order and on running ops again look at all pairs of them.
+MOST_OPS = 2000
 # Where ops may run again, planning spends at most this multiple of the cost of running each once.
 MOST_COST = 2.0
 
@@ -38,10 +41,16 @@ class Rules:
         The kinds of relations that may be chosen.
     problem
         The buffers at the plan's order.
+    links
+        Of either kind, whether allowed or not: which storages of the program may share bytes.
+    aligned
+        Whether the program's tensors lie at multiples of their alignments.
     any_order
         Whether the order may change.
+    runs_again
+        Whether ops may run again.
     again
-        If ops may run again: which, and at what cost.
+        Which, and at what cost, where it was worked out.
     """
 
     source: Program | Problem
@@ -49,7 +58,10 @@ class Rules:
     pools: tuple[Pool, ...] | None
     sharing: frozenset[RelationKind]
     problem: Problem
+    links: tuple[Link, ...] = ()
+    aligned: bool = True
     any_order: bool = False
+    runs_again: bool = False
     again: RematProblem | None = None
 
     def bound(self) -> Bound:
@@ -61,22 +73,16 @@ class Rules:
         >>> make_rules(problem, Residency(), None, frozenset()).bound()
         Bound(value=12, name='live bytes', step=1)
         """
+        problem, links = self.problem, self.allowed()
         if isinstance(self.source, Program):
-            if self.again is not None:
-                return self._footprint(self.source.graph, self.again)
-            if self.any_order:
-                return self._any_order(self.source.graph)
-        problem = self.problem
-        if isinstance(self.source, Program) and self.sharing:
-            from cpplan.sharing.bound import shared_bound
-            from cpplan.sharing.links import find_links
-            from cpplan.sharing.lives import ProgramLives
-            from cpplan.unrolled import unroll
-
-            unrolled = unroll(self.source)
-            links = find_links(unrolled.graph, self.residency, self.sharing)
+            if self.runs_again or self.any_order:
+                return self._bound_in_any_order(self.source.graph, links)
             if links:
-                lives = ProgramLives(unrolled, problem, self.residency)
+                from cpplan.sharing.bound import shared_bound
+                from cpplan.sharing.lives import ProgramLives
+                from cpplan.unrolled import unroll
+
+                lives = ProgramLives(unroll(self.source), problem, self.residency)
                 return shared_bound(problem, links, lives)
         if len(problem.pools) == 1:
             return lower_bound(problem)
@@ -84,6 +90,10 @@ class Rules:
 
         (total,), (name,) = objective_bound(problem, "total", (0,))
         return Bound(int(total), name, None)
+
+    def allowed(self) -> tuple[Link, ...]:
+        """The links that may be used."""
+        return tuple(link for link in self.links if link.relation.kind in self.sharing)
 
     def solve(self, seconds: float, **options: Any) -> Plan:
         """A plan that keeps the rules; from a program at the plan's order unless that may change.
@@ -94,10 +104,11 @@ class Rules:
 
         if isinstance(self.source, Problem):
             return solve(self.source, time_limit=seconds, objective="total", **options)
-        if self.again is not None:
+        if self.runs_again:
             options |= {"remat": True, "cost_limit": MOST_COST}
+        program = self.source if self.aligned else _unaligned(self.source)
         return solve(
-            self.source,
+            program,
             time_limit=seconds,
             order="search" if self.any_order else "given",
             in_place="in place" in self.sharing,
@@ -110,25 +121,48 @@ class Rules:
             **options,
         )
 
-    def _footprint(self, graph: Graph, problem: RematProblem) -> Bound:
-        from cpplan.remat.footprint import least_footprint, shared_footprint
-        from cpplan.sharing.links import find_links
+    def _bound_in_any_order(self, graph: Graph, links: tuple[Link, ...]) -> Bound:
+        touched = touched_bound(graph, self.residency, links)
+        most = int(self.problem.live_profile()[1].max(initial=0))
+        if len(graph.ops) > MOST_OPS or touched.value >= most:
+            return touched
+        if not self.runs_again:
+            return max(touched, self._any_order(graph, links), key=lambda bound: bound.value)
+        if self.again is None:
+            return touched
+        return max(touched, _footprint(self.again, links), key=lambda bound: bound.value)
 
-        links = find_links(graph, self.residency, self.sharing)
-        least = shared_footprint(problem, links) if links else least_footprint(problem)
-        return Bound(least.bytes, FOOTPRINT, None)
-
-    def _any_order(self, graph: Graph) -> Bound:
+    def _any_order(self, graph: Graph, links: tuple[Link, ...]) -> Bound:
         from cpplan.ordering import order_problem
         from cpplan.search.order_bounds import FORCED, order_bounds
-        from cpplan.sharing.links import find_links
         from cpplan.sharing.segments import relax_sharing
 
         ordering, more = order_problem(graph, self.residency), 0
-        links = find_links(graph, self.residency, self.sharing)
         if links:
             ordering, more = relax_sharing(ordering, links)
         return Bound(max(0, order_bounds(ordering).bound - more), FORCED, None)
+
+
+def _footprint(problem: RematProblem, links: tuple[Link, ...]) -> Bound:
+    from cpplan.remat.footprint import least_footprint, shared_footprint
+
+    least = shared_footprint(problem, links) if links else least_footprint(problem)
+    return Bound(least.bytes, FOOTPRINT, None)
+
+
+def _unaligned(program: Program) -> Program:
+    return Program(_unaligned_graph(program.graph), program.order)
+
+
+def _unaligned_graph(graph: Graph) -> Graph:
+    return replace(
+        graph,
+        tensors=tuple(replace(tensor, alignment=1) for tensor in graph.tensors),
+        ops=tuple(
+            replace(op, bodies=tuple(map(_unaligned_graph, op.bodies))) if op.bodies else op
+            for op in graph.ops
+        ),
+    )
 
 
 def make_rules(
@@ -147,61 +181,11 @@ def make_rules(
     """
     from cpplan.stages.sources import as_problem
 
-    return Rules(source, residency, pools, sharing, as_problem(source, residency, pools))
+    links: tuple[Link, ...] = ()
+    if isinstance(source, Program):
+        from cpplan.sharing.links import find_links
+        from cpplan.unrolled import unroll
 
-
-def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan]:
-    """The rules that a plan keeps, and the plan; both at its bounds if it depends on variables.
-
-    Raises
-    ------
-    InputError
-        If the plan is for another model.
-
-    Examples
-    --------
-    >>> from cpplan.pipeline import solve
-    >>> problem = Problem(("a",), lower=[0], upper=[1], size=[4])
-    >>> rules, _ = rules_of(solve(problem), problem)
-    >>> rules.bound().value
-    4
-    """
-    if not isinstance(source, (Graph, Program, Problem)):
-        raise InputError(
-            f"expected a Graph, a Program or a Problem, not {type(source).__name__}: "
-            "cpplan.load reads a model"
-        )
-    plan, bound_source = _at_bounds(plan, source)
-    pools = None if plan.pools == (Pool(),) else tuple(plan.pools)
-    if not isinstance(bound_source, Problem):
-        graph = bound_source.graph if isinstance(bound_source, Program) else bound_source
-        bound_source = to_anf(graph, plan.order)
-    rules = make_rules(bound_source, plan.residency, pools, frozenset(plan.sharing))
-    problem = rules.problem
-    planned, needed = (
-        set(zip(x, s.tolist(), lo.tolist(), up.tolist(), strict=True))
-        for x, s, lo, up in (
-            (plan.buffers, plan.size, plan.lower, plan.upper),
-            (problem.names, problem.size, problem.lower, problem.upper),
-        )
-    )
-    if planned != needed:
-        name = min(planned ^ needed)[0]
-        raise InputError(f"the plan is for another model: they differ in buffer {name!r}")
-    return rules, plan
-
-
-def _at_bounds(
-    plan: Plan, source: Graph | Program | Problem
-) -> tuple[Plan, Graph | Program | Problem]:
-    if plan.symbols is None or isinstance(source, Problem):
-        return plan, source
-    if plan.symbols.sizes:
-        from cpplan.symbolic.binding import bind_largest
-
-        source, plan = bind_largest(source, plan)
-        return plan, source
-    from cpplan.symbolic.planning import at_bounds
-
-    graph = source.graph if isinstance(source, Program) else source
-    return replace(plan, symbols=None), at_bounds(graph)
+        links = find_links(unroll(source).graph, residency)
+    problem = as_problem(source, residency, pools)
+    return Rules(source, residency, pools, sharing, problem, links)

@@ -10,9 +10,12 @@ from cpplan.report.tables import format_table
 
 if TYPE_CHECKING:
     from cpplan.explanation.explained import Explanation, Relaxation
+    from cpplan.explanation.fullest_step import LiveTensor
 
 # Tensors listed unless all are asked for.
 MOST = 10
+# Rules that are listed though dropping them saves nothing: that is news.
+_ALWAYS = ("nothing", "objective", "order found", "cost limit", "memory limit", "pools")
 
 
 def format_explanation(found: Explanation, most: int | None = MOST) -> str:
@@ -28,30 +31,38 @@ def format_explanation(found: Explanation, most: int | None = MOST) -> str:
     lower bound      13 B: live bytes, given order
     fullest step     0 of 2: 13 B filled, all of the peak
     <BLANKLINE>
-    tensor  size  share  steps   offset  within
+    tensor  size  share  steps   offset
     b        8 B  61.5%  [0, 2)       0
     a        5 B  38.5%  [0, 1)       8
     <BLANKLINE>
-    without    saves at most        needs at least  needs  instead
-    alignment            0 B  0.0%            13 B   13 B  offsets of any byte
+    Dropping one of these rules saves nothing: alignment
     <BLANKLINE>
     """
     rows = {
         "why not smaller": printable(found.name),
-        "peak": f"{_exact(found.peak)}, {found.status}",
+        "peak": _peak(found),
         "lower bound": _bound(found),
         "at this order": _order_bound(found),
         "fullest step": _step(found),
+        "of these": _needed(found),
     }
     text = "".join(f"{key:<16} {value}\n" for key, value in rows.items() if value is not None)
     if found.fullest.tensors:
         text += f"\n{_tensors(found, most)}"
     if found.relaxations:
-        text += f"\n{_relaxations(found.relaxations)}"
+        text += f"\n{_relaxations(found)}"
     return text
 
 
-def _bound(found: Explanation) -> str:
+def _peak(found: Explanation) -> str:
+    limit = "" if found.capacity is None else f", limit {_exact(found.capacity)}"
+    return f"{'none' if found.peak is None else _exact(found.peak)}, {found.status}{limit}"
+
+
+def _bound(found: Explanation) -> str | None:
+    """Of the total: where another objective was minimised, a plan has none."""
+    if found.lower_bound is None:
+        return None
     by = "" if found.bound_by is None else f": {printable(found.bound_by)}, {found.scope}"
     return f"{_exact(found.lower_bound)}{by}"
 
@@ -78,46 +89,97 @@ def _step(found: Explanation) -> str:
     return f"{full.step} of {found.steps}{op}{kind}: {format_bytes(full.filled)} filled{waste}"
 
 
+def _needed(found: Explanation) -> str | None:
+    """What no order can change, and what another one, or running ops again, may."""
+    if found.needed is None or found.fullest.step is None:
+        return None
+    waits = found.fullest.filled - found.needed
+    needs = f"{format_bytes(found.needed)} the op itself needs"
+    return (
+        f"{needs}, {format_bytes(waits)} are kept for later" if waits else f"{needs}: all of them"
+    )
+
+
 def _tensors(found: Explanation, most: int | None) -> str:
+    """Columns are left out where they say nothing."""
     tensors = found.fullest.tensors
     shown = tensors if most is None else tensors[:most]
-    pools = len({tensor.pool for tensor in tensors}) > 1
-    header = ["tensor", "size", "share", "steps", "offset", "within"]
-    cells = [
-        [
-            printable(tensor.name),
-            format_bytes(tensor.size),
-            f"{tensor.share:.1%}",
-            f"[{tensor.lower}, {tensor.upper})",
-            "" if tensor.offset is None else str(tensor.offset),
-            "" if tensor.within is None else printable(tensor.within),
-            *([printable(tensor.pool)] if pools else []),
-        ]
-        for tensor in shown
+    columns: list[tuple[str, bool, list[str]]] = [
+        ("tensor", True, [printable(tensor.name) for tensor in shown]),
+        ("size", False, [format_bytes(tensor.size) for tensor in shown]),
+        ("share", False, [f"{tensor.share:.1%}" for tensor in shown]),
+        ("use", True, [_use(tensor) for tensor in shown]),
+        ("steps", True, [f"[{tensor.lower}, {tensor.upper})" for tensor in shown]),
+        ("offset", False, ["" if t.offset is None else str(t.offset) for t in shown]),
+        ("within", True, ["" if t.within is None else printable(t.within) for t in shown]),
     ]
-    if pools:
-        header.append("pool")
-    text = format_table(header, cells, left=(0, 3, 5, 6))
+    if len({tensor.pool for tensor in tensors}) > 1:
+        columns.append(("pool", True, [printable(tensor.pool) for tensor in shown]))
+    columns = [column for column in columns if any(column[2])]
+    text = format_table(
+        [title for title, _, _ in columns],
+        list(zip(*(cells for _, _, cells in columns), strict=True)),
+        left=[k for k, (_, left, _) in enumerate(columns) if left],
+    )
     rest = tensors[len(shown) :]
     if rest:
         text += f"and {len(rest)} more, {format_bytes(sum(t.own for t in rest))}\n"
     return text
 
 
-def _relaxations(relaxations: tuple[Relaxation, ...]) -> str:
-    header = ("without", "saves at most", "", "needs at least", "needs", "instead")
-    cells = [
-        (
-            r.rule,
-            "" if r.at_most is None else format_bytes(r.at_most),
-            "" if (share := r.share(r.at_most)) is None else f"{share:.1%}",
-            format_bytes(r.bound),
-            "" if r.peak is None else format_bytes(r.peak),
-            r.instead,
-        )
-        for r in relaxations
-    ]
-    return format_table(header, cells, left=(0, 5))
+def _use(tensor: LiveTensor) -> str:
+    """What the op of the step does with it; else for whom it is there."""
+    if tensor.role == "waits":
+        return "kept to the end" if tensor.until is None else f"kept for {printable(tensor.until)}"
+    return {None: "", "body": "in a body"}.get(tensor.role, str(tensor.role))
+
+
+def _relaxations(found: Explanation) -> str:
+    """What may save something as a table, the rest in one line."""
+    rules = found.relaxations
+    free = [r.rule for r in rules if r.at_most == 0 and r.rule not in _ALWAYS]
+    alike = [r.rule for r in rules if _is_as_before(r) and r.rule not in (*_ALWAYS, *free)]
+    rows = [r for r in rules if r.rule not in (*free, *alike)]
+    text = ""
+    if rows:
+        header = ("without", "saves", "", "then needs", "instead")
+        cells = [(r.rule, *_saves(r), _needs(r, found.capacity), r.instead) for r in rows]
+        text = format_table(header, cells, left=(0, 1, 3, 4))
+    if free:
+        text += f"Dropping one of these rules saves nothing: {', '.join(free)}\n"
+    if alike:
+        text += f"Nor is it known to save what a better plan does not: {', '.join(alike)}\n"
+    return text
+
+
+def _is_as_before(rule: Relaxation) -> bool:
+    """Whether nothing is known of plans without the rule that is not known of those with it."""
+    return bool(rule.before) and rule.bound == rule.proved and not rule.saved
+
+
+def _saves(rule: Relaxation) -> tuple[str, str]:
+    """Bytes, exact or as a range, and the most of them as a share of the peak."""
+    if rule.at_most is None:
+        return "", ""
+    share = f"{rule.share(rule.at_most) or 0:.1%}"
+    most = format_bytes(rule.at_most)
+    if rule.saved == rule.at_most or rule.at_most == 0:
+        return most, share
+    return f"{format_bytes(rule.saved)} to {most}" if rule.saved else f"at most {most}", share
+
+
+def _needs(rule: Relaxation, capacity: int | None) -> str:
+    """Bytes without the rule, exact or as a range, and whether they fit where nothing else did."""
+    least, peak = format_bytes(rule.bound), rule.peak
+    if peak is None or (rule.before is not None and peak >= rule.before and peak > rule.bound):
+        text = f"at least {least}"
+    else:
+        text = least if peak == rule.bound else f"{least} to {format_bytes(peak)}"
+    if rule.before is not None or capacity is None:
+        return text
+    if rule.bound > capacity:
+        return f"{text}: too much"
+    return f"{text}: fits" if peak is not None and peak <= capacity else f"{text}: may fit"
 
 
 def _exact(count: int | None) -> str:

@@ -195,7 +195,8 @@ def test_what_does_not_fit_is_explained(tail):
     assert (found.peak, found.waste, found.status) == (None, None, "infeasible")
     rule = _rule(found, "no in place")
     assert (rule.bound, rule.at_most, rule.saved, rule.share(rule.saved)) == (24, None, None, None)
-    assert "unknown" in str(found)
+    assert "peak             none, infeasible, limit 24 B" in str(found)
+    assert "no in place              at least 24 B: may fit" in str(found)
     assert found.to_frame()["at_most"].isna().all()
 
 

@@ -1,0 +1,50 @@
+"""What each op needs by itself: a bound that holds in whatever order ops run, and however often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cpplan.bounds import Bound
+from cpplan.graph import Graph
+from cpplan.liveness import outside_storages
+from cpplan.residency import Residency
+from cpplan.sharing.links import Link
+
+TOUCHED = "bytes that one op touches"
+
+
+def touched_bound(graph: Graph, residency: Residency, links: Iterable[Link] = ()) -> Bound:
+    """The most bytes that one op reads, writes and works in. O(touches + links).
+
+    Where storages may share bytes by these links, what the op may write in place counts nothing,
+    and of storages that are copied to or from one another anywhere only the largest counts.
+
+    Examples
+    --------
+    >>> from cpplan.graph import Op, Tensor
+    >>> from cpplan.sharing.links import find_links
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    >>> graph = Graph("g", tensors, (relu,))
+    >>> touched_bound(graph, Residency()).value
+    16
+    >>> touched_bound(graph, Residency(), find_links(graph, Residency())).value
+    8
+    """
+    size = {t.name: t.nbytes for t in graph.tensors if t.view_of is None}
+    for name in outside_storages(graph, residency):
+        size[name] = 0
+    copied: set[str] = set()
+    written: dict[int, set[str]] = {}
+    for link in links:
+        if link.in_place:
+            written.setdefault(link.op, set()).add(link.inner)
+        else:
+            copied |= {link.inner, link.outer}
+    best, root = 0, graph.root
+    for number, op in enumerate(graph.ops):
+        touched = {root[name][0] for name in op.inputs + op.outputs + op.workspaces}
+        touched -= written.get(number, set())
+        need = sum(size[name] for name in touched - copied)
+        best = max(best, need + max((size[name] for name in touched & copied), default=0))
+    return Bound(best, TOUCHED, None)
