@@ -30,9 +30,9 @@ _BLUES = ("#08306b", "#2171b5", "#6baed6", "#4292c6", "#9ecae1", "#08519c")
 _KINDS = {"intermediate": _BLUES[1], "input": ORANGE, "output": GREEN, "computed again": PURPLE}
 # Above so many rectangles, their edges would be all that is seen.
 _EDGED = 3000
-# A rectangle this high, as a share of the picture, bears its name if there is room for that, or for
-# some letters of it; letters across all.
-_HIGH, _LETTERS, _FEWEST = 0.04, 100, 7
+# A rectangle bears its name if there is room for that, or for some letters of it: points of the
+# font, across a letter of it, of height; letters.
+_FONT, _LETTER, _HIGH, _FEWEST = 7, 4.6, 9, 7
 # Above this lightness (of red, green and blue alike, from 0 to 1), letters are black.
 _LIGHT = 0.6
 
@@ -163,13 +163,14 @@ def _write_names(
 
     left, right, low, high = edges
     steps, top = ax.get_xlim()[1], ax.get_ylim()[1]
-    room = (_LETTERS * (right - left)).astype(np.int64)
-    for k in np.flatnonzero((room > 0) & (high - low >= _HIGH)).tolist():
+    wide, tall = ax.bbox.size * 72 / ax.figure.dpi
+    room = (wide / _LETTER * (right - left)).astype(np.int64)
+    for k in np.flatnonzero((room > 0) & (tall * (high - low) >= _HIGH)).tolist():
         if room[k] < min(len(names[k]), _FEWEST):
             continue
         light = sum(to_rgb(colours[k])) / 3 > _LIGHT
         ax.text(
             steps * (left[k] + right[k]) / 2, top * (low[k] + high[k]) / 2,
-            printable(names[k], int(room[k])), ha="center", va="center", fontsize=7,
+            printable(names[k], int(room[k])), ha="center", va="center", fontsize=_FONT,
             color="black" if light else "white", parse_math=False, clip_on=True,
         )  # fmt: skip
