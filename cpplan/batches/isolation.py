@@ -36,8 +36,10 @@ class Processes:
 
     def start(self, threads: int) -> subprocess.Popen[bytes]:
         """A new one, which waits for its task."""
+        # Ctrl-C is for the whole group of processes; a task cut short would look like a result.
+        code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
         # With our own path, it finds the packages that we have found.
-        code = f"import sys; sys.path[:] = {sys.path!r}; "
+        code += f"import sys; sys.path[:] = {sys.path!r}; "
         code += "from cpplan.batches.task_process import main; main()"
         pipe, environment = subprocess.PIPE, os.environ | dict.fromkeys(_THREADS, str(threads))
         with self._lock:
@@ -61,11 +63,14 @@ class Processes:
             self._running.discard(process)
 
     def stop(self) -> None:
-        """End all of them, and start none any more."""
+        """End all of them, and start none any more; when it returns, none is left."""
         with self._lock:
             self._stopped = True
-            for process in self._running:
-                process.kill()
+            running = tuple(self._running)
+        for process in running:
+            process.kill()
+        for process in running:
+            process.wait()
 
     def run(self, task: Task) -> Row:
         """The task's row, whatever becomes of its process."""
@@ -74,14 +79,19 @@ class Processes:
         # Not left to ``communicate``, which would close it: the process lives while it is open.
         given, process.stdin = process.stdin, None
         assert given is not None
+        limit = task.limits.seconds
+        data = pickle.dumps(task.limits.memory) + pickle.dumps(task)
+        # The time limit holds, too, for a process that never reads all of a large task.
+        sender = threading.Thread(target=_send, args=(given, data), daemon=True)
+        sender.start()
         try:
-            _send(given, pickle.dumps(task.limits.memory) + pickle.dumps(task))
-            answer, errors = process.communicate(timeout=task.limits.seconds)
+            answer, errors = process.communicate(timeout=limit)
             row = _read_row(task, process.returncode, answer, errors.decode(errors="replace"))
         except subprocess.TimeoutExpired:
-            row = failed(task, "out of time", f"it took more than {task.limits.seconds:g} seconds")
+            row = failed(task, "out of time", f"it took more than {limit:g} seconds")
         finally:
             self.end(process)
+            sender.join()
             with suppress(OSError):
                 given.close()
         return {"task_seconds": time.perf_counter() - start, "machine": machine()} | row

@@ -10,6 +10,9 @@
     source = "models"               # a folder: every model file in it, in order of their names
 
     [[model]]
+    source = "nets/**/*.onnx"       # every model file that matches, in order of their names
+
+    [[model]]
     source = "resnet50.onnx"        # as cpplan.load takes it; paths start at the manifest's folder
     name = "ResNet-50, 8 images"    # if it is not to be called what its source is
     dims = { N = 8, T = [1, 128] }
@@ -36,6 +39,7 @@ defaults. A folder of models is a manifest of it alone.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,7 +50,7 @@ from typing import Any
 from cpplan import heuristics
 from cpplan.batches.dispatch import check_processes
 from cpplan.batches.inputs import check_distinct
-from cpplan.batches.model_entry import Model, models_in
+from cpplan.batches.model_entry import Model, is_pattern, models_in, models_like
 from cpplan.batches.setting import KEYWORDS, Setting, check_key
 from cpplan.batches.task import make_limits
 from cpplan.errors import InputError, MissingExtraError
@@ -82,7 +86,7 @@ def read_manifest(path: str | PathLike[str]) -> Manifest:
         and what was expected. Models are read later, one by one.
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         return Manifest(tuple(models_in(path)), (Setting("default"),), {})
     values = _read_toml(path)
     try:
@@ -140,7 +144,8 @@ def _tables(values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _models(table: Mapping[str, Any], folder: Path) -> list[Model]:
-    source, name = table.get("source"), table.get("name")
+    source = table.get("source")
+    name = table.get("name", source)
     here = f"model {name or source!r}"
     try:
         for key in table:
@@ -153,18 +158,20 @@ def _models(table: Mapping[str, Any], folder: Path) -> list[Model]:
         ):
             raise InputError("in_place must say true or false of kinds of op ({ Add = false })")
         dims = _dims(table.get("dims"))
+        if source.startswith("zoo://"):
+            return [Model(name, source, dims, in_place)]
+        where = folder / source
+        many = os.path.isdir(where) or is_pattern(source, folder)
+        if not many:
+            return [Model(name, str(where), dims, in_place)]
+        other = next((key for key in table if key != "source"), None)
+        if other is not None:
+            raise InputError(f"a folder or a pattern of models has no {other}")
     except InputError as error:
         raise InputError(f"{here}: {error}") from error
-    if source.startswith("zoo://"):
-        return [Model(name or source, source, dims, in_place)]
-    where = folder / source
-    if where.is_dir():
-        if len(table) > 1:
-            raise InputError(
-                f"{here}: a folder of models has no {next(k for k in table if k != 'source')}"
-            )
-        return models_in(where, f"{source.rstrip('/')}/")
-    return [Model(name or source, str(where), dims, in_place)]
+    if is_pattern(source, folder):
+        return models_like(source, folder)
+    return models_in(where, f"{source.rstrip('/')}/")
 
 
 def _dims(given: object) -> dict[str, Any] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import glob
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +103,29 @@ def _files_of(path: Path) -> Iterable[Path]:
     stem = path.name.removesuffix("-buffer-assignment.txt").removesuffix("-live-range.txt")
     other = (path.with_name(f"{stem}-{part}.txt") for part in ("buffer-assignment", "live-range"))
     return (path, *(beside for beside in other if beside != path and beside.is_file()))
+
+
+def is_pattern(source: str, folder: Path) -> bool:
+    """Whether it has wildcards (``*``, ``?``, ``[…]``), and is not the very name of a file."""
+    return any(sign in source for sign in "*?[") and not os.path.exists(folder / source)
+
+
+def models_like(pattern: str, folder: Path) -> list[Model]:
+    """Every file of a pattern, seen from a folder, that ``cpplan.load`` may know; by name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    found = sorted(
+        name
+        for name in glob(pattern, root_dir=folder, recursive=True)
+        if name.lower().endswith(SUFFIXES) and (folder / name).is_file()
+    )
+    if not found:
+        raise InputError(f"{pattern}: matches no file in {', '.join(SUFFIXES)}")
+    return [Model(name, str(folder / name)) for name in found]
 
 
 def models_in(folder: Path, prefix: str = "") -> list[Model]:

@@ -23,6 +23,9 @@ class BatchProgress:
         The latest, or ``None`` at the start.
     note
         What is done instead of planning.
+    others
+        At the start: rows of an earlier run that the table will not have any more, since they are
+        of other models, settings or limits, or of another version.
     """
 
     done: int
@@ -31,6 +34,7 @@ class BatchProgress:
     seconds: float
     row: Row | None = None
     note: str | None = None
+    others: int = 0
 
     @property
     def rate(self) -> float | None:

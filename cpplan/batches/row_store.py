@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -44,16 +44,8 @@ class RowStore:
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> RowStore:
-        try:
-            self._folder.mkdir(exist_ok=True)
-            self._lock = (self._folder / _LOCK).open("w")
-        except OSError as error:
-            raise InputError(f"{self._folder}: cannot be written: {error.strerror}") from error
-        try:
-            _take(self._lock)
-        except OSError as error:
-            self._lock.close()
-            raise InputError(f"{self.path}: another run is writing it") from error
+        while self._lock is None:
+            self._lock = self._take_lock()
         # What a run that was killed had begun to write.
         for begun in (*self._folder.glob(".cpplan.*"), self._folder / _TABLE):
             begun.unlink(missing_ok=True)
@@ -65,19 +57,44 @@ class RowStore:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._lock is not None:
+        assert self._lock is not None
+        # While it is ours; but Windows removes no open file.
+        if os.name != "posix":
             self._lock.close()
         # An empty folder is no use to a later run.
         with suppress(OSError):
             if not any(self._parts()):
                 (self._folder / _LOCK).unlink(missing_ok=True)
                 self._folder.rmdir()
+        self._lock.close()
+        self._lock = None
 
-    def kept(self, keys: Collection[str]) -> dict[str, Row]:
-        """Key -> row, of those among ``keys`` that earlier runs have left."""
+    def _take_lock(self) -> IO[str] | None:
+        """The lock, or ``None`` if another run that came to its end has just removed it."""
+        lock = self._folder / _LOCK
+        try:
+            self._folder.mkdir(exist_ok=True)
+            stream = lock.open("w")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(f"{self._folder}: cannot be written: {error.strerror}") from error
+        try:
+            _take(stream)
+        except OSError as error:
+            stream.close()
+            raise InputError(f"{self.path}: another run is writing it") from error
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
+                return stream
+        stream.close()
+        return None
+
+    def found(self) -> dict[str, Row]:
+        """Key -> row, of all that earlier runs have left."""
         rows = read_rows(self._target) if self._target.exists() else []
         rows += [row for part in self._parts() if (row := _read_part(part)) is not None]
-        return {row["key"]: row for row in rows if row.get("key") in keys}
+        return {str(row.get("key")): row for row in rows}
 
     def keep(self, row: Row) -> None:
         """Write a row, so that it is there even if everything ends now."""

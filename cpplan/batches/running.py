@@ -9,7 +9,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from cpplan import heuristics
-from cpplan.batches.dispatch import BACKENDS, Backend, count_processes, run_here, run_on_dask
+from cpplan.batches.cluster import run_on_dask
+from cpplan.batches.dispatch import BACKENDS, Backend, count_processes, run_here
 from cpplan.batches.inputs import as_models, as_settings
 from cpplan.batches.progress import BatchProgress
 from cpplan.batches.row_store import RowStore
@@ -31,8 +32,8 @@ PLANNED = ("optimal", "feasible", "infeasible", "unknown")
 def batch(
     models: Mapping[str, Any] | Iterable[Any],
     settings: Mapping[str, Mapping[str, Any]] | Iterable[Setting] | None = None,
-    *,
     output: str | PathLike[str] | None = None,
+    *,
     baselines: Iterable[str] = BASELINES,
     processes: int | None = None,
     task_seconds: float | None = None,
@@ -58,7 +59,7 @@ def batch(
     output
         The table to write, ``.parquet``; see :mod:`cpplan.batches.table` for its columns. Rows that
         an earlier run has left there, or beside it, are kept if model, setting, limits and version
-        are what they were. Without it, rows are kept nowhere.
+        are what they were; other rows are not in it any more. Without it, rows are kept nowhere.
     baselines
         Heuristics to compare with.
     processes
@@ -129,11 +130,13 @@ def _run(
 ) -> list[Row]:
     start = time.monotonic()
     with nullcontext() if store is None else store:
-        rows = {} if store is None else store.kept({task.key for task in tasks})
+        found = {} if store is None else store.found()
+        rows = {task.key: found[task.key] for task in tasks if task.key in found}
+        others = len(found) - len(rows)
         if retry:
             rows = {key: row for key, row in rows.items() if row["status"] in PLANNED}
         kept = len(rows)
-        progress(BatchProgress(kept, len(tasks), kept, 0.0))
+        progress(BatchProgress(kept, len(tasks), kept, 0.0, others=others))
         missing = [task for task in tasks if task.key not in rows]
         if missing:
 

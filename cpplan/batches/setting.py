@@ -10,7 +10,7 @@ from typing import Any
 from cpplan.byte_sizes import parse_bytes
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op
-from cpplan.names import check_name
+from cpplan.names import check_name, tuple_of
 from cpplan.pipeline import solve
 from cpplan.pool import Pool
 from cpplan.remat_comparison import parse_share
@@ -78,14 +78,16 @@ class Setting:
 
 
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        raise InputError(f"keywords must be a mapping, not {options!r}")
     values = dict(options)
     for key in values:
         check_key(key, KEYWORDS)
     if values.get("workers") is None:
         values["workers"] = 1
     for key in _OF_MODELS:
-        if isinstance(values.get(key, ()), str):
-            raise InputError(f"{key} must be a list of names, not {values[key]!r}")
+        if key in values:
+            values[key] = tuple_of(str, key, values[key])
     if values.get("pools") is not None:
         values["pools"] = tuple(map(_pool, values["pools"]))
     for key in _LIMITS:

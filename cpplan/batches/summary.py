@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from cpplan.errors import InputError
@@ -12,6 +13,7 @@ from cpplan.errors import InputError
 MEASURES = ("bytes", "cost", "seconds")
 FACTORS = (1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)
 RATIO = "ratio_"
+_NUMBERS = ("bytes", "bound", "cost", "seconds")
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class SettingSummary:
     to_best, to_bound
         Geometric means of the measure over the best of any setting, and of the bytes over their
         bound; over the models that every setting has planned
-        (of those settings that have planned any).
+        (of those settings that have planned any). ``None`` where one of the ratios is infinite.
     to_baseline
         Baseline -> the same of the bytes over the baseline's.
     seconds
@@ -104,8 +106,8 @@ def summarize(
     Raises
     ------
     InputError
-        If there are no rows, a model has two of a setting, or the measure or a factor is not
-        understood.
+        If there are no rows, a model has two of a setting, a value is no number, or the measure or
+        a factor is not understood.
 
     Examples
     --------
@@ -122,7 +124,7 @@ def summarize(
         raise InputError(f"measure={measure!r}: expected one of {', '.join(MEASURES)}")
     if any(not 1 <= factor < math.inf for factor in factors):
         raise InputError(f"factors must be at least 1, not {list(factors)}")
-    rows = list(rows)
+    rows = [_checked(row, number) for number, row in enumerate(rows, 1)]
     if not rows:
         raise InputError("no rows to summarize")
     table: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -182,8 +184,26 @@ def summarize(
     )  # fmt: skip
 
 
+def _checked(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """The row with ``None`` for what a data frame calls missing in its own ways."""
+    import pandas
+
+    for name in ("model", "setting"):
+        if not isinstance(row.get(name), str):
+            raise InputError(f"row {number}: {name} is {row.get(name)!r}: expected a name")
+    values = dict(row)
+    for name, value in row.items():
+        if name not in _NUMBERS and not str(name).startswith(RATIO):
+            continue
+        if value is None or pandas.isna(value):
+            values[name] = None
+        elif not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+            raise InputError(f"row {number}: {name} is {value!r}: expected a number from 0 on")
+    return values
+
+
 def geometric_mean(values: Iterable[float | None]) -> float | None:
-    """Of those that there are; ``None`` of none.
+    """Of those that there are; ``None`` of none, or where one is infinite.
 
     Examples
     --------
@@ -191,7 +211,7 @@ def geometric_mean(values: Iterable[float | None]) -> float | None:
     2.0
     """
     there = [value for value in values if value is not None]
-    if not there:
+    if not there or max(there) == math.inf:
         return None
     if min(there) <= 0:
         return 0.0

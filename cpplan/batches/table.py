@@ -26,6 +26,7 @@ The last three alone may differ between runs whose settings are deterministic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 TEXTS = ("model", "setting", "status", "options", "version", "key", "error", "machine")
 COUNTS = ("bytes", "bound", "ops", "buffers", "seed")
 CLOCKS = ("seconds", "task_seconds", "machine")
+NUMBERS = (*COUNTS, "gap", "cost", "base_cost", "seconds", "task_seconds")
 _BEFORE = ("model", "setting", "status", "bytes", "bound", "gap", "cost", "base_cost")
 _AFTER = ("ops", "buffers", "seed", "options", "version", "key", "error", *CLOCKS)
 
@@ -116,14 +118,29 @@ def _read_csv(path: str | PathLike[str]) -> list[Row]:
     import pandas
 
     try:
-        frame = pandas.read_csv(path, dtype=dict.fromkeys(TEXTS, "object"), keep_default_na=False,
-                                na_values=[""])  # fmt: skip
+        # As text: pandas would make floating-point numbers of counts, where some are missing.
+        frame = pandas.read_csv(path, dtype="object", keep_default_na=False, encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: not a CSV table: {error}") from error
-    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    for row in rows:
-        for name in COUNTS:
-            # A column with blanks is read as floating point, exact below 2**53 bytes.
-            if isinstance(row.get(name), float):
-                row[str(name)] = int(row[name])
-    return [{str(name): value for name, value in row.items()} for row in rows]
+    rows = [{str(name): cell for name, cell in row.items()} for row in frame.to_dict("records")]
+    for number, row in enumerate(rows, 1):
+        for name, cell in row.items():
+            if cell == "" or not isinstance(cell, str):
+                row[name] = None
+            elif name in NUMBERS or name.startswith("ratio_"):
+                try:
+                    row[name] = _number(name, cell)
+                except ValueError as error:
+                    reason = f"row {number}: {name} is {cell!r}: expected a number"
+                    raise InputError(f"{path}: {reason}") from error
+    return rows
+
+
+def _number(name: str, cell: str) -> float | None:
+    if name in COUNTS:
+        # Where some were missing, others have written counts as 12.0.
+        whole, _, zeros = cell.partition(".")
+        if zeros.strip("0") == "":
+            return int(whole)
+    value = float(cell)
+    return None if math.isnan(value) else value

@@ -12,6 +12,9 @@ from cpplan.batches.setting import Setting
 from cpplan.byte_sizes import parse_bytes
 from cpplan.errors import InputError
 
+# The system waits for 2**31 milliseconds at most.
+_MOST_SECONDS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -82,4 +85,6 @@ def make_limits(seconds: float | None, memory: int | str | None) -> Limits:
         or not 0 < seconds < math.inf
     ):
         raise InputError(f"task_seconds must be positive, not {seconds!r}")
+    if seconds is not None and seconds > _MOST_SECONDS:
+        raise InputError(f"task_seconds must be at most {_MOST_SECONDS}, not {seconds!r}")
     return Limits(seconds, None if memory is None else parse_bytes(memory))

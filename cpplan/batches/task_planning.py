@@ -43,7 +43,8 @@ def plan_task(task: Task) -> Row:
     try:
         row = _planned(task)
     except MemoryError:
-        row = failed(task, "out of memory", "the memory limit was met")
+        met = "there was no more" if task.limits.memory is None else "the memory limit was met"
+        row = failed(task, "out of memory", met)
     except CpplanError as error:
         row = failed(task, "error", str(error))
     except Exception as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import signal
 import sys
 import threading
 from typing import BinaryIO
@@ -17,8 +16,6 @@ def main() -> None:
     Standard input stays open as long as whoever wants the row lives: its end is ours, also where
     nobody was left to tell us.
     """
-    # Ctrl-C is for the whole group of processes; a task cut short would look like a result.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer = _own_output()
     from cpplan.batches.task_planning import failed, plan_task
 

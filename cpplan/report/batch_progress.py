@@ -34,6 +34,8 @@ def watching_batch(*, enabled: bool = True) -> Iterator[Callable[[BatchProgress]
             def show(event: BatchProgress) -> None:
                 counts = _describe_counts(event)
                 bar.update(task, completed=event.done, total=event.total, counts=counts)
+                if event.others:
+                    bar.console.print(Text(describe_others(event)), soft_wrap=True)
                 if event.row is not None and event.row["error"] is not None:
                     bar.console.print(Text(describe_row(event)), soft_wrap=True)
 
@@ -52,11 +54,19 @@ def _describe_counts(event: BatchProgress) -> str:
     parts = [f"{event.done:{width}}/{event.total}"]
     if event.row is None and event.note is None and event.kept:
         parts.append(f"{event.kept} kept from an earlier run")
+    if event.others:
+        parts.append(describe_others(event))
     if event.note is not None:
         parts.append(event.note)
     if event.rate is not None and event.left is not None:
         parts += [f"{event.rate * 60:.3g} a minute", f"{format_time(event.left)} left"]
     return "  ".join(parts)
+
+
+def describe_others(event: BatchProgress) -> str:
+    """What will be lost, in words."""
+    rows = "row" if event.others == 1 else "rows"
+    return f"{event.others} {rows} of another batch or version will be replaced"
 
 
 def describe_row(event: BatchProgress) -> str:

@@ -40,7 +40,7 @@ def models(tmp_path):
 
 
 def test_tasks_run_in_processes_of_their_own(models):
-    table = cpplan.batch(models)
+    table = cpplan.batch(models, task_seconds=1_000_000)
     assert table["status"].tolist() == ["optimal", "error"]
     assert (table["task_seconds"] > 0).all()
     assert table["machine"].notna().all()
@@ -75,7 +75,9 @@ def test_what_is_done_is_not_done_again(models, here, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["r.parquet", "tiny.csv", "wrong.json"]
 
     models["wrong.json"].write_text("{}")
-    cpplan.batch(models, settings, output=output)
+    seen = []
+    cpplan.batch(models, settings, output, progress=seen.append)
+    assert [event.others for event in seen] == [2, 0, 0]
     assert here == [("wrong.json", "one"), ("wrong.json", "two")]
     here.clear()
     cpplan.batch(models, settings | {"two": {"seed": 2}}, output=output)
@@ -144,11 +146,17 @@ def test_objects_are_known_by_their_content(here, tmp_path):
         ({"settings": {"x": {"ordre": "search"}}}, "setting 'x': unknown key 'ordre': expected"),
         ({"settings": {"x": {"order": "shuffled"}}}, "setting 'x': order='shuffled' is not"),
         ({"settings": {"x": {"memory_limit": "0%"}}}, "is not a share"),
+        ({"settings": {"x": {"first": [3]}}}, "setting 'x': first must be a sequence of str"),
+        (
+            {"settings": {"x": ["order"]}},
+            r"setting 'x': keywords must be a mapping, not \['order'\]",
+        ),
         ({"settings": {"x": {"pools": [{"size": 4}]}}}, "unknown key 'size'"),
         ({"settings": {"x": {"workers": 10**6}}}, "is more than the"),
         ({"processes": 10**6}, "1000000 processes of up to 1 threads are more than the"),
         ({"processes": 0}, "processes must be at least 1, not 0"),
         ({"task_seconds": -1}, "task_seconds must be positive"),
+        ({"task_seconds": 1e7}, "task_seconds must be at most 1000000, not 10000000.0"),
         ({"task_memory": "much"}, "is not a byte count"),
         ({"baselines": ["unheard_of"]}, "unheard_of"),
         ({"output": "results.txt"}, "expected a name that ends in .parquet"),

@@ -68,6 +68,10 @@ def test_the_command_line_goes_before_the_manifest(manifest, here, tmp_path, cap
     assert read_rows(output)[0]["ratio_bump"] == 24 / 40
     assert main(["batch", str(manifest), "-o", str(output), "-q", "--baseline", "best_fit"]) == 0
     assert "ratio_bump" not in read_rows(output)[0]
+    assert capsys.readouterr().err == ""
+    assert main(["batch", str(manifest), "-o", str(output)]) == 0
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == "0/4  4 rows of another batch or version will be replaced"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,7 @@ def test_the_command_line_goes_before_the_manifest(manifest, here, tmp_path, cap
     [
         (["m.toml", "-o", "r.csv"], "r.csv: expected a name that ends in .parquet"),
         (["absent.toml", "-o", "r.parquet"], "absent.toml: cannot be read"),
+        (["a" * 300, "-o", "r.parquet"], f"{'a' * 300}: cannot be read: File name too long"),
         (["m.toml", "-o", "no/r.parquet"], "no/r.parquet: cannot be written: there is no folder"),
         (["m.toml", "-o", "r.parquet", "--backend", "dask"], "give --scheduler"),
         (["m.toml", "-o", "r.parquet", "--baseline", "x"], "algorithm 'x' is not understood"),

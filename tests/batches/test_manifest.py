@@ -60,6 +60,26 @@ def test_models_and_settings_in_the_order_given(tmp_path):
     assert manifest.run == {"baselines": ["bump"], "task_memory": "1 GiB"}
 
 
+def test_a_pattern_is_every_model_file_that_matches(tmp_path):
+    for name in ("nets/a/b.onnx", "nets/c.ONNX", "nets/c.md", "nets/[x].csv", "nets/x.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    manifest = _read(
+        tmp_path,
+        """
+        [[model]]
+        source = "nets/**/[a-c]*"
+        [[model]]
+        source = "nets/[x].csv"
+        dims = { N = 1 }
+        """,
+    )
+    # The last is a file's own name.
+    names = [model.name for model in manifest.models]
+    assert names == ["nets/a/b.onnx", "nets/c.ONNX", "nets/[x].csv"]
+    assert manifest.models[0].source == str(tmp_path / "nets" / "a" / "b.onnx")
+
+
 def test_a_folder_is_a_manifest_of_it_alone(tmp_path):
     (tmp_path / "b.csv").touch()
     (tmp_path / "a.tflite").touch()
@@ -79,6 +99,10 @@ MODEL = '[[model]]\nsource = "a.csv"\n'
         ("modle = 1", "unknown key 'modle': expected 'model'"),
         ("model = 3", "expected [[model]]"),
         ("[[model]]\nsource = 3", "model 3: source must be a file, a folder or zoo://…, not 3"),
+        (MODEL + "name = ''", "a model's name must be a non-empty string, not ''"),
+        ("[[model]]\nsource = '*.onnx'", "*.onnx: matches no file in .csv, "),
+        ("[[model]]\nsource = '*.onnx'\nname = 'a'", "a folder or a pattern of models has no name"),
+        (MODEL + "[[setting]]\nname='s'\nfirst=[1979-05-27]", "first must be a sequence of str"),
         (MODEL + "dim = 3", "model 'a.csv': unknown key 'dim': expected 'dims'"),
         (MODEL + "dims = { N = [1, 2, 3] }", "N = [1, 2, 3]: expected 8, [1, 128] or [1]"),
         (MODEL + "in_place = true", "in_place must say true or false of kinds of op"),

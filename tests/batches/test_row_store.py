@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from cpplan.batches import row_store
 from cpplan.batches.row_store import RowStore
 from cpplan.batches.table import read_rows
 from cpplan.errors import InputError
@@ -27,13 +28,13 @@ def test_rows_are_found_again_by_their_keys(tmp_path):
         store.keep(_row("a"))
         store.keep(_row("b"))
     with RowStore(output) as store:
-        assert store.kept({"a", "c"}) == {"a": _row("a")}
+        assert store.found() == {"a": _row("a"), "b": _row("b")}
         store.finish([_row("b"), _row("a")], ())
     assert os.listdir(tmp_path) == ["r.parquet"]
     assert [row["key"] for row in read_rows(output)] == ["b", "a"]
     assert read_rows(output)[0]["bytes"] == 2**60
     with RowStore(output) as store:
-        assert set(store.kept({"a", "b"})) == {"a", "b"}
+        assert set(store.found()) == {"a", "b"}
     assert os.listdir(tmp_path) == ["r.parquet"]
 
 
@@ -48,7 +49,7 @@ def test_what_a_killed_run_was_writing_is_cleared_away(tmp_path):
     }.items():
         (parts / name).write_text(text)
     with RowStore(output) as store:
-        assert store.kept({"cut"}) == {}
+        assert store.found() == {}
         assert sorted(os.listdir(parts)) == ["cut.json", "lock"]
         store.finish([_row("a")], ())
     assert os.listdir(tmp_path) == ["r.parquet"]
@@ -60,9 +61,28 @@ def test_two_runs_do_not_write_one_table(tmp_path):
         RowStore(output).__enter__()
 
 
+def test_a_lock_that_its_last_owner_removes_is_not_taken(tmp_path, monkeypatch):
+    output, parts = tmp_path / "r.parquet", tmp_path / "r.parquet.parts"
+    take, ends = row_store._take, iter(["now"])
+
+    def take_late(stream):
+        # Between opening and locking, the run that had the lock comes to its end.
+        for _ in ends:
+            (parts / "lock").unlink()
+            parts.rmdir()
+        take(stream)
+
+    monkeypatch.setattr(row_store, "_take", take_late)
+    with RowStore(output) as store:
+        store.keep(_row("a"))
+        with pytest.raises(InputError, match="another run is writing it"):
+            RowStore(output).__enter__()
+    assert sorted(os.listdir(parts)) == ["a.json", "lock"]
+
+
 def test_a_table_of_something_else_is_left_alone(tmp_path):
     output = tmp_path / "r.parquet"
     output.write_text("not a table")
     with RowStore(output) as store, pytest.raises(InputError, match="not a Parquet file"):
-        store.kept({"a"})
+        store.found()
     assert output.read_text() == "not a table"

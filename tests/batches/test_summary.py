@@ -62,6 +62,43 @@ def test_a_setting_that_plans_nothing_does_not_empty_the_means():
     assert found.settings[2].profile[-1] == 0.0
 
 
+def test_a_ratio_without_end_has_no_mean(tmp_path, capsys):
+    rows = [dict(_row("a", "x", 8, None), cost=0.0), dict(_row("a", "y", 8, None), cost=3.0)]
+    x, y = summarize(rows, measure="cost").settings
+    assert (x.to_best, y.to_best) == (1.0, None)
+    assert (x.profile[-1], y.profile[-1]) == (1.0, 0.0)
+    path = tmp_path / "r.parquet"
+    to_frame([dict(row, bound=0) for row in rows], ()).to_parquet(path)
+    page = tmp_path / "r.html"
+    command = ["summary", str(path), "--measure", "cost", "--json", "-", "--report", str(page)]
+    assert main(command) == 0
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    values = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert [one["to_bound"] for one in values["settings"]] == [None, None]
+    assert page.exists()
+
+
+def test_what_a_data_frame_misses_is_missing():
+    found = summarize(to_frame(ROWS, ["bump"]).to_dict("records"), factors=(1, 1.9, 2))
+    assert found == summarize(ROWS, factors=(1, 1.9, 2))
+    assert summarize([dict(ROWS[0], seconds=float("nan"))]).settings[0].seconds == 0.0
+
+
+def test_counts_in_csv_are_exact(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text(
+        "\ufeffmodel,setting,bytes,bound,seconds,note\n"
+        f"a,x,{2**53 + 1},12.0,nan,nan\nNA,x,,,1.5,\n",
+        encoding="utf-8",
+    )
+    one, other = read_rows(path)
+    assert (one["bytes"], one["bound"], one["seconds"], one["note"]) == (2**53 + 1, 12, None, "nan")
+    assert (other["model"], other["bytes"], other["seconds"]) == ("NA", None, 1.5)
+
+
 def test_empty_models_are_as_good_as_the_best():
     found = summarize([_row("a", "x", 0, None), _row("a", "y", 0, None)])
     assert [one.to_best for one in found.settings] == [1.0, 1.0]
@@ -72,6 +109,9 @@ def test_empty_models_are_as_good_as_the_best():
     [
         ([], {}, "no rows"),
         ([ROWS[0], ROWS[0]], {}, "model 'a' has two rows of setting 'x'"),
+        ([dict(ROWS[0], bytes="many")], {}, "row 1: bytes is 'many': expected a number"),
+        ([dict(ROWS[0], ratio_bump=-1)], {}, "row 1: ratio_bump is -1: expected a number"),
+        ([ROWS[0], dict(ROWS[1], setting=None)], {}, "row 2: setting is None: expected a name"),
         (ROWS, {"measure": "beauty"}, "expected one of bytes, cost, seconds"),
         (ROWS, {"factors": (0.5,)}, "factors must be at least 1"),
     ],
@@ -106,6 +146,9 @@ def test_a_table_of_something_else_is_refused(tmp_path, capsys):
     pandas.DataFrame({"a": [1]}).to_csv(path)
     assert main(["summary", str(path)]) == 2
     assert "no column 'model': expected a table of cpplan batch" in capsys.readouterr().err
+    path.write_text("model,setting,bytes\na,x,many\n")
+    assert main(["summary", str(path)]) == 2
+    assert "row 1: bytes is 'many': expected a number" in capsys.readouterr().err
 
 
 def test_the_report_of_a_table_is_written(tmp_path, capsys):

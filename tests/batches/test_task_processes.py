@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import batch_manifests
 import pytest
 
@@ -27,6 +29,12 @@ def _task(source: object, seconds: float | None = None, memory: str | None = Non
             marks=pytest.mark.slow,
         ),
         (_task(batch_manifests.SLEEPING, seconds=0.5), "out of time", "more than 0.5 seconds"),
+        # More than a pipe holds, so that who sends it waits for who does not read it.
+        (
+            _task((batch_manifests.SLEEPING, bytes(1 << 20)), seconds=0.5),
+            "out of time",
+            "more than 0.5 seconds",
+        ),
         (_task(batch_manifests.LARGE, memory="1 GiB"), "out of memory", "MemoryError"),
     ],
 )
@@ -43,6 +51,20 @@ def test_a_planner_that_meets_the_memory_limit_is_a_row():
     row = Processes().run(_task(source, memory="1 MiB"))
     assert row["status"] == "out of memory"
     assert "bytes" not in row
+
+
+@pytest.mark.skipif(os.name != "posix", reason="how a process ended is asked in POSIX's way")
+def test_when_all_are_stopped_none_is_left_and_none_starts():
+    own = Processes()
+    started = [own.start(1), own.start(1)]
+    own.stop()
+    for process in started:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(process.pid, os.WNOHANG)  # neither alive nor waiting to be asked
+        process.communicate()
+        own.end(process)
+    with pytest.raises(KeyboardInterrupt):
+        own.start(1)
 
 
 def test_a_worker_of_another_version_says_so():
