@@ -353,7 +353,7 @@ class Plan:
     ) -> onnx.ModelProto:
         """The ONNX model planned: its nodes in the plan's order, and a copy for each further run.
 
-        :func:`~cpplan.io.onnx_reorder.reorder_onnx` says how copies are named, and its module which
+        :func:`~cpplan.io.onnx.reorder.reorder_onnx` says how copies are named, and its module which
         optimisers merge them again.
 
         Parameters
@@ -368,7 +368,7 @@ class Plan:
         InputError
             If the plan has no order, or is for another model.
         """
-        from cpplan.io.onnx_reorder import reorder_onnx
+        from cpplan.io.onnx.reorder import reorder_onnx
 
         if self.base_cost is None:
             raise InputError(f"plan {self.name!r} is for a bare problem: it has no order")
@@ -479,8 +479,10 @@ class Plan:
         Rules are dropped one at a time, with all others kept, the plan's own order of ops included:
         alignment, fixed offsets, pools, sharing that was not allowed, the order, what of the
         boundary is in the arena, and that every op runs once. Dropping one saves at most what a
-        bound leaves, and at least what a plan without it saves. Where the plan is not proved
-        smallest, the first row drops nothing, and says what a better layout may save.
+        bound leaves (``at_most``), and at least what a plan without it saves (``saved``); of that,
+        ``at_least`` cannot be had with the rule. Where the plan is not proved smallest, or a limit
+        was asked for, further rows say what a better layout, a better order, or a smaller limit may
+        save. Beyond 2000 ops, bounds on orders and on running ops again are what one op touches.
 
         Parameters
         ----------
