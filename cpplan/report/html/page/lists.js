@@ -2,7 +2,11 @@
 
 function showRules({ data }) {
   const { rules } = data;
-  if (rules === null || rules.length === 0) return;
+  if (rules === null) {
+    byId("rules").append(make("p", { class: "note" }, "The model was not at hand: what each rule may cost is not told."));
+    return;
+  }
+  if (rules.length === 0) return;
   const place = make("div");
   byId("rules").append(make("h3", {}, "What each rule of the plan may cost"), place);
   new Table(place, [

@@ -31,7 +31,6 @@ class LiveChart {
     const { times, live } = this.model.profile;
     const first = Math.max(0, lastAtMost(times, this.view.from));
     const points = [];
-    let before = 0;
     for (let k = first; k < times.length && times[k] < this.view.to; k += 1) {
       const x = Math.max(MARGIN.left, Math.round(frame.x(times[k])));
       const last = points[points.length - 1];
@@ -39,14 +38,14 @@ class LiveChart {
         last.most = Math.max(last.most, live[k]);
         last.end = live[k];
       } else {
-        points.push({ x, before, most: live[k], end: live[k] });
+        points.push({ x, most: live[k], end: live[k] });
       }
-      before = live[k];
     }
     const right = frame.x(Math.min(this.view.to, times.length ? times[times.length - 1] : 0));
     const trace = () => {
-      let y = frame.bottom;
-      pen.moveTo(points.length ? points[0].x : MARGIN.left, y);
+      // What began before the first step seen does not rise there.
+      let y = first < times.length && times[first] < this.view.from ? frame.y(live[first]) : frame.bottom;
+      pen.lineTo(points.length ? points[0].x : MARGIN.left, y);
       for (const point of points) {
         pen.lineTo(point.x, y);
         if (point.most > point.end) pen.lineTo(point.x, frame.y(point.most));
@@ -57,6 +56,7 @@ class LiveChart {
       pen.lineTo(right, y);
     };
     pen.beginPath();
+    pen.moveTo(points.length ? points[0].x : MARGIN.left, frame.bottom);
     trace();
     pen.lineTo(right, frame.bottom);
     pen.closePath();
