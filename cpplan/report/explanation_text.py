@@ -135,20 +135,27 @@ def _use(tensor: LiveTensor) -> str:
 
 
 def _relaxations(found: Explanation) -> str:
-    """What may save something as a table, the rest in one line."""
-    rules = found.relaxations
+    """What may help as a table, the rest in a line each."""
+    rules, limit = found.relaxations, found.capacity
+    short = found.peak is None and limit is not None
     free = [r.rule for r in rules if r.at_most == 0 and r.rule not in _ALWAYS]
     alike = [r.rule for r in rules if _is_as_before(r) and r.rule not in (*_ALWAYS, *free)]
-    rows = [r for r in rules if r.rule not in (*free, *alike)]
+    vain = [r.rule for r in rules if short and limit is not None and r.bound > limit]
+    rows = [r for r in rules if r.rule not in (*free, *alike, *vain)]
     text = ""
     if rows:
-        header = ("without", "saves", "", "then needs", "instead")
-        cells = [(r.rule, *_saves(r), _needs(r, found.capacity), r.instead) for r in rows]
-        text = format_table(header, cells, left=(0, 1, 3, 4))
-    if free:
-        text += f"Dropping one of these rules saves nothing: {', '.join(free)}\n"
-    if alike:
-        text += f"Nor is it known to save what a better plan does not: {', '.join(alike)}\n"
+        saves = [] if found.peak is None else ["saves", ""]
+        header = ["without", *saves, "then needs", "instead"]
+        cells = [[r.rule, *(_saves(r) if saves else ()), _needs(r, limit), r.instead] for r in rows]
+        left = [k for k, title in enumerate(header) if title]
+        text = format_table(header, cells, left=left)
+    for rest, what in (
+        (free, "Dropping one of these rules saves nothing"),
+        (alike, "Nor is it known to save what a better plan does not"),
+        (vain, "Dropping one of these rules is not enough"),
+    ):
+        if rest:
+            text += f"{what}: {', '.join(rest)}\n"
     return text
 
 
@@ -161,15 +168,14 @@ def _saves(rule: Relaxation) -> tuple[str, str]:
     """Bytes, exact or as a range, and the most of them as a share of the peak."""
     if rule.at_most is None:
         return "", ""
-    share = f"{rule.share(rule.at_most) or 0:.1%}"
-    most = format_bytes(rule.at_most)
+    share, most = f"{rule.share(rule.at_most) or 0:.1%}", format_bytes(rule.at_most)
     if rule.saved == rule.at_most or rule.at_most == 0:
         return most, share
     return f"{format_bytes(rule.saved)} to {most}" if rule.saved else f"at most {most}", share
 
 
 def _needs(rule: Relaxation, capacity: int | None) -> str:
-    """Bytes without the rule, exact or as a range, and whether they fit where nothing else did."""
+    """Bytes without the rule, exact or as a range; and whether they fit, where nothing did."""
     least, peak = format_bytes(rule.bound), rule.peak
     if peak is None or (rule.before is not None and peak >= rule.before and peak > rule.bound):
         text = f"at least {least}"
@@ -177,8 +183,6 @@ def _needs(rule: Relaxation, capacity: int | None) -> str:
         text = least if peak == rule.bound else f"{least} to {format_bytes(peak)}"
     if rule.before is not None or capacity is None:
         return text
-    if rule.bound > capacity:
-        return f"{text}: too much"
     return f"{text}: fits" if peak is not None and peak <= capacity else f"{text}: may fit"
 
 

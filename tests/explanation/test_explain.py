@@ -196,7 +196,10 @@ def test_what_does_not_fit_is_explained(tail):
     rule = _rule(found, "no in place")
     assert (rule.bound, rule.at_most, rule.saved, rule.share(rule.saved)) == (24, None, None, None)
     assert "peak             none, infeasible, limit 24 B" in str(found)
-    assert "no in place              at least 24 B: may fit" in str(found)
+    assert "no in place  at least 24 B: may fit  ops write over" in str(found)
+    assert "is not enough: inputs inside, outputs inside, run once" in str(found)
+    planned = cpplan.solve(tail, capacity=24).explain(tail, time_limit=2)
+    assert "no in place  24 B: fits " in str(planned)
     assert found.to_frame()["at_most"].isna().all()
 
 
