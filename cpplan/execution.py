@@ -29,13 +29,13 @@ from cpplan.checks.runs import Place
 from cpplan.checks.sharing import pairs_in_place
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op
-from cpplan.io.onnx_bytes import Array, Bytes, from_bytes, to_bytes
+from cpplan.io.onnx.bytes import Array, Bytes, from_bytes, to_bytes
 from cpplan.plan import Plan
 
 if TYPE_CHECKING:
     import onnx
 
-    from cpplan.io.onnx_run import OnnxRun
+    from cpplan.io.onnx.run import OnnxRun
 
 _SCRATCH = np.uint8(0xA5)
 
@@ -117,7 +117,7 @@ def execute(
     >>> done.steps, done.arena_bytes
     (2, 32)
     """
-    from cpplan.io.onnx_run import OnnxRun
+    from cpplan.io.onnx.run import OnnxRun
 
     if not isinstance(plan, Plan):
         raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")

@@ -396,6 +396,21 @@ class Plan:
         ------
         InputError
             If the plan has no order, or is for another model.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import cpplan
+        >>> class Sums(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         high, low = x.expand(100, 3) + 1, x - 1
+        ...         return high.sum(0) + low
+        >>> program = torch.export.export(Sums(), (torch.zeros(3),))
+        >>> planned = cpplan.solve(cpplan.load(program), order="search").to_fx(program)
+        >>> [node.name for node in planned.graph.nodes]
+        ['x', 'expand', 'add', 'sum_1', 'sub', 'add_1', 'output']
+        >>> planned(torch.ones(3))
+        (tensor([200., 200., 200.]),)
         """
         from cpplan.io.torch import reorder_graph_module
 

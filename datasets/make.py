@@ -20,7 +20,7 @@ from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.atomic import write_text
 from cpplan.io.graph_json import write_graph
 from cpplan.io.minimalloc_csv import write_problem
-from cpplan.io.onnx_model import read_onnx
+from cpplan.io.onnx.model import read_onnx
 from cpplan.problem import Gap, Problem
 
 HERE = Path(__file__).resolve().parent

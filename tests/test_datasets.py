@@ -49,7 +49,7 @@ def test_there_are_nine_light_models() -> None:
 @pytest.mark.parametrize("file", LIGHT)
 def test_a_light_model_is_what_the_onnx_package_carries(file: str) -> None:
     onnx = pytest.importorskip("onnx")
-    from cpplan.io.onnx_model import read_onnx
+    from cpplan.io.onnx.model import read_onnx
 
     folder = Path(onnx.__file__).parent / "backend/test/data/light"
     read = read_onnx((folder / file).with_suffix(".onnx"))

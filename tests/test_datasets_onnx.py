@@ -19,7 +19,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
-from cpplan.io.onnx_model import read_onnx  # noqa: E402
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
 FOLDER = DATASETS / "onnx"

@@ -21,8 +21,8 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, parser  # noqa: E402
 
 from cpplan.execution import execute  # noqa: E402
-from cpplan.io.onnx_bytes import from_bytes, numpy_dtype, to_bytes  # noqa: E402
-from cpplan.io.onnx_model import read_onnx  # noqa: E402
+from cpplan.io.onnx.bytes import from_bytes, numpy_dtype, to_bytes  # noqa: E402
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
@@ -437,10 +437,10 @@ def test_a_kernel_that_fails_is_named_with_its_model_and_kind() -> None:
 def test_a_result_of_another_type_or_shape_is_caught(
     result: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cpplan.io import onnx_run
+    from cpplan.io.onnx import run
 
     plan = first_fit(read_onnx(model(CHAIN)))
-    monkeypatch.setattr(onnx_run, "make_kernel", lambda *_, **__: lambda _: {"t": result})
+    monkeypatch.setattr(run, "make_kernel", lambda *_, **__: lambda _: {"t": result})
     with pytest.raises(VerificationError, match=r"op 'Exp_0' \(Exp\).*'t' as .*float32 \[4\]"):
         execute(model(CHAIN), plan)
 

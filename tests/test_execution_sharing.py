@@ -16,7 +16,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import parser  # noqa: E402
 
 from cpplan.execution import execute  # noqa: E402
-from cpplan.io.onnx_model import read_onnx  # noqa: E402
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
 
 # x is halved as two views, one half is overwritten, and both are put together again: 32 B in all.
 HALVES = """

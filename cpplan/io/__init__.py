@@ -106,10 +106,10 @@ def _read(
     suffix = _suffix(source) if isinstance(source, (str, PathLike)) else None
     if suffix == ".onnx" or _is_from("onnx", source):
         if dims and any(isinstance(given, (tuple, list)) for given in dims.values()):
-            from cpplan.io.onnx_symbolic import read_symbolic_onnx
+            from cpplan.io.onnx.symbolic import read_symbolic_onnx
 
             return read_symbolic_onnx(source, dims)  # type: ignore[arg-type]
-        from cpplan.io.onnx_model import read_onnx
+        from cpplan.io.onnx.model import read_onnx
 
         return read_onnx(source, dims)  # type: ignore[arg-type]
     if suffix == ".pt2" or _is_from("torch", source):

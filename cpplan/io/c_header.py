@@ -67,12 +67,13 @@ def format_c_header(
         raise InputError(f"there is no plan to write as a C header: {plan.message or plan.status}")
     needed = _alignments(plan, source)
     for value in (alignment, *(pool.alignment for pool in plan.pools), *needed):
-        if not isinstance(value, int) or value < 1 or value & (value - 1):
+        number = isinstance(value, int) and not isinstance(value, bool)
+        if not number or value < 1 or value & (value - 1):
             raise InputError(f"an array's alignment in C must be a power of two, not {value!r}")
     if prefix is None:
         prefix = _Names("").of(plan.name).lstrip("_")
         prefix = prefix if prefix[:1].isalpha() else f"PLAN_{prefix}".rstrip("_")
-    elif not _PREFIX.fullmatch(prefix):
+    elif not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
         raise InputError(f"prefix {prefix!r} must be a C identifier that begins with a letter")
     return "\n".join(_lines(plan, prefix, alignment, needed)) + "\n"
 

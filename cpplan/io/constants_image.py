@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.errors import InputError
-from cpplan.io.onnx_bytes import to_bytes
-from cpplan.io.onnx_run import OnnxRun
+from cpplan.io.onnx.bytes import to_bytes
+from cpplan.io.onnx.run import OnnxRun
 
 if TYPE_CHECKING:
     import onnx

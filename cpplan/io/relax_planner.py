@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpplan.errors import MissingExtraError
-from cpplan.io.onnx_model import load_model, naming
+from cpplan.io.onnx.model import load_model, naming
 from cpplan.io.relax_script import read_relax
 from cpplan.names import name_of_file
 
@@ -74,7 +74,7 @@ def relax_text(
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
 
-    from cpplan.io.onnx_dims import bind_dims
+    from cpplan.io.onnx.dims import bind_dims
 
     with naming(source):
         model = load_model(source, with_weights=True)

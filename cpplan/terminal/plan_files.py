@@ -111,7 +111,7 @@ class Outputs:
         if self.program is not None and isinstance(source, Graph):
             write_text(self.program, str(to_anf(source, result.order)))
         if self.onnx is not None:
-            from cpplan.io.onnx_reorder import write_reordered
+            from cpplan.io.onnx.reorder import write_reordered
 
             write_reordered(self.model, result.order, self.onnx, dims)
         if self.image is not None:

@@ -19,7 +19,7 @@ def names() -> tuple[str, ...]:
 
 
 def read(model: str, options: Options) -> Graph:
-    from cpplan.io.onnx_model import read_onnx
+    from cpplan.io.onnx.model import read_onnx
 
     return read_onnx(_files()[model], name=model)
 

@@ -1,0 +1,71 @@
+"""What an ONNX node reads, its bodies included, and how to make it read something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cpplan.io.onnx.types import bodies_of
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def reads_of(node: onnx.NodeProto) -> Iterator[str]:
+    """The names a node reads: its inputs, then what its bodies take from outside; some twice.
+
+    Examples
+    --------
+    >>> from onnx import helper
+    >>> list(reads_of(helper.make_node("Add", ["a", "b"], ["y"])))
+    ['a', 'b']
+    """
+    yield from node.input
+    for body in bodies_of(node):
+        inside = set(_given(body))
+        for inner in body.node:
+            yield from (name for name in reads_of(inner) if name not in inside)
+            inside.update(inner.output)
+        yield from (value.name for value in body.output if value.name not in inside)
+
+
+def rebind(
+    node: onnx.NodeProto, names: Mapping[str, str], rename: Callable[[str], str] = str
+) -> None:
+    """Read, in place, by new names what the node and its bodies take from outside.
+
+    Parameters
+    ----------
+    names
+        Old name -> new name; what is not listed keeps its name.
+    rename
+        The new name of a tensor that a body defines; called once for each. They keep their names if
+        it is left out.
+
+    Examples
+    --------
+    >>> from onnx import helper
+    >>> node = helper.make_node("Add", ["a", "b"], ["y"])
+    >>> rebind(node, {"a": "a~1"})
+    >>> list(node.input)
+    ['a~1', 'b']
+    """
+    node.input[:] = [names.get(name, name) for name in node.input]
+    for body in bodies_of(node):
+        scope = {**names, **{name: rename(name) for name in _given(body)}}
+        for inner in body.node:
+            rebind(inner, scope, rename)
+            scope.update({name: rename(name) for name in inner.output if name})
+            inner.output[:] = [scope.get(name, name) for name in inner.output]
+        sparse = (tensor.values for tensor in body.sparse_initializer)
+        values = (*body.input, *body.output, *body.value_info)
+        for named in (*values, *body.initializer, *sparse):
+            named.name = scope.get(named.name, named.name)
+        for note in body.quantization_annotation:
+            note.tensor_name = scope.get(note.tensor_name, note.tensor_name)
+
+
+def _given(body: onnx.GraphProto) -> dict[str, None]:
+    """What a body has from its start: its inputs and its constants."""
+    sparse = (tensor.values for tensor in body.sparse_initializer)
+    return dict.fromkeys(named.name for named in (*body.input, *body.initializer, *sparse))

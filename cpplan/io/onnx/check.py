@@ -1,0 +1,125 @@
+"""What makes an ONNX graph malformed before any shape is known: its nodes and its constants' data.
+
+Nodes are checked one by one, each without its bodies, so that a message names the one at fault and
+weights that were left out do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.dtypes import BITS, tensor_bytes
+from cpplan.errors import InputError
+from cpplan.io.onnx.types import bodies_of, dtype_name
+
+if TYPE_CHECKING:
+    import onnx
+    from onnx.checker.C import CheckerContext
+
+DATA = (
+    "raw_data",
+    "float_data",
+    "double_data",
+    "int32_data",
+    "int64_data",
+    "uint64_data",
+    "string_data",
+)
+
+
+def check_nodes(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: int) -> None:
+    """Check the arity and the attributes of every node against its operator's definition.
+
+    Nodes of domains that ONNX does not define pass.
+
+    Raises
+    ------
+    InputError
+        Names the op, its kind and what is wrong.
+    """
+    import onnx
+
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = ir_version
+    # The checker knows ONNX's own domain by its short name only.
+    context.opset_imports = {_short(domain): version for domain, version in opsets.items()}
+    _check_nodes(graph, context)
+
+
+def check_constants(graph: onnx.GraphProto) -> None:
+    """Check that every constant holds as many elements as its shape says, unless stored elsewhere.
+
+    Raises
+    ------
+    InputError
+        Names the tensor, what it holds and what its shape asks for.
+    """
+    for name, tensor in _constants(graph):
+        _check_data(name, tensor)
+    for node in graph.node:
+        for body in bodies_of(node):
+            check_constants(body)
+
+
+def _check_nodes(graph: onnx.GraphProto, context: CheckerContext) -> None:
+    import onnx
+
+    for node in graph.node:
+        alone = onnx.NodeProto()
+        alone.CopyFrom(node)
+        alone.domain = _short(node.domain)
+        for attribute in alone.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                attribute.g.Clear()
+                attribute.g.name = "body"
+        try:
+            onnx.checker.check_node(alone, context)
+        except onnx.checker.ValidationError as error:
+            reason = " ".join(str(error).partition("==> Context")[0].split())
+            raise InputError(f"op {node.name!r} ({node.op_type}): {reason}") from error
+        for body in bodies_of(node):
+            _check_nodes(body, context)
+
+
+def _short(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _constants(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    for tensor in graph.initializer:
+        yield tensor.name, tensor
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name, sparse.values
+        yield f"indices of {sparse.values.name}", sparse.indices
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield f"{node.name}.{attribute.name}", attribute.t
+
+
+def _check_data(name: str, tensor: onnx.TensorProto) -> None:
+    if any(extent < 0 for extent in tensor.dims):
+        raise InputError(f"constant {name!r} has a negative extent in {list(tensor.dims)}")
+    dtype = dtype_name(tensor.data_type)
+    if tensor.external_data:
+        return
+    held = [field for field in DATA if len(getattr(tensor, field))]
+    if len(held) > 1:
+        raise InputError(f"constant {name!r} holds data twice: in {held[0]} and in {held[1]}")
+    field = held[0] if held else "raw_data"
+    count = int(np.prod(tensor.dims, dtype=object))
+    if field == "raw_data" and dtype is not None:
+        wanted, unit = tensor_bytes(tensor.dims, dtype), "bytes"
+    elif dtype is not None and BITS[dtype] < 8:
+        wanted, unit = tensor_bytes(tensor.dims, dtype), "packed entries"
+    else:
+        wanted, unit = count * (2 if (dtype or "").startswith("complex") else 1), "entries"
+    found = len(getattr(tensor, field))
+    if found != wanted:
+        raise InputError(
+            f"constant {name!r}: {list(tensor.dims)} elements of {dtype or 'string'} take {wanted} "
+            f"{unit}, but its data has {found}"
+        )

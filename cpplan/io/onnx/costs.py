@@ -1,0 +1,246 @@
+"""What running an ONNX node once costs: its floating-point operations, known from shapes.
+
+The unit is one operation on one element; a multiply-add is two. Operations on integers count alike,
+so that quantised kernels compare with others, and so does every element that is only copied. What
+the operators do is in ONNX's operator specifications (https://onnx.ai/onnx/operators/); counted is
+the direct computation, without what a fast algorithm (Winograd, FFT) saves:
+
+* Convolutions and matrix products: a multiply-add for every product. The bias is where the sum
+  begins, and costs nothing. Products with padding count, as if it were stored; a transposed
+  convolution multiplies each element of its input with each tap.
+* Einsum: its terms multiplied, and summed where a label is not in the result, once for every
+  combination of labels, without pairing the terms first.
+* Attention: its two matrix products and the softmax between them; nothing is saved by a mask.
+* RNN, GRU, LSTM: the products with W and R, and per hidden element the gates' work: 1, 8 and 9
+  operations (activations and element-wise products and sums), 6 more with peepholes. All sequences
+  have full length.
+* Pools: one operation for every place in the window of every element of the result; Lp pools two.
+* Normalisations, softmax, losses, reductions: a constant for every element of the input, see
+  ``_INPUT_ELEMENTS``. Batch normalisation at inference is one multiply-add.
+* LRN: a square and an addition for every channel in the window, four operations for the rest.
+* Sum, Max, Min, Mean of n inputs: n - 1 for every element of the result.
+* Everything else, transcendental functions, copies and operators that ONNX does not define
+  included: one operation for every element of its results.
+* If: its dearest branch. Loop and Scan: the body, as often as it runs if that is known, else once.
+* Views, which the reader recognises, cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cpplan.dtypes import BITS
+from cpplan.graph import Graph, Tensor
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.einsum import einsum_operations
+from cpplan.io.onnx.loops import trip_count
+from cpplan.io.onnx.state import trains
+from cpplan.io.onnx.types import bodies_of
+from cpplan.io.onnx.views import is_standard
+
+if TYPE_CHECKING:
+    import onnx
+
+Shape = tuple[int, ...]
+
+_SOFTMAX = 5  # compare with the largest, subtract it, exponential, add up, divide
+_NORMALISED = 7  # add up; subtract the mean; square, add up; scale by the deviation; scale, shift
+
+_INPUT_ELEMENTS = (
+    (1, ("ArgMax", "ArgMin", "Compress", "CumProd", "CumSum", "NonZero", "TopK", "Unique")),
+    (1, ("GlobalAveragePool", "GlobalMaxPool", "ReduceLogSum", "ReduceMax", "ReduceMean")),
+    (1, ("ReduceMin", "ReduceProd", "ReduceSum")),
+    (2, ("GlobalLpPool", "Hardmax", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare")),
+    (3, ("LpNormalization", "RotaryEmbedding")),
+    (4, ("RMSNormalization",)),
+    (5, ("MeanVarianceNormalization",)),
+    (_SOFTMAX, ("LogSoftmax", "Softmax", "SoftmaxCrossEntropyLoss")),
+    (_NORMALISED, ("GroupNormalization", "InstanceNormalization", "LayerNormalization")),
+)
+_PER_ELEMENT = {kind: work for work, kinds in _INPUT_ELEMENTS for kind in kinds}
+_POOLS = {"AveragePool": 1, "MaxPool": 1, "LpPool": 2}
+# Which input holds the weights, whose extents after the first are those of one output's window.
+_CONVOLUTIONS = {
+    "CausalConvWithState": 1,
+    "Conv": 1,
+    "ConvInteger": 1,
+    "DeformConv": 1,
+    "QLinearConv": 3,
+}
+_PRODUCTS = ("MatMul", "MatMulInteger", "QLinearMatMul")
+_FOLDS = ("Max", "Mean", "Min", "Sum")
+# Per hidden element: the activations, and the products and sums between gates and states.
+_GATES = {"RNN": 1, "GRU": 3 + 5, "LSTM": 5 + 4}
+_PEEPHOLES = 6
+
+
+def count_operations(node: onnx.NodeProto, tensors: Mapping[str, Tensor | None], opset: int) -> int:
+    """Operations of a node that has no bodies and is no view.
+
+    Parameters
+    ----------
+    tensors
+        The tensors that the node touches; those without bytes are ``None``, and outputs that
+        nobody needs are missing.
+    opset
+        Version of ONNX's own operators that the model uses.
+
+    Examples
+    --------
+    >>> from onnx.helper import make_node
+    >>> tensors = {
+    ...     "x": Tensor("x", shape=(1, 4, 8, 8), dtype="float32"),
+    ...     "w": Tensor("w", shape=(6, 4, 3, 3), dtype="float32"),
+    ...     "y": Tensor("y", shape=(1, 6, 6, 6), dtype="float32"),
+    ... }
+    >>> count_operations(make_node("Conv", ["x", "w"], ["y"]), tensors, 22)
+    15552
+    >>> 6 * 6 * 6 * (4 * 3 * 3) * 2
+    15552
+    """
+    results = [t for name in node.output if (t := tensors.get(name)) is not None]
+    elements = [_elements(tensor) for tensor in results]
+    if not is_standard(node) or not elements:
+        return sum(elements)
+    inputs = [tensors.get(name) if name else None for name in node.input]
+    shapes = [None if tensor is None else tensor.shape for tensor in inputs]
+    if any(tensor is not None and tensor.shape is None for tensor in inputs):
+        return sum(elements)  # what an If left open: only its bytes are known
+    return _known(_Node(node, shapes, elements, opset))
+
+
+def control_flow_cost(
+    node: onnx.NodeProto,
+    bodies: Sequence[Graph],
+    tensors: Mapping[str, Tensor | None],
+    value: Callable[[str], Array | None],
+    opset: int,
+) -> int | float:
+    """What a node with bodies costs, from what their ops cost.
+
+    Parameters
+    ----------
+    tensors, opset
+        As for :func:`count_operations`.
+    value
+        The value of a tensor, if it is a known constant.
+    """
+    costs = [sum(op.cost for op in body.ops) for body in bodies]
+    if node.op_type == "If":
+        return max(costs, default=0)
+    return _turns(node, tensors, value, opset) * sum(costs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A standard node: shapes of what it reads, elements of each tensor it writes."""
+
+    proto: onnx.NodeProto
+    shapes: Sequence[Shape | None]
+    elements: Sequence[int]
+    opset: int
+
+    def shape(self, k: int) -> Shape:
+        """Of the input number ``k``; one without elements if it is left out."""
+        found = self.shapes[k] if k < len(self.shapes) else None
+        return (0,) if found is None else found
+
+    def given(self, k: int) -> bool:
+        return k < len(self.shapes) and self.shapes[k] is not None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        import onnx
+
+        found = (a for a in self.proto.attribute if a.name == name)
+        return next(map(onnx.helper.get_attribute_value, found), default)
+
+
+def _known(node: _Node) -> int:
+    kind, result = node.proto.op_type, node.elements[0]
+    first = math.prod(node.shape(0))
+    if kind in _CONVOLUTIONS:
+        return 2 * result * math.prod(node.shape(_CONVOLUTIONS[kind])[1:])
+    if kind == "ConvTranspose":
+        return 2 * first * math.prod(node.shape(1)[1:])
+    if kind in _PRODUCTS:
+        return 2 * result * math.prod(node.shape(0)[-1:])
+    if kind == "Gemm":
+        rows, columns = node.shape(0)[:1], node.shape(0)[1:]
+        return 2 * result * math.prod(rows if node.attribute("transA") else columns)
+    if kind == "Einsum":
+        equation = node.attribute("equation", b"").decode()
+        return einsum_operations(equation, [node.shape(k) for k in range(len(node.shapes))])
+    if kind == "Attention":
+        return _attention(node)
+    if kind in _GATES:
+        return _recurrent(node)
+    if kind in _POOLS:
+        window: Sequence[int] = node.attribute("kernel_shape", ())
+        return _POOLS[kind] * result * math.prod(window)
+    if kind == "LRN":
+        channels: int = node.attribute("size", 1)
+        return (2 * channels + 4) * first
+    if kind == "BatchNormalization":
+        return (_NORMALISED if trains(node.proto, node.opset) else 2) * first
+    if kind == "NegativeLogLikelihoodLoss":
+        return math.prod(node.shape(1))
+    if kind in _PER_ELEMENT:
+        return _PER_ELEMENT[kind] * first
+    if kind in _FOLDS:
+        return max(1, len(node.shapes) - 1) * result
+    return sum(node.elements)
+
+
+def _attention(node: _Node) -> int:
+    """Q times K, the softmax of each row of that, and that times V.
+
+    Heads are an axis of their own, or one with the elements of a head.
+    """
+    query, key = node.shape(0), node.shape(1)
+    length = math.prod(key[-2:-1]) + (math.prod(node.shape(4)[-2:-1]) if node.given(4) else 0)
+    heads: int = node.attribute("q_num_heads", 1) if len(query) == 3 else math.prod(query[1:2])
+    rows = math.prod(query[:1]) * heads * math.prod(query[-2:-1])
+    return length * (2 * math.prod(query) + _SOFTMAX * rows + 2 * node.elements[0])
+
+
+def _recurrent(node: _Node) -> int:
+    """Both products in every direction at every time step, and the gates."""
+    given, recurrence = node.shape(1), node.shape(2)
+    steps = math.prod(node.shape(0)[:2])  # times the batch, whichever is first
+    hidden = math.prod(given[:1]) * math.prod(recurrence[-1:])
+    gates = _GATES[node.proto.op_type]
+    if node.proto.op_type == "LSTM" and node.given(7):
+        gates += _PEEPHOLES
+    return steps * (2 * (math.prod(given) + math.prod(recurrence)) + gates * hidden)
+
+
+def _turns(
+    node: onnx.NodeProto,
+    tensors: Mapping[str, Tensor | None],
+    value: Callable[[str], Array | None],
+    opset: int,
+) -> int:
+    """How often the bodies run, once if that is unknown."""
+    if not is_standard(node):
+        return 1
+    if node.op_type == "Loop":
+        values = {n: v for n in node.input[:2] if (v := value(n)) is not None}
+        trips = trip_count(node, bodies_of(node)[0], values)
+        return 1 if trips is None else trips
+    scanned = next((a.i for a in node.attribute if a.name == "num_scan_inputs"), 0)
+    tensor = tensors.get(node.input[-scanned]) if 0 < scanned <= len(node.input) else None
+    if node.op_type != "Scan" or tensor is None or not tensor.shape:
+        return 1
+    if opset < 9:
+        return math.prod(tensor.shape[:2])  # every sequence of a batch is scanned by itself
+    axes = next((list(a.ints) for a in node.attribute if a.name == "scan_input_axes"), [0])
+    return tensor.shape[axes[0]] if axes else 1
+
+
+def _elements(tensor: Tensor) -> int:
+    if tensor.shape is not None:
+        return math.prod(tensor.shape)
+    return 0 if tensor.dtype is None else tensor.nbytes * 8 // BITS[tensor.dtype]

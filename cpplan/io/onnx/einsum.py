@@ -1,0 +1,48 @@
+"""How many operations an Einsum takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def einsum_operations(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
+    """Operations of an ONNX Einsum that multiplies all terms, and then sums.
+
+    For each combination of indices that is one product less than there are terms, and an addition
+    if some index is not in the result. A term that is only transposed is a copy: one operation.
+
+    Parameters
+    ----------
+    equation
+        As ONNX has it, a subset of NumPy's: terms of letters, with an ellipsis or without, the
+        result after an arrow or left out.
+    shapes
+        Of the operands, one for each term.
+
+    Examples
+    --------
+    >>> einsum_operations("ij, jk -> ik", [(2, 3), (3, 5)])
+    60
+    >>> einsum_operations("i,j->ij", [(2,), (3,)]), einsum_operations("ii->i", [(4, 4)])
+    (6, 4)
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    extents: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for label, extent in zip(_labels(term, len(shape)), shape, strict=True):
+            # An extent of one is spread over the others.
+            extents[label] = extent if extents.get(label, 1) == 1 else extents[label]
+    kept = right if arrow else [label for label in left if left.count(label) == 1]
+    summed = any(label.isalpha() and label not in kept for label in extents)
+    if arrow and "..." not in right:
+        summed |= any(not label.isalpha() for label in extents)
+    return math.prod(extents.values()) * max(1, len(terms) - 1 + summed)
+
+
+def _labels(term: str, rank: int) -> list[str]:
+    """One label for each axis; those under the ellipsis are numbered from the last."""
+    before, dots, after = term.partition("...")
+    hidden = rank - len(before) - len(after) if dots else 0
+    return [*before, *(str(k) for k in range(hidden, 0, -1)), *after]

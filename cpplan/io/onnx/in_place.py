@@ -1,0 +1,108 @@
+"""Which ONNX ops may write their output over an input.
+
+Element ``k`` of such an output depends on element ``k`` of that input and on nothing else of it, so
+that a kernel may read each byte before it writes the one in its place. Element-wise operators are
+those that the ONNX operator specification defines so. Left out, since whether a kernel may is not
+for the model to say (see :func:`cpplan.in_place_kinds.with_in_place`): Softmax and the
+normalisations, which need a whole row before they can write any of it; and Gelu, Mish and Swish,
+products of the input and a function of it, which kernels compute in two passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from cpplan.dtypes import BITS
+from cpplan.io.onnx.views import is_standard
+from cpplan.tensor import Tensor
+
+if TYPE_CHECKING:
+    import onnx
+
+# The first input only: the others are numbers, scales, or say where to write.
+_OF_FIRST = frozenset(
+    """
+    Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
+    DequantizeLinear Dropout Elu Erf Exp Floor HardSigmoid HardSwish IsInf IsNaN LeakyRelu Log
+    Neg Not QuantizeLinear Reciprocal Relu Round Scatter ScatterElements ScatterND Selu Shrink
+    Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh TensorScatter ThresholdedRelu Trilu
+    """.split()  # noqa: SIM905
+)
+_OF_EACH = frozenset(
+    """
+    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less
+    LessOrEqual Mod Mul Or PRelu Pow Sub Where Xor
+    """.split()  # noqa: SIM905
+)
+# A kernel of many operands may copy the first to the output and then take in one after another.
+_OF_FIRST_OF_MANY = frozenset({"Max", "Mean", "Min", "Sum"})
+
+
+def in_place_pairs(
+    node: onnx.NodeProto,
+    tensors: Mapping[str, Tensor | None],
+    fixed: Collection[str],
+    opset: int,
+) -> tuple[tuple[str, str], ...]:
+    """``(output, input)`` pairs: the kernel may write this output over that input.
+
+    Inputs that are broadcast, constants, inputs whose elements are of another width, and inputs
+    that the op also reads in another role make no pair.
+
+    Parameters
+    ----------
+    tensors
+        All that the node touches; ``None`` for strings.
+    fixed
+        Names of tensors that are constants, or views of them.
+    opset
+        Version of ONNX's own operators that the model uses.
+    """
+    read = _elementwise_inputs(node, opset)
+    output = tensors.get(node.output[0]) if any(node.output[:1]) else None
+    if output is None:
+        return ()
+    pairs: dict[tuple[str, str], None] = {}
+    for name in node.input[:read]:
+        source = tensors.get(name)
+        if source is None or name in fixed or name in node.input[read:]:
+            continue
+        if _same_elements(output, source):
+            pairs[output.name, name] = None
+    return tuple(pairs)
+
+
+def _elementwise_inputs(node: onnx.NodeProto, opset: int) -> int:
+    """How many of the node's first inputs its first output may replace, if they fit."""
+    kind = node.op_type
+    if not is_standard(node):
+        return 0
+    if kind in _OF_FIRST | _OF_FIRST_OF_MANY:
+        return 1
+    if kind == "BatchNormalization" and _is_affine(node, opset):
+        return 1
+    return len(node.input) if kind in _OF_EACH else 0
+
+
+def _same_elements(output: Tensor, source: Tensor) -> bool:
+    """Whether element ``k`` of one has the bytes of element ``k`` of the other.
+
+    An input of an element-wise op has the shape of the output, or is broadcast to it; if it has as
+    many elements, only leading extents of one can differ.
+    """
+    if output.shape is None or source.shape is None or output.dtype is None or source.dtype is None:
+        return False
+    count = math.prod(output.shape)
+    same_width = BITS[output.dtype] == BITS[source.dtype]
+    return count > 0 and count == math.prod(source.shape) and same_width
+
+
+def _is_affine(node: onnx.NodeProto, opset: int) -> bool:
+    """Whether a BatchNormalization uses the statistics it is given, not those of its input."""
+    if opset >= 14:
+        return not any(a.name == "training_mode" and a.i for a in node.attribute)
+    if opset < 7 and not any(a.name == "is_test" and a.i for a in node.attribute):
+        return False
+    return not any(node.output[1:])

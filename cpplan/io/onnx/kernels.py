@@ -1,0 +1,114 @@
+"""Running single ONNX nodes: the reference kernels of the ``onnx`` package, and quicker pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.errors import InputError
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.pooling import make_pooling
+
+if TYPE_CHECKING:
+    import onnx
+
+Kernel = Callable[[Mapping[str, Array]], dict[str, Array]]
+
+
+class KernelError(InputError):
+    """A reference kernel is missing or fails: names the op, its kind and the reason."""
+
+
+def make_kernel(
+    node: onnx.NodeProto,
+    types: Mapping[str, onnx.TypeProto],
+    opsets: Mapping[str, int],
+    label: str | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Kernel:
+    """A function from the values a node reads, by name, to the values it writes, by name.
+
+    Values that only the node's bodies read are passed like the others. ``outputs`` are those
+    wanted, all if left out.
+
+    Raises
+    ------
+    KernelError
+        If there is no such kernel, or it fails, then or when it is called; names the op.
+    """
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    label = label or node.name or node.op_type
+    declared = [
+        onnx.ValueInfoProto(name=name, type=types.get(name, onnx.TypeProto()))
+        for name in dict.fromkeys(node.input)
+        if name
+    ]
+    wanted = [name for name in (node.output if outputs is None else outputs) if name]
+    results = [onnx.ValueInfoProto(name=name) for name in wanted]
+    graph = onnx.helper.make_graph([node], "kernel", declared, results)
+    try:
+        evaluator = ReferenceEvaluator(graph, opsets=dict(opsets))
+    except Exception as error:  # the kernels raise whatever numpy or they like
+        raise _failure(label, node, error) from error
+    pooling = make_pooling(node)
+
+    def run(values: Mapping[str, Array]) -> dict[str, Array]:
+        try:
+            with np.errstate(all="ignore"):
+                given = {n: _read_only(a) for n, a in values.items()}
+                pooled = None if pooling is None else pooling(given[node.input[0]])
+                arrays = evaluator.run(wanted, given) if pooled is None else [pooled]
+        except Exception as error:
+            raise _failure(label, node, error) from error
+        # A copy in C order: a kernel may hand back a view of what it was given, and the order of
+        # elements in memory may change how the next kernel rounds.
+        return {n: np.array(a, order="C") for n, a in zip(wanted, arrays, strict=True)}
+
+    return run
+
+
+def to_numpy(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array:
+    """The dense value of a constant.
+
+    Raises
+    ------
+    InputError
+        If its data does not fit its shape; names the tensor.
+    """
+    import onnx
+
+    name = tensor.values.name if isinstance(tensor, onnx.SparseTensorProto) else tensor.name
+    try:
+        if isinstance(tensor, onnx.TensorProto):
+            return onnx.numpy_helper.to_array(tensor)
+        values = onnx.numpy_helper.to_array(tensor.values)
+        indices = onnx.numpy_helper.to_array(tensor.indices)
+        dense = np.zeros(tuple(tensor.dims), values.dtype)
+        if indices.ndim == 2:
+            dense[tuple(indices.T)] = values
+        else:
+            dense.reshape(-1)[indices] = values
+        return dense
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise InputError(f"constant {name!r}: {_one_line(error)}") from error
+
+
+def _read_only(array: Array) -> Array:
+    """The same bytes; a kernel that wrote to its inputs would make a sound plan look broken."""
+    view: Array = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _failure(label: str, node: onnx.NodeProto, error: Exception) -> KernelError:
+    what = f"op {label!r}: the reference kernel of {node.op_type} cannot run it"
+    return KernelError(f"{what}: {_one_line(error)}")
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= 200 else f"{text[:197]}..."

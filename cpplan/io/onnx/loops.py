@@ -1,0 +1,110 @@
+"""Shapes of what an ONNX Loop carries from turn to turn, and of the rows it collects.
+
+ONNX's inference gives both up. But a body that hands back what it carries in the shape in which it
+got it keeps that shape through every turn, and a loop that can only end by its known trip count
+collects one row a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING
+
+from cpplan.errors import InputError
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.kernels import to_numpy
+from cpplan.io.onnx.types import bodies_of, set_type, static_shape, types_of
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def settle_loop(
+    graph: onnx.GraphProto,
+    node: onnx.NodeProto,
+    values: Mapping[str, Array],
+    types: MutableMapping[str, onnx.TypeProto],
+    settled: set[tuple[str, str]],
+) -> bool:
+    """Carry shapes into the body of a Loop and out of it, in place; whether any was new.
+
+    Parameters
+    ----------
+    graph
+        Where the node is, so that the types of its outputs can be declared.
+    values, types
+        Constants and types known so far.
+    settled
+        What was done before, so that no shape is given twice.
+
+    Raises
+    ------
+    InputError
+        If the loop carries a tensor whose shape changes; names it.
+    """
+    import onnx
+
+    label = node.name or node.op_type
+    bodies = bodies_of(node)
+    if len(bodies) != 1 or len(node.input) < 2 or len(bodies[0].input) != len(node.input):
+        raise InputError(f"op {label!r}: a Loop has one body, with a parameter for every input")
+    if not bodies[0].output:
+        raise InputError(f"op {label!r}: the body of a Loop gives a condition")
+    body, carried = bodies[0], len(node.input) - 2
+    before = len(settled)
+    for name, inside in zip(node.input[2:], body.input[2:], strict=True):
+        if static_shape(types.get(name)) is not None and static_shape(inside.type) is None:
+            settled.add((name, inside.name))
+            inside.type.CopyFrom(types[name])
+    inner = types_of(body)
+    rows = trip_count(node, body, values)
+    for k, (name, result) in enumerate(zip(node.output, body.output[1:], strict=False)):
+        shape = static_shape(inner.get(result.name))
+        if not name or shape is None or static_shape(types.get(name)) is not None:
+            continue
+        if k < carried:
+            start = static_shape(body.input[2 + k].type)
+            if start is not None and start != shape:
+                raise InputError(
+                    f"tensor {name!r}: the loop {label!r} carries it as {start} into a turn and "
+                    f"as {shape} out of it: expected one shape"
+                )
+        elif rows is None:
+            continue
+        else:
+            shape = (rows, *shape)
+        settled.add((result.name, name))
+        element = inner[result.name].tensor_type.elem_type
+        types[name] = onnx.helper.make_tensor_type_proto(element, shape)
+        set_type(graph, name, types[name])
+    return len(settled) > before
+
+
+def trip_count(
+    node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
+) -> int | None:
+    """How often the body of a Loop runs, if only the trip count can end it, and that is known.
+
+    ``values``: of the constants known.
+    """
+    count, condition = node.input[:2]
+    if count not in values or (condition and condition not in values):
+        return None
+    if condition and not values[condition].all():
+        return 0
+    return max(0, int(values[count].reshape(-1)[0])) if _always_goes_on(body) else None
+
+
+def _always_goes_on(body: onnx.GraphProto) -> bool:
+    """Whether the body's condition is the one it got, or a constant that says yes."""
+    producer = {output: node for node in body.node for output in node.output}
+    name = body.output[0].name
+    for _ in body.node:  # no more hops than nodes, even in a malformed circle
+        if name in producer and producer[name].op_type == "Identity" and producer[name].input:
+            name = producer[name].input[0]
+    if name == body.input[1].name:
+        return True
+    constants = [tensor for tensor in body.initializer if tensor.name == name]
+    if name in producer and producer[name].op_type == "Constant":
+        constants += [a.t for a in producer[name].attribute if a.name == "value"]
+    return any(to_numpy(tensor).all() for tensor in constants)

@@ -1,0 +1,253 @@
+"""ONNX models as graphs.
+
+Initializers, and what is computed from constants alone, are constants; so is what only asks for the
+shape of a tensor. Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference, Cast to the
+same type and Transpose that moves only axes of extent one are views of their inputs: ops that move
+no bytes; CastLike and BitCast are views where Cast would be one or elements keep their width.
+Element-wise ops may write over inputs of their output's size; what Concat, Split, Slice, Gather,
+Pad, Expand and Tile copy in one piece is a placement. Random ops without a seed are one sequence:
+they keep their order. The branches of an If and the bodies of Loop and Scan are bodies of their op.
+Local functions are inlined. Weights in other files are not read.
+
+An op's cost is the number of its floating-point operations (see :mod:`cpplan.io.onnx.costs`), and
+views cost nothing. Random ops, and the rare ones that update state in place, are not recomputable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpplan.errors import InputError, MissingExtraError
+from cpplan.graph import Graph
+from cpplan.io.onnx.functions import inline_functions
+from cpplan.names import name_of_file
+
+if TYPE_CHECKING:
+    import onnx
+    from google.protobuf.message import Message  # type: ignore[import-untyped]
+
+    from cpplan.io.onnx.graph import Translation
+
+
+def read_onnx(
+    source: str | PathLike[str] | onnx.ModelProto,
+    dims: Mapping[str, int] | None = None,
+    *,
+    name: str | None = None,
+) -> Graph:
+    """The graph of an ONNX model; its ops are listed in the order of the file.
+
+    Parameters
+    ----------
+    source
+        A file, or a model that is already loaded (it is not changed).
+    dims
+        Extents of the symbolic dimensions of the model's inputs.
+    name
+        The graph's name; the file's without its suffix, or the model's own, if left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no ONNX model, a dimension is unbound or unknown, a tensor
+        has no known shape or is no dense tensor of numbers; names the file and the thing.
+    MissingExtraError
+        If the package ``onnx`` is missing.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (float[N, 4] x) => (float[N, 4] y) { t = Relu(x) y = Identity(t) }''')
+    >>> graph = read_onnx(model, dims={"N": 8})
+    >>> graph.tensor["t"].nbytes, graph.tensor["y"].view_of
+    (128, ('t', 0))
+    """
+    return translate_model(source, dims, name=name)[1].graph
+
+
+def translate_model(
+    source: str | PathLike[str] | onnx.ModelProto,
+    dims: Mapping[str, int] | None = None,
+    *,
+    name: str | None = None,
+    with_weights: bool = False,
+) -> tuple[onnx.ModelProto, Translation]:
+    """The model as it was translated, and its translation; see :func:`read_onnx`.
+
+    Parameters
+    ----------
+    with_weights
+        Whether the model returned holds the values of its weights, those in other files included.
+    """
+    with naming(source):
+        model = load_model(source, with_weights=with_weights)
+        name = name or name_of(source, model)
+        model = prepare_model(model, with_weights=with_weights)
+        return translate_prepared(model, dims or {}, name)
+
+
+def name_of(source: str | PathLike[str] | onnx.ModelProto, model: onnx.ModelProto) -> str:
+    """The name of a model's graph: the file's without its suffix, or the model's own."""
+    if isinstance(source, (str, PathLike)):
+        return name_of_file(source)
+    return model.graph.name or "main"
+
+
+def load_model(
+    source: str | PathLike[str] | onnx.ModelProto, *, with_weights: bool
+) -> onnx.ModelProto:
+    """The model in a file, or a copy of one that is already loaded.
+
+    Parameters
+    ----------
+    with_weights
+        Whether weights that a file keeps in other files are loaded too.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no ONNX model.
+    MissingExtraError
+        If the package ``onnx`` is missing.
+    """
+    if find_spec("onnx") is None:
+        raise MissingExtraError("onnx", "onnx", "reading ONNX models")
+    import onnx
+
+    if isinstance(source, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+        return model
+    if not isinstance(source, (str, PathLike)):
+        raise InputError(f"expected an ONNX file or ModelProto, not {type(source).__name__}")
+    model = _parse(Path(source))
+    if with_weights:
+        _load_external_data(model, Path(source).parent)
+    return model
+
+
+@contextmanager
+def naming(source: str | PathLike[str] | onnx.ModelProto) -> Iterator[None]:
+    """Let every ``InputError`` raised inside say which model it is about."""
+    try:
+        yield
+    except InputError as error:
+        if isinstance(source, (str, PathLike)):
+            where = fspath(source)
+        else:
+            where = f"ONNX model {source.graph.name!r}"
+        raise InputError(f"{where}: {error}") from error
+
+
+def opset_versions(model: onnx.ModelProto) -> dict[str, int]:
+    """Versions of the operator sets that a model uses, by domain."""
+    return {entry.domain: entry.version for entry in model.opset_import}
+
+
+def prepare_model(model: onnx.ModelProto, *, with_weights: bool) -> onnx.ModelProto:
+    """The model checked, its functions inlined and its nodes named; its dimensions are not bound.
+
+    Parameters
+    ----------
+    model
+        Changed in place, and not to be used any more.
+    with_weights
+        Whether the model returned holds the values of its large constants.
+
+    Raises
+    ------
+    InputError
+        If it is no ONNX model or malformed.
+    """
+    from cpplan.io.onnx.check import check_constants
+    from cpplan.io.onnx.names import name_nodes
+
+    if not model.HasField("graph") or not model.opset_import or not model.ir_version:
+        raise InputError("not an ONNX model: expected a graph, an opset and an IR version")
+    _check_text(model)
+    check_constants(model.graph)
+    if not with_weights:
+        _drop_weights(model.graph)
+    model = inline_functions(model)
+    name_nodes(model.graph)
+    return model
+
+
+def translate_prepared(
+    model: onnx.ModelProto, dims: Mapping[str, int], name: str
+) -> tuple[onnx.ModelProto, Translation]:
+    """A model of :func:`prepare_model` at these extents, which it changes, and its translation."""
+    from cpplan.io.onnx.check import check_nodes
+    from cpplan.io.onnx.dims import bind_dims
+    from cpplan.io.onnx.graph import translate
+    from cpplan.io.onnx.shapes import infer_shapes
+
+    bind_dims(model, dims)
+    versions = opset_versions(model)
+    check_nodes(model.graph, versions, model.ir_version)
+    model = infer_shapes(model)
+    opset = versions.get("", versions.get("ai.onnx", 1))
+    return model, translate(model.graph, opset, name)
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    model = onnx.ModelProto()
+    if path.exists() and not path.is_file():  # a pipe would keep us waiting
+        raise InputError("is not a regular file")
+    try:
+        model.ParseFromString(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise InputError(f"cannot be read: {error}") from error
+    except DecodeError as error:
+        raise InputError("not an ONNX model, or cut short: it cannot be decoded") from error
+    return model
+
+
+def _check_text(message: Message) -> None:
+    """Refuse names that are not UTF-8: protobuf hands them over as bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            if isinstance(value, bytes) or (
+                not isinstance(value, str) and any(isinstance(text, bytes) for text in value)
+            ):
+                raise InputError(f"not a valid ONNX model: {field.full_name} is not UTF-8 text")
+        elif field.type == field.TYPE_MESSAGE:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                _check_text(inner)
+
+
+def _load_external_data(model: onnx.ModelProto, folder: Path) -> None:
+    from onnx.checker import ValidationError
+    from onnx.external_data_helper import load_external_data_for_model
+
+    try:
+        load_external_data_for_model(model, str(folder))
+    except (OSError, ValueError, ValidationError) as error:
+        text = " ".join(str(error).split())
+        raise InputError(f"its weights cannot be read: {text}") from error
+
+
+def _drop_weights(graph: onnx.GraphProto) -> None:
+    """Forget the values of large initializers: inference copies the model and needs none."""
+    from cpplan.io.onnx.check import DATA
+    from cpplan.io.onnx.constants import SMALL
+
+    for tensor in graph.initializer:
+        count = 1
+        for extent in tensor.dims:
+            count *= extent
+        if count > SMALL:
+            for field in DATA:
+                tensor.ClearField(field)

@@ -1,0 +1,90 @@
+"""Pooling all windows at once: the reference kernels take one window at a time.
+
+In image classifiers most of the reference kernels' time goes into pooling. Execution compares two
+runs of one kernel, so any kernel will do that computes what the model asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.io.onnx.bytes import Array
+
+if TYPE_CHECKING:
+    import onnx
+
+Pooling = Callable[[Array], "Array | None"]
+
+_FLOATS = ("float32", "float64")
+
+
+def make_pooling(node: onnx.NodeProto) -> Pooling | None:
+    """A function for a plain ``MaxPool`` or ``AveragePool``, or ``None`` for any other node.
+
+    Plain: one output, paddings as given and smaller than the window, no dilation, no rounding up.
+    The function takes images of shape ``(n, channels, *extents)``, and gives ``None`` where the
+    reference kernel is to decide: if they are not of 32 or 64 bit floating point, or smaller than
+    the window. Averages may differ from the reference kernel's in the last bits, as they add in
+    another order.
+
+    Examples
+    --------
+    >>> from onnx.helper import make_node
+    >>> pool = make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[1, 0]))
+    >>> pool(np.array([[[3.0, 1.0, 2.0]]])).tolist()
+    [[[3.0, 3.0, 2.0]]]
+    """
+    import onnx
+
+    if node.op_type not in ("MaxPool", "AveragePool") or node.domain not in ("", "ai.onnx"):
+        return None
+    given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    window: list[int] = given.get("kernel_shape", [])
+    strides: list[int] = given.get("strides", [1] * len(window))
+    pads: list[int] = given.get("pads", [0] * 2 * len(window))
+    as_given = given.get("auto_pad", b"NOTSET") == b"NOTSET" and not given.get("ceil_mode", 0)
+    dilated = any(step != 1 for step in given.get("dilations", []))
+    if not as_given or dilated or sum(map(bool, node.output)) != 1:
+        return None
+    if len(strides) != len(window) or len(pads) != 2 * len(window):
+        return None
+    if not all(0 <= pad < extent for pad, extent in zip(pads, window * 2, strict=True)):
+        return None
+    margins = ((0, 0), (0, 0), *zip(pads[: len(window)], pads[len(window) :], strict=True))
+
+    def pool(images: Array) -> Array | None:
+        if images.dtype.name not in _FLOATS or images.ndim != len(window) + 2:
+            return None
+        if node.op_type == "MaxPool":
+            padded = np.pad(images, margins, constant_values=-np.inf)
+            return _combine(np.maximum, padded, window, strides)
+        total = _combine(np.add, np.pad(images, margins), window, strides)
+        counted = np.ones((1, 1, *images.shape[2:]), images.dtype)
+        weight = np.pad(counted, margins, constant_values=given.get("count_include_pad", 0))
+        count = _combine(np.add, weight, window, strides)
+        return None if total is None or count is None else total / count
+
+    return pool
+
+
+def _combine(
+    function: np.ufunc, images: Array, window: Sequence[int], strides: Sequence[int]
+) -> Array | None:
+    """All that lies under each place of the window, ``(n, channels, *places)``; one at least."""
+    places = [
+        (extent - width) // stride + 1
+        for extent, width, stride in zip(images.shape[2:], window, strides, strict=True)
+    ]
+    if min(places) < 1:
+        return None
+    found: Array | None = None
+    for corner in np.ndindex(*window):
+        under = images
+        for axis, (first, stride, count) in enumerate(zip(corner, strides, places, strict=True)):
+            steps = slice(first, first + stride * count, stride)
+            under = under[(slice(None),) * (2 + axis) + (steps,)]
+        found = under.copy() if found is None else function(found, under, out=found)
+    return found

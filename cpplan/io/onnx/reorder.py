@@ -1,0 +1,135 @@
+"""An ONNX model with its nodes in another order, some of them more than once.
+
+The nodes that are ops of the graph run in the order asked for. What the reader folds into constants
+(weights that are computed, shapes that are asked for) runs as soon as what it reads is there, so
+that it keeps no tensor alive. The order may run the reader of a shape before the tensor whose shape
+it is: then the shape, which is known, becomes a constant in the model.
+
+Of an op that runs again, the model gets a further node for every run. An optimiser that merges what
+is computed twice (common subexpression elimination) undoes that. ONNX Runtime's does, at level 1 of
+its graph optimisations, the basic one, which is on by default; ``ORT_DISABLE_ALL`` keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpplan.anf import to_anf
+from cpplan.errors import InputError
+from cpplan.io.atomic import write_bytes
+from cpplan.io.onnx.copies import copy_repeated
+from cpplan.io.onnx.dims import bind_value
+from cpplan.io.onnx.functions import inline_functions
+from cpplan.io.onnx.model import load_model, naming, translate_model
+from cpplan.io.onnx.schedule import Schedule
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def reorder_onnx(
+    source: str | PathLike[str] | onnx.ModelProto,
+    order: Sequence[str],
+    dims: Mapping[str, int] | None = None,
+) -> onnx.ModelProto:
+    """The model with its nodes in order. O(nodes + edges), beside reading it.
+
+    Subgraphs, weights and types stay as they are; weights in other files are loaded. Nodes are
+    named after their ops, so that a plan of the one model is a plan of the other, unless it runs an
+    op again. Local functions are inlined, since their nodes are ops of the graph; symbolic
+    dimensions get the extents for which the order was made.
+
+    Where the order names op ``conv`` again, the model gets a node ``conv~1`` with outputs
+    ``out~1``, then ``conv~2``, …, and every node reads the newest copies before it. Buffers have
+    these names in plans (:func:`~cpplan.liveness.to_problem`), with three exceptions. An output of
+    the model keeps its name, and is what the last run writes: what the first writes is ``out~0``.
+    What the bodies of ``if~1`` define is renamed like its outputs. And where the model already has
+    ``conv~1`` or ``out~1``, the next free number is taken. Constants are never copied.
+
+    Parameters
+    ----------
+    source
+        A file, or a model that is already loaded (it is not changed).
+    order
+        Names of ops, as :func:`~cpplan.io.onnx.model.read_onnx` gives them; repeated where an op
+        runs again.
+    dims
+        Extents of the symbolic dimensions of the model's inputs.
+
+    Raises
+    ------
+    InputError
+        As ``read_onnx``; or if the order names an unknown op, leaves one out, runs one before what
+        it waits for, or runs one again that may give other values then (it draws random numbers).
+    MissingExtraError
+        If the package ``onnx`` is missing.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (float[4] x) => (float[4] y) { a = Exp(x) b = Neg(x) y = Add(a, b) }''')
+    >>> [node.op_type for node in reorder_onnx(model, ["Neg_1", "Exp_0", "Add_2"]).graph.node]
+    ['Neg', 'Exp', 'Add']
+    >>> again = reorder_onnx(model, ["Exp_0", "Neg_1", "Exp_0", "Add_2"])
+    >>> [(node.name, *node.input, *node.output) for node in again.graph.node][2:]
+    [('Exp_0~1', 'x', 'a~1'), ('Add_2', 'a~1', 'b', 'y')]
+    """
+    return _reorder(source, order, dims or {}, with_weights=True)
+
+
+def write_reordered(
+    source: str | PathLike[str] | onnx.ModelProto,
+    order: Sequence[str],
+    path: str | PathLike[str],
+    dims: Mapping[str, int] | None = None,
+) -> None:
+    """Write what :func:`reorder_onnx` gives to a file, whole or not at all.
+
+    Beside the source's file, weights in other files stay there; elsewhere the file holds them.
+
+    Raises
+    ------
+    InputError
+        As ``reorder_onnx``, or if the file cannot be written; names it.
+    """
+    from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+
+    beside = (
+        isinstance(source, (str, PathLike))
+        and Path(source).resolve().parent == Path(path).resolve().parent
+    )
+    model = _reorder(source, order, dims or {}, with_weights=not beside)
+    try:
+        data = model.SerializeToString(deterministic=True)
+    except (EncodeError, ValueError) as error:
+        raise InputError(
+            f"{path}: cannot be written: an ONNX file holds less than 2 GiB unless its weights are "
+            "in files of their own, beside it"
+        ) from error
+    write_bytes(path, data)
+
+
+def _reorder(
+    source: str | PathLike[str] | onnx.ModelProto,
+    order: Sequence[str],
+    dims: Mapping[str, int],
+    *,
+    with_weights: bool,
+) -> onnx.ModelProto:
+    read, translation = translate_model(source, dims)
+    with naming(source):
+        program = to_anf(translation.graph, order)
+        model = inline_functions(load_model(source, with_weights=with_weights))
+    graph = model.graph
+    count = len(graph.node)
+    schedule = Schedule(graph.node, read.graph.node, translation.ops)
+    graph.node.extend(copy_repeated(graph, schedule.run(program.names)))
+    del graph.node[:count]
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        bind_value(value, dims)
+    return model

@@ -1,0 +1,172 @@
+"""An ONNX model made ready to run op by op: constants, inputs and kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.anf import to_anf
+from cpplan.errors import InputError, VerificationError
+from cpplan.graph import Op
+from cpplan.io.onnx.bytes import Array, numpy_dtype, to_bytes
+from cpplan.io.onnx.graph import Source
+from cpplan.io.onnx.kernels import Kernel, make_kernel, to_numpy
+from cpplan.io.onnx.model import naming, opset_versions, translate_model
+from cpplan.io.onnx.types import types_of
+from cpplan.io.onnx.weights import draw_weights
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class OnnxRun:
+    """A model with values for everything it starts from; see ``cpplan.execution.execute``.
+
+    Attributes
+    ----------
+    graph
+        The model as ``read_onnx`` gives it.
+    output_names
+        The model's outputs in its order.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | onnx.ModelProto,
+        dims: Mapping[str, int],
+        inputs: Mapping[str, Array],
+        *,
+        seed: int,
+        weights: str,
+    ):
+        if weights not in ("model", "random"):
+            raise InputError(f"weights={weights!r} is not understood: expected model or random")
+        proto, self._translation = translate_model(model, dims, with_weights=True)
+        self.graph = self._translation.graph
+        self.output_names = tuple(value.name for value in proto.graph.output)
+        self._types = types_of(proto.graph)
+        self._opsets = opset_versions(proto)
+        self._kernels: dict[str, Kernel] = {}
+        self._draws: dict[str, Array] = {}
+        self._source = model
+        rng = np.random.default_rng(seed)
+        with naming(model):
+            self._values = self._inputs(inputs, rng)
+            drawn = {}
+            if weights == "random":
+                drawn = draw_weights(self.graph, self._translation.ops, rng)
+            self._values.update(self._constants(proto.graph, drawn))
+
+    def values(self) -> dict[str, Array]:
+        """Every value of the unplanned run, constants and inputs included."""
+        for op in to_anf(self.graph).ops:
+            results = self.compute(op, {})
+            if not op.recomputable:
+                self._draws.update(results)
+            self._values.update(results)
+        return self._values
+
+    def constants(self) -> dict[str, Array]:
+        """The values of the graph's constants."""
+        constant = {t.name for t in self.graph.tensors if t.kind == "constant"}
+        return {name: value for name, value in self._values.items() if name in constant}
+
+    def compute(self, op: Op, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """What an op computes from these inputs, and from the unplanned run's where left out.
+
+        A random op draws once: asked again, it gives the same.
+
+        Raises
+        ------
+        InputError
+            If the reference kernels cannot run it.
+        VerificationError
+            If a result is not of the type and shape that the graph gives it.
+        """
+        if any(name in self._draws for name in op.outputs):
+            return {name: self._draws[name] for name in op.outputs}
+        source = self._translation.ops[op.name]
+        inputs = {n: arrays[n] if n in arrays else self._values[n] for n in source.reads}
+        with naming(self._source):
+            if op.name not in self._kernels:
+                self._kernels[op.name] = make_kernel(
+                    source.node, self._types, self._opsets, label=op.name, outputs=op.outputs
+                )
+            results = self._kernels[op.name](inputs)
+        return {name: self._check(op.name, source, name, r) for name, r in results.items()}
+
+    def _check(self, op: str, source: Source, name: str, result: Array) -> Array:
+        """The result, which must be what the graph says of the tensor.
+
+        The shape of what a branch writes may be open: then only its type and bytes are known.
+        """
+        tensor = self.graph.tensor.get(name)
+        if tensor is None or tensor.dtype is None:  # strings, or an output that nobody reads
+            return result
+        if source.node.op_type == "Loop" and tensor.shape is not None:
+            result = _stacked(result, tensor.shape)
+        shape = result.shape if tensor.shape is None else tensor.shape
+        dtype = numpy_dtype(tensor.dtype)
+        too_large = to_bytes(result, tensor.dtype).size > tensor.nbytes
+        if result.dtype != dtype or result.shape != shape or too_large:
+            declared = f"{tensor.nbytes} B" if tensor.shape is None else f"{list(tensor.shape)}"
+            raise VerificationError(
+                f"op {op!r} ({source.node.op_type}): its kernel gives tensor {name!r} as "
+                f"{result.dtype}{list(result.shape)}, but it is planned as {dtype} {declared}"
+            )
+        return result
+
+    def _inputs(self, given: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+        free = {
+            tensor.name: tensor
+            for tensor in self.graph.tensors
+            if tensor.kind in ("input", "output") and self.graph.source(tensor.name) is None
+            if tensor.view_of is None
+        }
+        unknown = next((name for name in given if name not in free), None)
+        if unknown is not None:
+            raise InputError(
+                f"the model has no input {unknown!r}: it has {', '.join(free) or 'none'}"
+            )
+        values = {}
+        for name, tensor in free.items():
+            assert tensor.dtype is not None
+            assert tensor.shape is not None
+            dtype = numpy_dtype(tensor.dtype)
+            if name in given:
+                array = np.array(given[name], order="C")
+                if array.shape != tensor.shape or array.dtype != dtype:
+                    raise InputError(
+                        f"input {name!r} is {array.dtype}{list(array.shape)}: "
+                        f"expected {dtype}{list(tensor.shape)}"
+                    )
+                values[name] = array
+            elif dtype.kind in "biu" or tensor.dtype.startswith(("int", "uint")):
+                values[name] = rng.integers(0, 2, tensor.shape).astype(dtype)
+            else:
+                values[name] = rng.standard_normal(tensor.shape, np.float32).astype(dtype)
+        return values
+
+    def _constants(self, graph: onnx.GraphProto, drawn: Mapping[str, Array]) -> dict[str, Array]:
+        values = {tensor.name: to_numpy(tensor) for tensor in graph.initializer}
+        values.update({sparse.values.name: to_numpy(sparse) for sparse in graph.sparse_initializer})
+        values.update(drawn)
+        for source in self._translation.constants:
+            if not all(name in values for name in source.node.output if name):
+                values.update(self._run_constant(source, values))
+        return values
+
+    def _run_constant(self, source: Source, values: Mapping[str, Array]) -> dict[str, Array]:
+        kernel = make_kernel(source.node, self._types, self._opsets)
+        results = kernel({name: values[name] for name in source.reads})
+        return {name: self._check(source.node.name, source, name, r) for name, r in results.items()}
+
+
+def _stacked(result: Array, shape: tuple[int, ...]) -> Array:
+    """The rows that a loop collects: the reference kernel joins them along the first axis."""
+    joined = (*shape, 1) if len(shape) == 1 else (math.prod(shape[:2]), *shape[2:])
+    return result.reshape(shape) if result.shape == joined else result

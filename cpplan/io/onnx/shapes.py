@@ -1,0 +1,191 @@
+"""Shapes of every tensor of an ONNX model: inference, and folded shape arithmetic.
+
+ONNX's own inference does most of it. Where it stops, two things carry it on: shape arithmetic has
+small constant operands and can be computed, and most loops keep the shapes of what they carry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.errors import InputError
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.constants import SMALL
+from cpplan.io.onnx.declarations import (
+    check_declarations,
+    hand_through,
+    take_declarations,
+    use_declarations,
+)
+from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
+from cpplan.io.onnx.loops import settle_loop
+from cpplan.io.onnx.types import bodies_of, static_shape, types_of
+from cpplan.io.onnx.views import RANDOM, is_standard
+
+if TYPE_CHECKING:
+    import onnx
+
+    Types = MutableMapping[str, onnx.TypeProto]
+    Values = MutableMapping[str, Array]
+
+
+def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types of its tensors filled in, as far as they can be known.
+
+    Raises
+    ------
+    InputError
+        If ONNX's inference rejects the model, an output is declared as something else than it is,
+        or a loop carries a tensor whose shape changes.
+    """
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    settled: set[tuple[str, str]] = set()
+    declared = take_declarations(model.graph)
+    use_declarations(model.graph, declared, "foreign")
+    while True:
+        model = _infer(model)
+        if hand_through(model.graph):
+            continue
+        _answer_shapes(model.graph, ChainMap())
+        if _all_known(model.graph):
+            break
+        if _complete(model.graph, ChainMap(), ChainMap(), opsets, settled):
+            continue
+        if use_declarations(model.graph, declared, "ready"):
+            continue
+        if not use_declarations(model.graph, declared, "all"):
+            break
+    check_declarations(model.graph, declared)
+    return _infer(model, strict=True) if _all_typed(model.graph) else model
+
+
+def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """ONNX's own inference; if strict, what contradicts its rules is refused, not left open."""
+    import onnx
+    from onnx.shape_inference import InferenceError
+
+    infer, checker = onnx.shape_inference.infer_shapes, onnx.checker
+    # Operators do not admit the type that inference gives to a constant stored as a sparse tensor.
+    check_type = strict and not model.graph.sparse_initializer
+    try:
+        return infer(model, check_type=check_type, strict_mode=strict, data_prop=True)
+    except (InferenceError, checker.ValidationError, RuntimeError, ValueError, TypeError) as error:
+        raise InputError(f"not a valid ONNX model: {' '.join(str(error).split())}") from error
+
+
+def _answer_shapes(graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto]) -> None:
+    """Put constants where nodes only ask for a tensor's shape: it need not be kept for that."""
+    import onnx
+
+    types.update(types_of(graph))
+    for node in graph.node:
+        for body in bodies_of(node):
+            _answer_shapes(body, types.new_child())
+        shape = static_shape(types.get(node.input[0])) if len(node.input) == 1 else None
+        if shape is None or not is_standard(node) or len(node.output) != 1:
+            continue
+        if node.op_type == "Shape":
+            bounds = {a.name: a.i for a in node.attribute}
+            answer = np.array(shape[bounds.get("start") : bounds.get("end")], np.int64)
+        elif node.op_type == "Size":
+            answer = np.array(math.prod(shape), np.int64)
+        else:
+            continue
+        value = onnx.numpy_helper.from_array(answer)
+        node.CopyFrom(onnx.helper.make_node("Constant", [], node.output, node.name, value=value))
+
+
+def _all_known(graph: onnx.GraphProto) -> bool:
+    types = types_of(graph)
+    return all(
+        all(static_shape(types.get(name)) is not None for name in node.output if name)
+        and all(_all_known(body) for body in bodies_of(node))
+        for node in graph.node
+    )
+
+
+def _all_typed(graph: onnx.GraphProto) -> bool:
+    """Whether every tensor has a type; where one has none, strict inference blames its readers."""
+    types = types_of(graph)
+    return all(
+        all(name in types for name in node.output if name)
+        and all(_all_typed(body) for body in bodies_of(node))
+        for node in graph.node
+    )
+
+
+def _complete(
+    graph: onnx.GraphProto,
+    values: ChainMap[str, Array],
+    types: ChainMap[str, onnx.TypeProto],
+    opsets: Mapping[str, int],
+    settled: set[tuple[str, str]],
+) -> bool:
+    """One pass over the nodes; whether it found anything that inference did not know."""
+    import onnx
+
+    types.update(types_of(graph))
+    for tensor in graph.initializer:
+        if np.prod(tensor.dims, dtype=float) <= SMALL and not tensor.external_data:
+            values[tensor.name] = to_numpy(tensor)
+    progress, nodes = False, []
+    for node in graph.node:
+        for body in bodies_of(node):
+            progress |= _complete(body, values.new_child(), types.new_child(), opsets, settled)
+        if is_standard(node) and node.op_type == "Loop":
+            progress |= settle_loop(graph, node, values, types, settled)
+        results = _small_results(node, values, types, opsets)
+        values.update(results)
+        if results and node.op_type != "Constant":
+            progress = True
+            for name, value in results.items():
+                tensor = onnx.numpy_helper.from_array(value, name)
+                nodes.append(onnx.helper.make_node("Constant", [], [name], node.name, value=tensor))
+        else:
+            nodes.append(node)
+    if progress:
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return progress
+
+
+def _small_results(
+    node: onnx.NodeProto, values: Values, types: Types, opsets: Mapping[str, int]
+) -> dict[str, Array]:
+    """What the node computes, if that is known now and small; else nothing."""
+    if not is_standard(node) or node.op_type in RANDOM or bodies_of(node):
+        return {}
+    inputs = [name for name in node.input if name]
+    if any(name not in values for name in inputs):
+        return {}
+    for name in node.output:
+        shape = static_shape(types.get(name))
+        if shape is not None and np.prod(shape, dtype=float) > SMALL:
+            return {}
+    try:
+        results = make_kernel(node, {}, opsets)({name: values[name] for name in inputs})
+    except KernelError:
+        return {}  # no kernel, no value: whether one was needed is seen by the shapes left unknown
+    sound = all(
+        a.dtype.kind != "O" and a.size <= SMALL and _fits(a, types.get(name))
+        for name, a in results.items()
+    )
+    return results if sound else {}
+
+
+def _fits(value: Array, type_: onnx.TypeProto | None) -> bool:
+    """Whether a kernel's result has the type that inference found, if it found one."""
+    import onnx
+
+    if type_ is None or type_.WhichOneof("value") is None:
+        return True
+    if not type_.tensor_type.elem_type:
+        return False  # a sequence, say
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(type_.tensor_type.elem_type)
+    return bool(value.dtype == dtype) and static_shape(type_) in (None, value.shape)

@@ -1,0 +1,225 @@
+"""ONNX models whose extents are variables: read at the upper bounds, with expressions beside.
+
+ONNX's inference loses symbols on its way, so rules of our own carry them from node to node, one for
+each operator. Elements of small tensors are carried too, as shapes are computed from shapes. What
+comes out is compared with ONNX's inference at the bounds and at sizes between them: an expression
+that is wrong anywhere is lost, and so is what has no rule. Each loss has its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from cpplan.errors import InputError
+from cpplan.graph import Graph
+from cpplan.io.onnx.dims import model_inputs
+from cpplan.io.onnx.facts import Fact, Shape
+from cpplan.io.onnx.model import (
+    load_model,
+    name_of,
+    naming,
+    opset_versions,
+    prepare_model,
+    translate_prepared,
+)
+from cpplan.io.onnx.symbolic_check import at_upper, compare, compare_bodies, sizes_to_check
+from cpplan.io.onnx.symbolic_graph import Reading, with_symbols
+from cpplan.io.onnx.symbolic_walk import Walk, types_by_path
+from cpplan.shapes import Range, variable
+from cpplan.symbols import parse_ranges
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.io.onnx.graph import Translation
+    from cpplan.io.onnx.symbolic_walk import Known
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicShapes:
+    """What is known of an ONNX model's tensors when sizes are variables.
+
+    Attributes
+    ----------
+    ranges
+        The variables and their ranges.
+    shapes
+        Of every tensor outside bodies; those without a variable are integers only.
+    lost
+        Tensors whose shape is not known -> why, with the op at fault.
+    checked
+        The sizes at which ONNX's inference agrees.
+    """
+
+    ranges: Mapping[str, Range]
+    shapes: Mapping[str, Shape]
+    lost: Mapping[str, str]
+    checked: tuple[Mapping[str, int], ...]
+
+
+def read_symbolic_onnx(
+    source: str | PathLike[str] | onnx.ModelProto,
+    dims: Mapping[str, object],
+    *,
+    name: str | None = None,
+) -> Graph:
+    """The graph of an ONNX model at the upper bounds of its variables, with its symbols.
+
+    Tensors written in place have provably equal sizes, and copies are in one piece, at every size.
+
+    Parameters
+    ----------
+    source
+        A file, or a model that is already loaded (it is not changed).
+    dims
+        Of the symbolic dimensions of the model's inputs: an integer, ``(lower, upper)`` or a
+        ``Range``. Without an upper bound a model is read at the lower one, but at 1 at least.
+    name
+        The graph's name; the file's without its suffix, or the model's own, if left out.
+
+    Raises
+    ------
+    InputError
+        As :func:`~cpplan.io.onnx.model.read_onnx`; also if a range is empty or holds negative
+        numbers, the model is not valid at the lower bounds, or its ops depend on the size.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (float[N, 4] x) => (float[M, 4] y) { y = Concat<axis = 0>(x, x) }''')
+    >>> graph = read_symbolic_onnx(model, {"N": (1, 8)})
+    >>> graph.tensor["y"].nbytes, str(graph.symbols.size(graph.tensor["y"]))
+    (256, '32*N')
+    """
+    with naming(source):
+        model = load_model(source, with_weights=False)
+        symbolic, reading = _read(model, dims, name or name_of(source, model))
+        graph = with_symbols(reading, symbolic.shapes, symbolic.lost)
+        for sizes, other in reading.elsewhere:
+            compare_bodies(graph, other, sizes)
+        return graph
+
+
+def symbolic_shapes(model: onnx.ModelProto, dims: Mapping[str, object]) -> SymbolicShapes:
+    """The symbolic shape of every tensor of a model, or why it is lost.
+
+    Parameters
+    ----------
+    dims
+        As for :func:`read_symbolic_onnx`.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_symbolic_onnx`.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (float[N, 3, H, 2] x) => (float[a, b] y, float[c, d, e, f] z) {
+    ...         t = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+    ...         y = Flatten(t)
+    ...         z = DFT(x)
+    ...     }''')
+    >>> found = symbolic_shapes(model, {"N": (1, 8), "H": (8, 64)})
+    >>> [str(extent) for extent in found.shapes["t"]]
+    ['N', '3', 'H//2', '1']
+    >>> found.lost
+    {'z': "op 'DFT_2' (DFT): there is no rule for this operator's shapes"}
+    """
+    with naming(model):
+        return _read(load_model(model, with_weights=False), dims, model.graph.name)[0]
+
+
+def read_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
+    """Ranges of extents, which are not negative; see :func:`cpplan.symbols.parse_ranges`.
+
+    Examples
+    --------
+    >>> read_ranges({"n": (None, 8)})
+    {'n': Range(lower=0, upper=8)}
+    """
+    ranges = {}
+    for name, within in parse_ranges(dims).items():
+        lower = 0 if within.lower is None else within.lower
+        if lower < 0 or (within.upper is not None and within.upper < 0):
+            raise InputError(f"dimension {name!r} must not be negative: it may be {lower}")
+        ranges[name] = Range(lower, within.upper)
+    return ranges
+
+
+def _read(
+    model: onnx.ModelProto, dims: Mapping[str, object], name: str
+) -> tuple[SymbolicShapes, Reading]:
+    import onnx
+
+    ranges = read_ranges(dims)
+    prepared = prepare_model(model, with_weights=False)
+    opsets = opset_versions(prepared)
+
+    def read_at(sizes: Mapping[str, int]) -> tuple[onnx.ModelProto, Translation]:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(prepared)
+        return translate_prepared(copy, sizes, name)
+
+    most = at_upper(ranges)
+    inferred, translation = read_at(most)
+    graph = translation.graph
+    free = {n: r for n, r in ranges.items() if r.lower != r.upper}
+    known = _input_facts(prepared.graph, most, free)
+    walk = Walk(opsets, free, types_by_path(inferred.graph))
+    walk.graph(prepared.graph, known)
+    shapes: dict[str, Shape] = {}
+    lost: dict[str, str] = {}
+    for tensor in graph.tensors:
+        fact = known[tensor.name]
+        if isinstance(fact, Fact):
+            shapes[tensor.name] = fact.shape
+        else:
+            lost[tensor.name] = fact
+    checked: list[Mapping[str, int]] = []
+    elsewhere: list[tuple[Mapping[str, int], Graph]] = []
+    has_bodies = any(op.bodies for op in graph.ops)
+    lowest, *others = sizes_to_check(ranges)
+    for sizes in (most, lowest, *others):
+        fixed = graph if sizes == most else None
+        if sizes in checked:
+            continue
+        other = compare(
+            graph,
+            shapes,
+            lost,
+            sizes,
+            lambda at, fixed=fixed: fixed or read_at(at)[1].graph,  # type: ignore[misc]
+            must_hold=sizes in (most, lowest),
+        )
+        if other is not None:
+            checked.append(sizes)
+            elsewhere += [(sizes, other)] if has_bodies else []
+    symbolic = SymbolicShapes(ranges, shapes, lost, tuple(checked))
+    return symbolic, Reading(translation, ranges, most, opsets, known, walk.inner, elsewhere)
+
+
+def _input_facts(
+    graph: onnx.GraphProto, sizes: Mapping[str, int], free: Mapping[str, Range]
+) -> dict[str, Known]:
+    """The symbolic shapes of the model's inputs."""
+    known: dict[str, Known] = {}
+    for value in model_inputs(graph):
+        if not value.type.HasField("tensor_type"):
+            known[value.name] = f"input {value.name!r} is no tensor"
+            continue
+        extents = [
+            variable(d.dim_param) if d.dim_param in free else sizes.get(d.dim_param, d.dim_value)
+            for d in value.type.tensor_type.shape.dim
+        ]
+        varies = any(d.dim_param in free for d in value.type.tensor_type.shape.dim)
+        known[value.name] = Fact(tuple(extents), None, varies)
+    return known

@@ -1,0 +1,174 @@
+"""Symbolic shapes of what ONNX's If, Loop and Scan give: through their bodies, and back."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.facts import Call, Extent, Fact, Lost, checked_axis
+from cpplan.io.onnx.loops import trip_count
+from cpplan.io.onnx.types import bodies_of, static_shape
+from cpplan.shapes import dim_max
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.io.onnx.symbolic_walk import Known, Walk
+
+
+def body_facts(
+    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
+) -> list[Known]:
+    """What is known of each output of a node with bodies, or why nothing is."""
+    if call.node.op_type == "If":
+        return _if(walk, call, known, path)
+    if call.node.op_type == "Loop":
+        return _loop(walk, call, known, path)
+    if call.node.op_type == "Scan" and call.opset >= 9:
+        return _scan(walk, call, known, path)
+    return ["there is no rule for this operator's shapes"] * len(call.node.output)
+
+
+def _results(
+    walk: Walk,
+    body: onnx.GraphProto,
+    known: MutableMapping[str, Known],
+    given: Mapping[str, Known],
+    path: tuple[str, ...],
+) -> list[Known]:
+    inner = ChainMap(dict(given), *_maps(known))
+    walk.graph(body, inner, path)
+    walk.inner[path] = inner.maps[0]
+    return [inner[value.name] for value in body.output]
+
+
+def _maps(known: MutableMapping[str, Known]) -> list[MutableMapping[str, Known]]:
+    return known.maps if isinstance(known, ChainMap) else [known]
+
+
+def _if(
+    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
+) -> list[Known]:
+    branches = [
+        _results(walk, body, known, {}, (*path, call.node.name, str(k)))
+        for k, body in enumerate(bodies_of(call.node))
+    ]
+    facts: list[Known] = []
+    for results in zip(*branches, strict=True):
+        lost = [fact for fact in results if isinstance(fact, str)]
+        shapes = {fact.shape for fact in results if isinstance(fact, Fact)}
+        if lost:
+            facts.append(lost[0])
+        else:
+            facts.append(Fact(shapes.pop()) if len(shapes) == 1 else "its branches differ in shape")
+    return facts
+
+
+def _turns(
+    walk: Walk,
+    call: Call,
+    known: MutableMapping[str, Known],
+    path: tuple[str, ...],
+    fixed: Mapping[str, Known],
+    carried: list[Known],
+    skipped: int,
+) -> tuple[list[Known], list[Known]]:
+    """What the body carries, and all it gives; what does not keep its shape is lost.
+
+    ``fixed`` are its other parameters, ``skipped`` results come before those carried.
+    """
+    body = bodies_of(call.node)[0]
+    names = [value.name for value in body.input if value.name not in fixed]
+    while True:
+        given = {**fixed, **dict(zip(names, carried, strict=True))}
+        results = _results(walk, body, known, given, (*path, call.node.name, "0"))
+        changed = False
+        for k, before in enumerate(carried):
+            after = results[skipped + k]
+            if isinstance(before, str):
+                continue
+            if isinstance(after, str) or after.shape != before.shape:
+                what = after if isinstance(after, str) else "the shape it carries changes"
+                carried[k], changed = what, True
+        if not changed:
+            return carried, results
+
+
+def _loop(
+    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
+) -> list[Known]:
+    body = bodies_of(call.node)[0]
+    fixed: dict[str, Known] = {
+        value.name: Fact(static_shape(value.type) or ()) for value in body.input[:2]
+    }
+    carried = [_without_data(call, k) for k in range(2, len(call.inputs))]
+    carried, results = _turns(walk, call, known, path, fixed, carried, 1)
+    facts = list(carried)
+    for result in results[1 + len(carried) :]:
+        if isinstance(result, str):
+            facts.append(result)
+            continue
+        try:
+            facts.append(Fact((_trips(call, body), *result.shape)))
+        except Lost as lost:
+            facts.append(str(lost))
+    return facts
+
+
+def _trips(call: Call, body: onnx.GraphProto) -> Extent:
+    count, condition = call.node.input[:2]
+    if not count:
+        raise Lost("how often it runs is not known")
+    values: dict[str, Array] = {count: np.array(1)}
+    if condition:
+        data = call.fact(1).data
+        if data is None or data.dtype.kind == "O":
+            raise Lost("its condition is not known")
+        values[condition] = data
+    runs = trip_count(call.node, body, values)
+    if runs is None:
+        raise Lost("how often it runs is not known")
+    trips = call.numbers(0)[0]
+    if runs == 0:
+        return 0
+    return trips if call.at_least(trips, 0) else dim_max(trips, 0)
+
+
+def _scan(
+    walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
+) -> list[Known]:
+    body, count = bodies_of(call.node)[0], call.attributes["num_scan_inputs"]
+    states = len(call.inputs) - count
+    axes = call.attributes.get("scan_input_axes", [0] * count)
+    fixed: dict[str, Known] = {}
+    length = None
+    for k, (value, axis) in enumerate(zip(body.input[states:], axes, strict=True), states):
+        shape = call.shape(k)
+        at = checked_axis(axis, len(shape))
+        length = shape[at] if length is None or isinstance(shape[at], int) else length
+        fixed[value.name] = Fact((*shape[:at], *shape[at + 1 :]))
+    assert length is not None
+    carried = [_without_data(call, k) for k in range(states)]
+    carried, results = _turns(walk, call, known, path, fixed, carried, 0)
+    facts = list(carried)
+    collected = results[states:]
+    outward = call.attributes.get("scan_output_axes", [0] * len(collected))
+    for result, axis in zip(collected, outward, strict=True):
+        if isinstance(result, str):
+            facts.append(result)
+            continue
+        at = checked_axis(axis, len(result.shape) + 1)
+        facts.append(Fact((*result.shape[:at], length, *result.shape[at:])))
+    return facts
+
+
+def _without_data(call: Call, k: int) -> Known:
+    """A value carried into a body: its elements change from turn to turn."""
+    try:
+        return Fact(call.shape(k))
+    except Lost as lost:
+        return str(lost)

@@ -1,0 +1,162 @@
+"""Elements of small ONNX tensors when sizes are variables: shapes, and what is computed from them.
+
+Operators that only move elements run as they are, on numbers that stand for the elements. The few
+that compute with sizes have rules of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from cpplan.io.onnx.arithmetic import OPERATIONS, Ratio, Unknown, add, multiply, round_down
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.constants import SMALL
+from cpplan.io.onnx.facts import Call, Fact, Shape
+from cpplan.io.onnx.kernels import KernelError, make_kernel
+from cpplan.io.onnx.types import bodies_of
+from cpplan.io.onnx.views import RANDOM, is_standard
+
+# Operators that only move elements, and which inputs those are of.
+_MOVED: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(
+        ("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity"), (0,)
+    ),
+    **dict.fromkeys(("Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose"), (0,)),
+    "Unsqueeze": (0,),
+    "ScatterElements": (0, 2),
+    "ScatterND": (0, 2),
+    "Where": (1, 2),
+}
+
+
+def known_data(call: Call, shapes: list[Shape] | None) -> list[Array | None]:
+    """The elements of each output of a node, or ``None`` where they are many or cannot be told."""
+    node = call.node
+    nothing: list[Array | None] = [None] * len(node.output)
+    if not is_standard(node) or bodies_of(node) or node.op_type in RANDOM or not node.output:
+        return nothing
+    if node.op_type in ("Shape", "Size"):
+        return [_asked(call)]
+    arrays = []
+    for k, fact in enumerate(call.inputs):
+        if call.has(k) and (not isinstance(fact, Fact) or fact.data is None):
+            return nothing
+        arrays.append(fact.data if isinstance(fact, Fact) else None)
+    for shape in shapes or ():
+        count = math.prod(shape)
+        if not isinstance(count, int) or count > SMALL:
+            return nothing
+    symbolic = [k for k, a in enumerate(arrays) if a is not None and a.dtype.kind == "O"]
+    try:
+        if not symbolic:
+            return _run(call, arrays)
+        if node.op_type == "Concat" or set(symbolic) <= set(_MOVED.get(node.op_type, ())):
+            return _move(call, arrays)
+        return [_compute(call, [a for a in arrays if a is not None])]
+    except (KernelError, Unknown):
+        return nothing
+
+
+def _asked(call: Call) -> Array | None:
+    fact = call.inputs[0]
+    if not isinstance(fact, Fact):
+        return None
+    if call.node.op_type == "Size":
+        return _compact(np.array(math.prod(fact.shape), object))
+    bounds = call.attributes
+    return _compact(np.array(fact.shape[bounds.get("start") : bounds.get("end")], object))
+
+
+def _run(call: Call, arrays: list[Array | None]) -> list[Array | None]:
+    given = zip(call.node.input, arrays, strict=True)
+    values = {name: array for name, array in given if array is not None}
+    results = make_kernel(call.node, {}, call.opsets)(values)
+    found = [results.get(name) for name in call.node.output]
+    return [
+        a if a is not None and a.size <= SMALL and a.dtype.kind in "biuf" else None for a in found
+    ]
+
+
+def _move(call: Call, arrays: list[Array | None]) -> list[Array | None]:
+    """Run the node on the numbers of the elements instead of the elements."""
+    positions = _MOVED.get(call.node.op_type, range(len(arrays)))
+    elements: list[Any] = [0]  # what a kernel makes up itself is an integer zero
+    stand_in = list(arrays)
+    for k in positions:
+        array = arrays[k] if k < len(arrays) else None
+        if array is not None:
+            numbers = np.arange(len(elements), len(elements) + array.size, dtype=np.int64)
+            stand_in[k] = numbers.reshape(array.shape)
+            elements.extend(array.reshape(-1).tolist())
+    table = np.empty(len(elements), object)
+    table[:] = elements
+    return [None if moved is None else _compact(table[moved]) for moved in _run(call, stand_in)]
+
+
+def _compact(array: Array) -> Array:
+    """Plain integers as such."""
+    objects = np.asarray(array, object)
+    flat = objects.reshape(-1).tolist()
+    if all(isinstance(element, int) and not isinstance(element, bool) for element in flat):
+        return objects.astype(np.int64)
+    if flat and all(isinstance(element, bool) for element in flat):
+        return objects.astype(bool)
+    return objects
+
+
+def _compute(call: Call, arrays: list[Array]) -> Array:
+    kind = call.node.op_type
+    if kind in ("ReduceProd", "ReduceSum"):
+        if arrays[0].ndim != 1:
+            raise Unknown
+        function = multiply if kind == "ReduceProd" else add
+        total: Any = 1 if kind == "ReduceProd" else 0
+        for element in arrays[0].reshape(-1).tolist():
+            total = function(call, total, element)
+        keep = call.attributes.get("keepdims", 1)
+        result = np.empty((1,) if keep else (), object)
+        result[...] = total
+        return _compact(result)
+    if kind == "Cast":
+        return _cast(call, arrays[0])
+    if kind not in OPERATIONS:
+        raise Unknown
+    exact = [a if a.dtype.kind == "O" else _exact(a) for a in arrays]
+    apply = np.frompyfunc(lambda *values: OPERATIONS[kind](call, *values), len(exact), 1)
+    result = np.empty(np.broadcast_shapes(*(a.shape for a in exact)), object)
+    result[...] = apply(*exact)
+    return _compact(result)
+
+
+def _exact(array: Array) -> Array:
+    """The elements as integers or, for reals, ratios."""
+    result = np.empty(array.shape, object)
+    for at, element in np.ndenumerate(array):
+        value = element.item()
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise Unknown
+            fraction = Fraction(value)
+            value = Ratio(fraction.numerator, fraction.denominator)
+        result[at] = value
+    return result
+
+
+def _cast(call: Call, array: Array) -> Array:
+    import onnx
+
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(call.attributes["to"])
+    result = np.empty(array.shape, object)
+    for at, element in np.ndenumerate(array):
+        if dtype.kind == "f" and dtype.itemsize >= 4:
+            result[at] = element if isinstance(element, Ratio) else Ratio(element, 1)
+        elif dtype.kind in "iu" and dtype.itemsize >= 4:
+            result[at] = round_down(call, element)
+        else:
+            raise Unknown
+    return _compact(result)

@@ -1,0 +1,181 @@
+"""A graph read at the upper bounds of its variables, made right for every size below them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cpplan.graph import Graph, Op, Placement, Tensor
+from cpplan.io.onnx.facts import Call, Fact, Shape
+from cpplan.io.onnx.symbolic_placements import symbolic_offsets
+from cpplan.io.onnx.types import bodies_of
+from cpplan.shapes import Dim, Range
+from cpplan.symbols import Symbols, tensor_bytes
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.io.onnx.graph import Translation
+    from cpplan.io.onnx.symbolic_walk import Known
+
+    Nodes = Mapping[str, onnx.NodeProto]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A model at its upper bounds, and what was found of its other sizes.
+
+    Attributes
+    ----------
+    most
+        The values of the variables at which it was read.
+    opsets
+        Versions of the operator sets, by domain.
+    known, inner
+        What is known of tensors: those outside bodies, and those of each body, by the nodes around
+        it.
+    elsewhere
+        Sizes, and the model read at them, if it has bodies.
+    """
+
+    translation: Translation
+    ranges: Mapping[str, Range]
+    most: Mapping[str, int]
+    opsets: Mapping[str, int]
+    known: Mapping[str, Known]
+    inner: Mapping[tuple[str, ...], Mapping[str, Known]]
+    elsewhere: Sequence[tuple[Mapping[str, int], Graph]]
+
+
+def with_symbols(reading: Reading, shapes: Mapping[str, Shape], lost: Mapping[str, str]) -> Graph:
+    """The graph with symbolic shapes, and without the relations that hold at its own size only.
+
+    Views keep their base: what moves no bytes at one size moves none at another, but for a
+    Transpose, which is looked at again. A view whose size is not provably that of its base is lost.
+    """
+    nodes = {name: source.node for name, source in reading.translation.ops.items()}
+    return _sized(reading, reading.translation.graph, nodes, shapes, lost, ())
+
+
+def _sized(
+    reading: Reading,
+    graph: Graph,
+    nodes: Nodes,
+    shapes: Mapping[str, Shape],
+    lost: Mapping[str, str],
+    path: tuple[str, ...],
+) -> Graph:
+    """A graph or a body, with its bodies."""
+    reasons = dict(lost)
+    sizes = {t.name: _size(t, shapes) for t in graph.tensors}
+    tensors = []
+    for tensor in graph.tensors:
+        producer, view = graph.producer.get(tensor.name), tensor.view_of
+        if view is not None and producer is not None and producer.kind == "Transpose":
+            view = view if _keeps_order(nodes[producer.name], shapes.get(view[0])) else None
+        if view is not None and tensor.name not in reasons:
+            if view[0] in reasons:
+                reasons[tensor.name] = f"it is a view of {view[0]!r}, which is lost"
+            elif sizes[tensor.name] != sizes[view[0]]:
+                size = sizes[tensor.name]
+                reasons[tensor.name] = f"its {size} B are not provably those of {view[0]!r}"
+        if tensor.name not in reasons and isinstance(sizes[tensor.name], Dim):
+            # A graph takes expressions, and holds their largest values.
+            extents: Any = shapes[tensor.name]
+            tensor = replace(tensor, shape=extents, size=None)
+        tensors.append(tensor if view == tensor.view_of else replace(tensor, view_of=view))
+    sizes.update(dict.fromkeys(reasons))
+    sound = {name: shape for name, shape in shapes.items() if name not in reasons}
+    ops = []
+    for op in graph.ops:
+        node = nodes[op.name]
+        pairs = tuple(
+            (output, source)
+            for output, source in op.in_place
+            if sizes[output] is not None and sizes[output] == sizes[source]
+        )
+        placements = op.placements
+        touched = {name for placement in placements for name in placement[:2]}
+        if not all(isinstance(sizes[name], int) for name in touched):
+            placements = () if path else _placements(reading, graph, op, node, sound)
+        bodies = tuple(
+            _body(reading, op, body, node, k, sound, path) for k, body in enumerate(op.bodies)
+        )
+        ops.append(replace(op, in_place=pairs, placements=placements, bodies=bodies))
+    symbols = Symbols(dims=reading.ranges, lost=reasons)
+    return Graph(graph.name, tuple(tensors), tuple(ops), symbols)
+
+
+def _body(
+    reading: Reading,
+    op: Op,
+    body: Graph,
+    node: onnx.NodeProto,
+    k: int,
+    outside: Mapping[str, Shape],
+    path: tuple[str, ...],
+) -> Graph:
+    """A body of an op; its boundary has the sizes that it has outside.
+
+    Names that were taken outside got a number when the graph was made.
+    """
+    here = (*path, node.name, str(k))
+    facts = reading.inner.get(here, {})
+    shapes: dict[str, Shape] = {}
+    lost: dict[str, str] = {}
+    for tensor in body.tensors:
+        name = tensor.name
+        if name in op.tensors and tensor.kind in ("input", "output"):
+            shape = outside.get(name)
+        else:
+            fact = facts.get(name, facts.get(name.rpartition(".")[0]))
+            shape = fact.shape if isinstance(fact, Fact) else None
+        if shape is None and not facts:
+            shape = tensor.shape  # nothing that the op reads depends on a variable
+        if shape is None or tuple(_value(e, reading.most) for e in shape) != tensor.shape:
+            lost[name] = f"its shape in a body of op {op.name!r} is not known"
+        else:
+            shapes[name] = shape
+    nodes = {inner.name: inner for inner in bodies_of(node)[k].node}
+    return _sized(reading, body, nodes, shapes, lost, here)
+
+
+def _placements(
+    reading: Reading, graph: Graph, op: Op, node: onnx.NodeProto, shapes: Mapping[str, Shape]
+) -> tuple[Placement, ...]:
+    """Those of an op's copies that are in one piece at every size."""
+    inputs = [reading.known[name] if name else None for name in node.input]
+    call = Call(node, inputs, reading.opsets, reading.ranges)
+    own = {name: shapes[name] for name in op.tensors if name in shapes}
+    dtypes = {name: graph.tensor[name].dtype for name in op.tensors}
+    offsets = symbolic_offsets(call, own, dtypes)
+    kept = []
+    for part, whole, offset in op.placements:
+        same = [at for p, w, at in offsets if (p, w) == (part, whole)]
+        here: Any = next((at for at in same if _value(at, reading.most) == offset), None)
+        if here is not None:
+            kept.append(Placement(part, whole, here))
+    return tuple(kept)
+
+
+def _size(tensor: Tensor, shapes: Mapping[str, Shape]) -> int | Dim | None:
+    """Bytes at every size; ``None`` if they are lost."""
+    shape = shapes.get(tensor.name)
+    if shape is None or tensor.dtype is None:
+        return None
+    return tensor_bytes(shape, tensor.dtype)
+
+
+def _keeps_order(node: onnx.NodeProto, shape: Shape | None) -> bool:
+    """Whether a Transpose leaves the axes that may be longer than one in their order."""
+    if shape is None:
+        return False
+    order = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+    order = list(range(len(shape)))[::-1] if order is None else order
+    moved = [axis for axis in order if shape[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _value(extent: int | Dim, most: Mapping[str, int]) -> int:
+    return extent if isinstance(extent, int) else extent.evaluate(most)

@@ -1,0 +1,121 @@
+"""Symbolic shapes node by node, in the order of an ONNX graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from cpplan.errors import InputError
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.captures import reads_of
+from cpplan.io.onnx.constants import SMALL
+from cpplan.io.onnx.facts import Call, Fact, Lost, Shape
+from cpplan.io.onnx.kernels import to_numpy
+from cpplan.io.onnx.shape_rules import RULES
+from cpplan.io.onnx.symbolic_bodies import body_facts
+from cpplan.io.onnx.symbolic_data import known_data
+from cpplan.io.onnx.types import bodies_of, static_shape, types_of
+from cpplan.io.onnx.views import is_standard
+from cpplan.shapes import Range
+
+if TYPE_CHECKING:
+    import onnx
+
+# What is known of a tensor, or why nothing is.
+Known: TypeAlias = "Fact | str"
+TypeOf: TypeAlias = "Mapping[tuple[tuple[str, ...], str], onnx.TypeProto]"
+
+
+class Walk:
+    """Carries what is known of tensors through nodes.
+
+    Parameters
+    ----------
+    opsets
+        Versions of the operator sets, by domain.
+    ranges
+        Of the variables.
+    types
+        Of every tensor at one size, by the nodes around it and its name: where nothing depends on a
+        variable the types are these.
+
+    Attributes
+    ----------
+    inner
+        What is known of the tensors of each body, by the nodes around it.
+    """
+
+    def __init__(self, opsets: Mapping[str, int], ranges: Mapping[str, Range], types: TypeOf):
+        self.opsets, self.ranges, self.types = opsets, ranges, types
+        self.inner: dict[tuple[str, ...], Mapping[str, Known]] = {}
+
+    def graph(
+        self,
+        proto: onnx.GraphProto,
+        known: MutableMapping[str, Known],
+        path: tuple[str, ...] = (),
+    ) -> None:
+        """Add what is known of a graph's tensors; ``known`` has its inputs and what it captures."""
+        for tensor in proto.initializer:
+            small = math.prod(tensor.dims) <= SMALL and not tensor.external_data
+            data = to_numpy(tensor) if small else None
+            known[tensor.name] = Fact(tuple(tensor.dims), data, False)
+        for sparse in proto.sparse_initializer:
+            known[sparse.values.name] = Fact(tuple(sparse.dims), None, False)
+        for node in proto.node:
+            self._node(node, known, path)
+
+    def _node(
+        self, node: onnx.NodeProto, known: MutableMapping[str, Known], path: tuple[str, ...]
+    ) -> None:
+        inputs = [known[name] if name else None for name in node.input]
+        call = Call(node, inputs, self.opsets, self.ranges)
+        reads = [known[name] for name in reads_of(node) if name]
+        varies = any(isinstance(fact, str) or fact.varies for fact in reads)
+        here = f"op {node.name!r} ({node.op_type})"
+        shapes: list[Shape | None]
+        data: list[Array | None] = [None] * len(node.output)
+        reason = "gives it no shape"
+        try:
+            if not varies:
+                shapes = [static_shape(self.types.get((path, name))) for name in node.output]
+                reason = "gives it an unknown shape"
+            elif is_standard(node) and bodies_of(node):
+                for name, fact in zip(
+                    node.output, body_facts(self, call, known, path), strict=True
+                ):
+                    known[name] = f"{here}: {fact}" if isinstance(fact, str) else fact
+                return
+            else:
+                shapes = list(self._shapes(call))
+            sizes = [shape for shape in shapes if shape is not None]
+            data = known_data(call, sizes)
+        except Lost as lost:
+            shapes, reason = [], str(lost)
+        except InputError as error:
+            shapes, reason = [], str(error)
+        except (IndexError, KeyError, ValueError):
+            shapes, reason = [], "its inputs or attributes do not fit its operator"
+        for k, name in enumerate(node.output):
+            shape = shapes[k] if k < len(shapes) else None
+            if name:
+                known[name] = f"{here}: {reason}" if shape is None else Fact(shape, data[k], varies)
+
+    def _shapes(self, call: Call) -> list[Shape]:
+        node = call.node
+        rule = RULES.get(node.op_type) if is_standard(node) else None
+        if rule is None:
+            raise Lost("there is no rule for this operator's shapes")
+        return rule(call)
+
+
+def types_by_path(
+    graph: onnx.GraphProto, path: tuple[str, ...] = ()
+) -> dict[tuple[tuple[str, ...], str], onnx.TypeProto]:
+    """The type of every tensor, bodies included, by the nodes around it and its name."""
+    types = {(path, name): type_ for name, type_ in types_of(graph).items()}
+    for node in graph.node:
+        for k, body in enumerate(bodies_of(node)):
+            types.update(types_by_path(body, (*path, node.name, str(k))))
+    return types

@@ -1,0 +1,85 @@
+"""Element types and static shapes as ONNX spells them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cpplan.dtypes import BITS
+from cpplan.errors import InputError
+
+if TYPE_CHECKING:
+    import onnx
+
+_NAMES = {"float": "float32", "double": "float64"}
+
+
+def dtype_name(elem_type: int) -> str | None:
+    """Our name of an ONNX element type; ``None`` for one whose elements have no fixed width.
+
+    Examples
+    --------
+    >>> dtype_name(1), dtype_name(16), dtype_name(8)
+    ('float32', 'bfloat16', None)
+    """
+    from onnx import TensorProto
+
+    if elem_type not in TensorProto.DataType.values():
+        raise InputError(f"element type {elem_type} is not one of ONNX's")
+    name = TensorProto.DataType.Name(elem_type).lower()
+    name = _NAMES.get(name, name)
+    return name if name in BITS else None
+
+
+def types_of(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    """The type of every tensor that the graph declares or that inference found."""
+    import onnx
+
+    types: dict[str, onnx.TypeProto] = {}
+    listings: Iterable[Iterable[onnx.ValueInfoProto]] = (
+        graph.input,
+        graph.value_info,
+        graph.output,
+    )
+    for listing in listings:
+        for value in listing:
+            # An output may repeat an inner tensor with less detail than inference gave it.
+            if static_shape(types.get(value.name)) is None:
+                types[value.name] = value.type
+    for tensor in graph.initializer:
+        types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    for sparse in graph.sparse_initializer:
+        types[sparse.values.name] = onnx.helper.make_tensor_type_proto(
+            sparse.values.data_type, sparse.dims
+        )
+    return types
+
+
+def static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
+    """The extents of a tensor type, or ``None`` unless all of them are numbers."""
+    if type_ is None or not type_.HasField("tensor_type"):
+        return None
+    if not type_.tensor_type.HasField("shape"):
+        return None
+    dims = type_.tensor_type.shape.dim
+    if any(not dim.HasField("dim_value") or dim.dim_value < 0 for dim in dims):
+        return None
+    return tuple(dim.dim_value for dim in dims)
+
+
+def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The subgraphs of a node, ``then`` before ``else``, others in the order of the file."""
+    import onnx
+
+    attributes = [a for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return [a.g for a in sorted(attributes, key=lambda a: a.name == "else_branch")]
+
+
+def set_type(graph: onnx.GraphProto, name: str, type_: onnx.TypeProto) -> None:
+    """Declare the type of a tensor that a node of the graph writes, in place."""
+    values = [value for value in (*graph.value_info, *graph.output) if value.name == name]
+    if not values:
+        values = [graph.value_info.add()]
+        values[0].name = name
+    for value in values:
+        value.type.CopyFrom(type_)

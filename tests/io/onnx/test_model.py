@@ -1,0 +1,704 @@
+"""The ONNX reader: what is a constant, a view, a body; what is refused, and in which words."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cpplan.anf import to_anf
+from cpplan.errors import InputError, MissingExtraError
+from cpplan.graph import Graph
+from cpplan.liveness import to_problem
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
+
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
+from cpplan.io.onnx.names import unique_names  # noqa: E402
+
+LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
+
+
+def model(text: str, *, opset: int = 17) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}, "my" : 1]> {text}')
+
+
+def read(text: str, *, opset: int = 17, **dims: int) -> Graph:
+    return read_onnx(model(text, opset=opset), dims)
+
+
+def refusal(text: str, *, opset: int = 17, **dims: int) -> str:
+    with pytest.raises(InputError) as caught:
+        read(text, opset=opset, **dims)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def kinds(graph: Graph) -> dict[str, str]:
+    return {tensor.name: tensor.kind for tensor in graph.tensors}
+
+
+def views(graph: Graph) -> dict[str, str]:
+    return {t.name: t.view_of[0] for t in graph.tensors if t.view_of is not None}
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+SMALL = model("g (float[4] x) => (float[4] y) { t = Relu(x) y = Exp(t) }").SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "not an ONNX model"),
+        (b"not an onnx file, just text\n", "not an ONNX model"),
+        (b'{"format": "cpplan.graph", "version": 1}', "not an ONNX model"),
+        (random.Random(0).randbytes(500), "not an ONNX model"),
+        (SMALL[: len(SMALL) // 2], "not an ONNX model, or cut short"),
+        (SMALL[:-1], "not an ONNX model"),
+        (SMALL.replace(b"\x01t", b"\x01\xff"), "not UTF-8"),
+    ],
+    ids=["missing", "empty", "text", "json", "random", "half", "last byte", "not utf-8"],
+)
+def test_a_file_that_is_no_model_is_refused_by_name(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    path = tmp_path / "bad.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_onnx(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert reason in message
+    assert "\n" not in message
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a regular file"):
+        read_onnx(tmp_path)
+
+
+def test_every_truncation_and_many_corruptions_are_read_or_refused(tmp_path: Path) -> None:
+    path, rng = tmp_path / "broken.onnx", random.Random(1)
+    broken = [SMALL[:length] for length in range(len(SMALL))]
+    for _ in range(300):
+        corrupt = bytearray(SMALL)
+        corrupt[rng.randrange(len(corrupt))] = rng.randrange(256)
+        broken.append(bytes(corrupt))
+    refusals = []
+    for content in broken:
+        path.write_bytes(content)
+        try:
+            read_onnx(path)
+        except InputError as error:
+            refusals.append(str(error))
+    assert all(text.startswith(f"{path}: ") and "\n" not in text for text in refusals)
+    assert len(refusals) >= len(SMALL)  # every truncation, at least
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'cpplan\[onnx\]'"):
+        read_onnx("any.onnx")
+
+
+def test_the_reader_loads_onnx_only_when_it_reads() -> None:
+    code = "import sys, cpplan.execution, cpplan.io.onnx.model; sys.exit('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_name_is_the_files_the_models_or_the_callers(tmp_path: Path) -> None:
+    path = tmp_path / "net.v2.onnx"
+    path.write_bytes(SMALL)
+    loaded = onnx.ModelProto.FromString(SMALL)
+    assert read_onnx(path).name == "net.v2"
+    assert read_onnx(loaded).name == "g"
+    assert read_onnx(path, name="mine").name == "mine"
+
+
+def test_a_loaded_model_is_left_as_it_was() -> None:
+    loaded = model("g (float[N] x) => (float[N] y) { y = Relu(x) }")
+    before = loaded.SerializeToString(deterministic=True)
+    read_onnx(loaded, {"N": 3})
+    assert loaded.SerializeToString(deterministic=True) == before
+
+
+def test_weights_in_another_file_are_not_needed(tmp_path: Path) -> None:
+    loaded = model("g (float[4,4] x) => (float[4,4] y) { y = MatMul(x, w) }")
+    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    loaded.graph.initializer.append(weight)
+    onnx.external_data_helper.set_external_data(loaded.graph.initializer[0], "weights.bin")
+    loaded.graph.initializer[0].ClearField("raw_data")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(loaded.SerializeToString())
+    assert read_onnx(path).tensor["w"].nbytes == 64
+
+
+# --- dimensions ----------------------------------------------------------------------------------
+
+
+def test_a_bound_dimension_reaches_what_inference_would_lose() -> None:
+    graph = read(
+        """g (float[N,3,H,8] x, float[2,3,3,3] w) => (float[N,2,unknown,6] y)
+        { c = Conv(x, w) y = Relu(c) }""",
+        N=8,
+        H=10,
+    )
+    assert graph.tensor["c"].shape == graph.tensor["y"].shape == (8, 2, 8, 6)
+
+
+def test_a_stale_symbolic_shape_of_an_inner_tensor_is_found_again() -> None:
+    loaded = model("g (float[N] x) => (float[M] y) { t = Relu(x) y = Concat<axis=0>(t, t) }")
+    loaded.graph.value_info.append(
+        helper.make_tensor_value_info("t", TensorProto.FLOAT, ["something"])
+    )
+    graph = read_onnx(loaded, {"N": 5})
+    assert graph.tensor["t"].shape == (5,)
+    assert graph.tensor["y"].shape == (10,)
+
+
+def test_an_unbound_dimension_is_named_with_the_way_to_bind_it() -> None:
+    message = refusal("g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }")
+    for part in ("'x'", "'N'", "dims={'N': ...}", "--dim N=..."):
+        assert part in message
+
+
+def test_a_dimension_that_the_model_lacks_is_refused_with_those_it_has() -> None:
+    text = "g (float[N,S] x) => (float[N,S] y) { y = Relu(x) }"
+    assert "no symbolic dimension 'B': it has N, S" in refusal(text, N=1, S=2, B=3)
+    fixed = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+    assert "no symbolic dimension 'B': it has none" in refusal(fixed, B=3)
+
+
+@pytest.mark.parametrize("extent", [-1, 2.5, True, "8"])
+def test_an_extent_that_is_no_count_is_refused(extent: object) -> None:
+    loaded = model("g (float[N] x) => (float[N] y) { y = Relu(x) }")
+    with pytest.raises(InputError, match="dimension 'N' must be a non-negative integer"):
+        read_onnx(loaded, {"N": extent})  # type: ignore[dict-item]
+
+
+def test_an_unknown_extent_without_a_name_is_located() -> None:
+    loaded = model("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+    loaded.graph.input[0].type.tensor_type.shape.dim[1].ClearField("dim_value")
+    with pytest.raises(InputError, match="input 'x': the extent of axis 1 is unknown"):
+        read_onnx(loaded)
+    loaded.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -1
+    with pytest.raises(InputError, match="input 'x': the extent of axis 1 is unknown"):
+        read_onnx(loaded)
+    loaded.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(InputError, match="input 'x' has no shape"):
+        read_onnx(loaded)
+
+
+def test_a_shape_that_depends_on_values_names_tensor_and_op() -> None:
+    message = refusal("g (float[4] x) => (int64[1,K] y) { t = Relu(x) y = NonZero(t) }")
+    assert "tensor 'y' written by op 'NonZero_1' has an unknown shape" in message
+
+
+# --- constants -----------------------------------------------------------------------------------
+
+
+def test_what_constants_alone_determine_is_constant() -> None:
+    graph = read(
+        """g (float[2,3] x) => (float[2,3] y) <float[3] w = {1,2,3}, int64[1] axes = {0}>
+        { u = Unsqueeze(w, axes) n = Neg(u) c = Constant<value = float {2.0}>() m = Mul(n, c)
+          y = Add(x, m) }"""
+    )
+    assert [op.name for op in graph.ops] == ["Add_4"]
+    assert {name for name, kind in kinds(graph).items() if kind == "constant"} == {
+        *("w", "axes", "u", "n", "c", "m")
+    }
+    assert views(graph) == {"u": "w"}
+
+
+def test_an_initializer_listed_as_input_is_a_constant() -> None:
+    loaded = model("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
+    loaded.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    assert kinds(read_onnx(loaded)) == {"w": "constant", "x": "input", "y": "output"}
+
+
+def test_a_sparse_initializer_is_a_constant_of_its_dense_size() -> None:
+    loaded = model("g (float[4] x) => (float[4] y) { y = Add(x, w) }")
+    values = numpy_helper.from_array(np.array([7], np.float32), "w")
+    indices = numpy_helper.from_array(np.array([2], np.int64))
+    loaded.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
+    tensor = read_onnx(loaded).tensor["w"]
+    assert (tensor.kind, tensor.nbytes) == ("constant", 16)
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["RandomNormal<shape=[4]>()", "RandomNormalLike(w)", "Bernoulli(w)", "Dropout(w, r, yes)"],
+)
+def test_random_ops_are_neither_constant_nor_recomputable(node: str) -> None:
+    graph = read(
+        f"""g (float[4] x) => (float[4] y)
+        <float[4] w = {{1,2,3,4}}, float r = {{0.5}}, bool yes = {{1}}>
+        {{ t = {node} y = Add(x, t) }}"""
+    )
+    assert [op.recomputable for op in graph.ops] == [False, True]
+    assert kinds(graph)["t"] == "intermediate"
+
+
+def test_random_ops_without_a_seed_keep_their_order() -> None:
+    graph = read(
+        """g (float[4] x, bool c) => (float[4] y) <float r = {0.5}, bool yes = {1}, bool no = {0}>
+        { a = RandomNormalLike(x) b = RandomUniformLike<seed=1.0>(x) d = Dropout(x, r, yes)
+          e = Dropout(x, r, no)
+          f = If(c) <then_branch = t () => (float[4] p) { p = RandomNormalLike(x) },
+                     else_branch = o () => (float[4] q) { q = RandomNormalLike<seed=2.0>(x) }>
+          y = Sum(a, b, d, e, f) }"""
+    )
+    assert [op.sequence for op in graph.ops] == ["random", None, "random", None, "random", None]
+    assert graph.predecessors[:5] == ((), (), (0,), (), (2,))
+    assert [body.ops[0].sequence for body in graph.op["If_4"].bodies] == ["random", None]
+
+
+def test_the_shape_of_a_known_tensor_is_constant_and_so_is_all_that_follows() -> None:
+    graph = read(
+        """g (float[N,3,4] x) => (float[A,B] y) <int64 zero = {0}, int64[1] minus = {-1},
+        int64[1] axes = {0}>
+        { s = Shape(x) n = Gather(s, zero) n1 = Unsqueeze(n, axes)
+          target = Concat<axis=0>(n1, minus) y = Reshape(x, target) }""",
+        N=5,
+    )
+    assert [op.kind for op in graph.ops] == ["Reshape"]
+    assert graph.tensor["y"].shape == (5, 12)
+
+
+def test_asking_for_a_shape_keeps_no_tensor_alive() -> None:
+    graph = read(
+        """g (float[2,3] x, bool c) => (int64[1] y, int64 z) { t = Exp(x) z = Size(t)
+        y = If(c) <then_branch = a () => (int64[1] p) { p = Shape<start = 1>(t) },
+                   else_branch = b () => (int64[1] q) { q = Shape<end = -1>(t) }> }"""
+    )
+    assert kinds(graph)["z"] == "constant"
+    assert graph.op["If_2"].inputs == ("c",)
+
+
+def test_shape_arithmetic_beyond_inference_is_computed() -> None:
+    # What exporters write for expand(-1, 4): Where(Equal(shape, -1), ones, shape).
+    graph = read(
+        """g (float[N,1] x) => (float[A,B] y)
+        <int64[2] wanted = {-1, 4}, int64[2] minus = {-1, -1}, int64[1] two = {2}>
+        { ones = ConstantOfShape<value = int64[1] {1}>(two) same = Equal(wanted, minus)
+          target = Where(same, ones, wanted) e = Expand(x, target) y = Neg(e) }""",
+        N=6,
+    )
+    assert [op.kind for op in graph.ops] == ["Expand", "Neg"]
+    assert graph.tensor["y"].shape == (6, 4)
+
+
+# --- views ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "is_view"),
+    [
+        ("Reshape(t, shape)", True),
+        ("Flatten(t)", True),
+        ("Squeeze(t)", True),
+        ("Unsqueeze(t, axes)", True),
+        ("Identity(t)", True),
+        ("Dropout(t)", True),
+        ("Dropout(t, ratio, no)", True),
+        ("Dropout(t, ratio, yes)", False),
+        ("Dropout(t, ratio, unsure)", False),
+        ("Cast<to = 1>(t)", True),
+        ("Cast<to = 11>(t)", False),
+        ("Transpose<perm = [1,0,2]>(t)", True),
+        ("Transpose<perm = [0,2,1]>(t)", False),
+        ("Transpose(t)", False),
+        ("Relu(t)", False),
+    ],
+)
+def test_only_what_moves_no_bytes_is_a_view(node: str, is_view: bool) -> None:
+    # t is 1 x 2 x 3: only its first axis may move.
+    result = "double" if "to = 11" in node else "float"
+    graph = read(
+        f"""g (float[1,2,3] x, bool unsure) => ({result} y)
+        <int64[2] shape = {{3,2}}, int64[1] axes = {{0}}, float ratio = {{0.5}}, bool no = {{0}},
+        bool yes = {{1}}>
+        {{ t = Exp(x) v = {node} y = ReduceSum<keepdims=0>(v) }}"""
+    )
+    assert views(graph) == ({"v": "t"} if is_view else {})
+    assert [op.kind for op in graph.ops] == ["Exp", node.split("(")[0].split("<")[0], "ReduceSum"]
+
+
+@pytest.mark.parametrize(("attribute", "is_view"), [("<is_test = 1>", True), ("", False)])
+def test_an_old_dropout_says_itself_that_it_is_a_test(attribute: str, is_view: bool) -> None:
+    graph = read(
+        f"g (float[4] x) => (float[4] y) {{ t = Exp(x) y = Dropout{attribute}(t) }}", opset=6
+    )
+    assert views(graph) == ({"y": "t"} if is_view else {})
+    assert graph.op["Dropout_1"].recomputable is is_view
+
+
+def test_the_mask_of_a_dropout_is_a_tensor_where_somebody_reads_it() -> None:
+    graph = read("g (float[4] x) => (float[4] y, bool[4] m) { t = Exp(x) y, m = Dropout(t) }")
+    assert graph.op["Dropout_1"].outputs == ("y", "m")
+    assert (graph.tensor["m"].nbytes, views(graph)) == (4, {"y": "t"})
+
+
+def test_two_outputs_may_share_their_bytes() -> None:
+    graph = read(
+        """g (float[4] x) => (float[4] y, float[2,2] z) <int64[2] s = {2,2}>
+        { y = Exp(x) z = Reshape(y, s) }"""
+    )
+    assert (kinds(graph)["y"], kinds(graph)["z"]) == ("output", "output")
+    problem = to_problem(to_anf(graph))
+    assert list(problem.names) == ["x", "y"]
+
+
+def test_a_view_of_a_graph_input() -> None:
+    graph = read("g (float[4] x) => (float[4] y) { y = Identity(x) }")
+    assert views(graph) == {"y": "x"}
+
+
+def test_shufflenet_shuffles_with_transposes_that_move_bytes() -> None:
+    graph = read_onnx(LIGHT / "light_shufflenet.onnx")
+    outputs = {op.outputs[0]: op.kind for op in graph.ops}
+    by_kind = [outputs[name] for name in views(graph) if name in outputs]
+    assert set(by_kind) == {"Reshape"}
+    assert len(by_kind) == 33
+    assert sum(op.kind == "Transpose" for op in graph.ops) == 16
+
+
+# --- boundary and names --------------------------------------------------------------------------
+
+
+def test_an_input_handed_back_is_an_output_without_producer() -> None:
+    graph = read("g (float[4] x) => (float[4] x, float[4] y) { y = Exp(x) }")
+    assert kinds(graph) == {"x": "output", "y": "output"}
+
+
+def test_a_constant_handed_back_stays_a_constant() -> None:
+    graph = read(
+        "g (float[2] x) => (float[2] y, float[2] w) <float[2] w = {1,2}> { y = Add(x, w) }"
+    )
+    assert kinds(graph)["w"] == "constant"
+
+
+def test_optional_inputs_and_unnamed_outputs_are_left_out() -> None:
+    nodes = [
+        helper.make_node("Clip", ["x", "", "high"], ["c"]),
+        helper.make_node("Split", ["c"], ["", "b"], axis=0),
+    ]
+    values = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [values("x", TensorProto.FLOAT, [4])],
+        [values("b", TensorProto.FLOAT, [2])],
+        [numpy_helper.from_array(np.float32(6), "high")],
+    )
+    read_back = read_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]))
+    assert [(op.inputs, op.outputs) for op in read_back.ops] == [
+        (("x", "high"), ("c",)),
+        (("c",), ("b",)),
+    ]
+
+
+def test_all_outputs_of_an_op_are_kept() -> None:
+    graph = read(
+        "g (float[4] x) => (float[2] a) { a, b = Split<axis=0>(x) }",
+        opset=13,
+    )
+    assert graph.op["Split_0"].outputs == ("a", "b")
+    assert (kinds(graph)["a"], kinds(graph)["b"]) == ("output", "intermediate")
+
+
+def test_names_of_ops_are_unique_and_deterministic() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Exp", ["a"], ["b"], name="Relu_0"),
+        helper.make_node("Exp", ["b"], ["c"], name="n"),
+        helper.make_node("Exp", ["c"], ["d"], name="n"),
+        helper.make_node("Exp", ["d"], ["e"], name="n_1"),
+        helper.make_node("Exp", ["e"], ["f"], name="n"),
+        helper.make_node("Neg", ["f"], ["y"]),
+    ]
+    names = ["Relu_0_1", "Relu_0", "n", "n_2", "n_1", "n_3", "Neg_6"]
+    assert unique_names(nodes) == names
+
+
+def test_a_tensor_read_before_it_is_written_is_named() -> None:
+    message = refusal("g (float[4] x) => (float[4] y) { y = Relu(t) t = Exp(x) }")
+    assert "tensor 't': op 'Relu_0' reads it before anything defines it" in message
+
+
+def test_a_tensor_written_twice_is_named() -> None:
+    loaded = model("g (float[4] x) => (float[4] y) { y = Relu(x) z = Exp(x) }")
+    loaded.graph.node[1].output[0] = "y"
+    with pytest.raises(InputError, match="'y'"):
+        read_onnx(loaded)
+
+
+# --- types ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("element", "nbytes"),
+    [
+        (TensorProto.FLOAT, 20),
+        (TensorProto.DOUBLE, 40),
+        (TensorProto.FLOAT16, 10),
+        (TensorProto.BFLOAT16, 10),
+        (TensorProto.FLOAT8E4M3FN, 5),
+        (TensorProto.FLOAT8E5M2FNUZ, 5),
+        (TensorProto.INT4, 3),
+        (TensorProto.UINT4, 3),
+        (TensorProto.FLOAT4E2M1, 3),
+        (TensorProto.BOOL, 5),
+        (TensorProto.INT64, 40),
+        (TensorProto.COMPLEX64, 40),
+    ],
+)
+def test_five_elements_of_each_type(element: int, nbytes: int) -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "g",
+        [value("x", element, [5])],
+        [value("y", element, [5])],
+    )
+    opset = [helper.make_opsetid("", 23)]
+    assert read_onnx(helper.make_model(graph, opset_imports=opset)).tensor["x"].nbytes == nbytes
+
+
+def test_strings_are_refused_unless_constant() -> None:
+    assert "tensor 'x' holds strings" in refusal(
+        "g (string[2] x) => (string[2] y) { y = Identity(x) }"
+    )
+    graph = read(
+        """g (float[2] x) => (float[2] y)
+        { s = Constant<value = string[1] {"note"}>() y = my.Tagged(x, s) }""".replace(
+            "my.Tagged(x, s)", "Exp(x)"
+        )
+    )
+    assert set(graph.tensor) == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    ("declaration", "word"), [("seq(float[2])", "sequence"), ("optional(float[2])", "optional")]
+)
+def test_sequences_and_optionals_are_refused(declaration: str, word: str) -> None:
+    message = refusal(f"g ({declaration} x) => ({declaration} y) {{ y = Identity(x) }}")
+    assert f"tensor 'x' holds a {word}" in message
+
+
+def test_an_empty_sequence_is_refused_as_one() -> None:
+    # The kernel's empty list must not be folded into an empty constant.
+    message = refusal(
+        """g (float[2] x) => (float[2] y) { s = SequenceEmpty() t = SequenceInsert(s, x)
+        y = ConcatFromSequence<axis = 0>(t) }"""
+    )
+    assert "tensor 's' written by op 'SequenceEmpty_0' holds a sequence" in message
+
+
+def test_an_unknown_operator_is_named_with_its_tensor() -> None:
+    message = refusal("g (float[2] x) => (float[2] y) { t = my.Odd(x) y = Exp(t) }")
+    assert "tensor 't' written by op 'Odd_0'" in message
+
+
+def test_an_unknown_operator_is_fine_where_the_model_declares_its_shapes() -> None:
+    graph = read("g (float[2] x) => (float[2] y) <float[2] t> { t = my.Odd(x) y = Exp(t) }")
+    assert [op.kind for op in graph.ops] == ["Odd", "Exp"]
+
+
+# --- functions and bodies ------------------------------------------------------------------------
+
+
+def test_local_functions_are_inlined() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]>
+        g (float[4] x) => (float[4] y) { t = my.twice(x) y = my.twice(t) }
+        <domain: "my", opset_import: ["" : 17]> twice (a) => (b) { c = Exp(a) b = Add(c, c) }"""
+    graph = read_onnx(parser.parse_model(text))
+    assert [op.kind for op in graph.ops] == ["Exp", "Add", "Exp", "Add"]
+
+
+IF = """g (float[2,3] x, bool c) => (float[A,3] y) {{ t = Relu(x)
+    y = If(c) <then_branch = a () => (float[2,3] p) {{ {then} }},
+               else_branch = b () => (float[P,3] q) {{ {orelse} }}> }}"""
+
+
+def test_branches_compute_into_the_output_of_their_if() -> None:
+    graph = read(IF.format(then="m = Exp(t) p = Neg(m)", orelse="q = Add(t, x)"))
+    op = graph.op["If_1"]
+    assert (op.inputs, op.outputs) == (("c", "t", "x"), ("y",))
+    then, orelse = op.bodies
+    assert kinds(then) == {"t": "input", "m": "intermediate", "y": "output"}
+    assert kinds(orelse) == {"t": "input", "x": "input", "y": "output"}
+    # c, x, t, y and the m of one branch: nothing else is ever live.
+    assert to_problem(to_anf(graph)).live_bytes().max() == 1 + 4 * 24
+
+
+def test_a_branch_copies_into_the_output_what_it_only_renames() -> None:
+    graph = read(IF.format(then="p = Identity(t)", orelse="q = Neg(t)"))
+    then, _ = graph.op["If_1"].bodies
+    assert then.tensor["y"].view_of is None
+    assert [op.kind for op in then.ops] == ["Identity"]
+
+
+def test_branches_of_different_sizes_need_the_larger() -> None:
+    graph = read(IF.format(then="p = Neg(t)", orelse="q = Concat<axis=0>(t, t)"))
+    then, orelse = graph.op["If_1"].bodies
+    assert graph.tensor["y"].nbytes == 48
+    assert orelse.tensor["y"].nbytes == 48
+    assert then.tensor["p"].nbytes == 24  # too small to be y: it keeps its own name
+
+
+def test_a_branch_that_returns_one_tensor_twice_keeps_it_apart() -> None:
+    graph = read(
+        """g (float[4] x, bool c) => (float[4] y, float[4] z) {
+        y, z = If(c) <then_branch = a () => (float[4] p, float[4] p) { p = Neg(x) },
+                      else_branch = b () => (float[4] q, float[4] r) { q = Exp(x) r = Abs(x) }> }"""
+    )
+    then, orelse = graph.op["If_0"].bodies
+    assert set(then.tensor) == {"x", "p"}
+    assert set(orelse.tensor) == {"x", "y", "z"}
+
+
+def test_a_branch_that_returns_what_it_captured() -> None:
+    graph = read(IF.format(then="m = Neg(t)", orelse="q = Exp(t)").replace("[2,3] p", "[2,3] t"))
+    then, _ = graph.op["If_1"].bodies
+    assert kinds(then) == {"t": "output", "m": "intermediate"}
+    assert "t" in graph.op["If_1"].inputs
+
+
+def test_captured_constants_stay_outside_the_arena() -> None:
+    graph = read(
+        """g (float[4] x, bool c) => (float[4] y) <float[4] w = {1,2,3,4}, int64[2] s = {2,2}> {
+        y = If(c) <then_branch = a () => (float[4] p) { n = Neg(w) p = Add(x, n) },
+                   else_branch = b () => (float[4] q) { q = Add(x, w) }> }"""
+    )
+    op = graph.op["If_0"]
+    then, orelse = op.bodies
+    assert op.inputs == ("c", "w", "x")
+    assert (kinds(then)["n"], kinds(orelse)["w"]) == ("constant", "input")
+    assert set(to_problem(to_anf(graph)).names) == {"x", "c", "y"}
+
+
+def test_a_nested_branch_captures_through_both_of_its_ifs() -> None:
+    graph = read(
+        """g (float[4] x, bool c, bool d) => (float[4] y) {
+        y = If(c) <then_branch = a () => (float[4] p) { p = If(d) <
+            then_branch = e () => (float[4] r) { r = Neg(x) },
+            else_branch = f () => (float[4] s) { s = Exp(x) }> },
+            else_branch = b () => (float[4] q) { q = Abs(x) }> }"""
+    )
+    outer = graph.op["If_0"]
+    assert outer.inputs == ("c", "d", "x")
+    (inner,) = outer.bodies[0].ops
+    assert (inner.inputs, inner.outputs) == (("d", "x"), ("y",))
+    assert kinds(inner.bodies[0]) == {"x": "input", "y": "output"}
+    # Both levels write straight into y.
+    assert to_problem(to_anf(graph)).live_bytes().max() == 16 + 1 + 1 + 16
+
+
+def test_an_if_that_draws_in_a_branch_is_not_recomputable() -> None:
+    graph = read(IF.format(then="p = RandomNormalLike(t)", orelse="q = Exp(t)"))
+    assert not graph.op["If_1"].recomputable
+
+
+LOOP = """g (float[N,4] x) => (float[A,4] y, float[R,P,4] s)
+    <int64 trips = {{3}}, bool go = {{1}}> {{ a = Relu(x)
+    y, s = Loop({trips}, go, a) <body = b (int64 i, bool c, float[] v) =>
+        (bool c, float[] w, float[] r) {{ {body} r = Neg(w) }}> }}"""
+
+
+def test_a_loop_keeps_the_shape_it_carries_and_stacks_its_rows() -> None:
+    graph = read(LOOP.format(trips="trips", body="w = Add(v, x)"), N=8)
+    op = graph.op["Loop_1"]
+    (body,) = op.bodies
+    assert graph.tensor["y"].shape == (8, 4)
+    assert graph.tensor["s"].shape == (3, 8, 4)
+    assert op.inputs == ("trips", "go", "a", "x")
+    roles = [("i", "input"), ("c", "output"), ("v", "input"), ("x", "input")]
+    assert kinds(body) == dict(roles) | {"w": "output", "r": "output"}
+    # Outside: x, a, y, s. Inside, of its own: i, c, v, w, r. A body's x is the x outside.
+    assert to_problem(to_anf(graph)).live_bytes().max() == (128 * 3 + 384) + (8 + 1 + 128 * 3)
+
+
+def test_a_loop_that_carries_a_growing_tensor_is_refused() -> None:
+    message = refusal(LOOP.format(trips="trips", body="w = Concat<axis=0>(v, x)"), N=8)
+    assert "tensor 'y': the loop 'Loop" in message
+    assert "(8, 4) into a turn and as (16, 4) out of it" in message
+
+
+def test_a_loop_without_a_known_trip_count_has_no_number_of_rows() -> None:
+    message = refusal(LOOP.format(trips="", body="w = Add(v, x)"), N=8)
+    assert "tensor 's' written by op 'Loop_1' has an unknown shape" in message
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "known"),
+    [
+        ("Identity(c)", True),
+        ("Constant<value = bool {1}>()", True),
+        ("Constant<value = bool {0}>()", False),
+        ("Less(i, trips)", False),
+    ],
+)
+def test_a_loop_that_may_end_early_has_no_known_number_of_rows(goes_on: str, known: bool) -> None:
+    text = LOOP.format(trips="trips", body=f"o = {goes_on} w = Add(v, x)")
+    text = text.replace("(bool c, float[] w", "(bool o, float[] w")
+    if known:
+        assert read(text, N=8).tensor["s"].shape == (3, 8, 4)
+    else:
+        assert "tensor 's' written by op 'Loop_1' has an unknown shape" in refusal(text, N=8)
+
+
+def test_symbols_inside_a_loop_are_found_from_outside() -> None:
+    text = LOOP.format(trips="trips", body="w = Add(v, x)").replace("float[] v", "float[B,4] v")
+    assert read(text, N=8).tensor["y"].shape == (8, 4)
+
+
+def test_a_loop_parameter_with_the_name_of_an_outer_tensor_has_its_own_storage() -> None:
+    loaded = model(LOOP.format(trips="trips", body="w = Add(v, v)"))
+    body = loaded.graph.node[1].attribute[0].g
+    body.input[2].name = "a"
+    body.node[0].input[:] = ["a", "a"]
+    graph = read_onnx(loaded, {"N": 8})
+    (inner,) = graph.op["Loop_1"].bodies
+    assert "a" not in inner.tensor
+    assert inner.op["Add_0"].inputs == ("a.1", "a.1")
+
+
+def test_a_scan_slices_its_inputs() -> None:
+    graph = read(
+        """g (float[4] z, float[5,4] xs) => (float[4] last, float[5,4] ys) {
+        last, ys = Scan(z, xs) <num_scan_inputs = 1, body = b (float[4] state, float[4] x) =>
+            (float[4] next, float[4] y) { next = Add(state, x) y = Exp(next) }> }"""
+    )
+    (body,) = graph.op["Scan_0"].bodies
+    assert set(body.tensor) == {"state", "x", "next", "y"}
+    assert {tensor.nbytes for tensor in body.tensors} == {16}
+    assert graph.tensor["ys"].nbytes == 80
+
+
+# --- real models ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "ops", "peak"),
+    [
+        # AlexNet's first convolution: its output and the Relu's, 96 x 54 x 54 floats each.
+        ("light_bvlc_alexnet", 24, 2 * 96 * 54 * 54 * 4),
+        ("light_vgg19", 46, 2 * 64 * 224 * 224 * 4),
+        # The residual add after the first stage: two operands and the sum, 256 x 56 x 56 floats.
+        ("light_resnet50", 176, 3 * 256 * 56 * 56 * 4),
+    ],
+)
+def test_live_bytes_of_light_models(name: str, ops: int, peak: int) -> None:
+    graph = read_onnx(LIGHT / f"{name}.onnx")
+    assert len(graph.ops) == ops
+    assert to_problem(to_anf(graph)).live_bytes().max() == peak

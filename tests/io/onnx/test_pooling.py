@@ -1,0 +1,149 @@
+"""Pooling against the reference kernels, and what is left to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+onnx = pytest.importorskip("onnx")
+from onnx.helper import make_graph, make_node, make_tensor_value_info  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from cpplan.io.onnx.kernels import make_kernel  # noqa: E402
+from cpplan.io.onnx.pooling import make_pooling  # noqa: E402
+
+
+def reference(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
+    """What the reference kernel gives."""
+    x = make_tensor_value_info("x", onnx.TensorProto.FLOAT, images.shape)
+    y = make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    evaluator = ReferenceEvaluator(make_graph([node], "pool", [x], [y]), opsets={"": 12})
+    return evaluator.run(None, {"x": images})[0]
+
+
+def one_by_one(node: onnx.NodeProto, images: np.ndarray) -> np.ndarray:
+    """What the ONNX specification says, number by number."""
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    window = given["kernel_shape"]
+    axes = range(len(window))
+    strides, pads = given.get("strides", [1] * len(window)), given.get("pads", [0] * 4)
+    before, after = pads[: len(window)], pads[len(window) :]
+    places = [
+        (images.shape[2 + k] + before[k] + after[k] - window[k]) // strides[k] + 1 for k in axes
+    ]
+    found = np.zeros((*images.shape[:2], *places), images.dtype)
+    for place in np.ndindex(*found.shape):
+        under = []
+        for corner in np.ndindex(*window):
+            at = [place[2 + k] * strides[k] + corner[k] - before[k] for k in axes]
+            if all(0 <= at[k] < images.shape[2 + k] for k in axes):
+                under.append(float(images[(*place[:2], *at)]))
+        count = np.prod(window) if given.get("count_include_pad") else len(under)
+        found[place] = max(under) if node.op_type == "MaxPool" else sum(under) / count
+    return found
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> tuple[onnx.NodeProto, np.ndarray]:
+    """A plain pooling of one or two axes, and images larger than its window."""
+    window = draw(st.lists(st.integers(1, 3), min_size=1, max_size=2))
+    attributes = {"kernel_shape": window}
+    if draw(st.booleans()):
+        sides = [draw(st.integers(0, width - 1)) for width in window * 2]
+        attributes["pads"] = sides
+    if draw(st.booleans()):
+        attributes["strides"] = [draw(st.integers(1, 3)) for _ in window]
+    kind = draw(st.sampled_from(["MaxPool", "AveragePool"]))
+    if kind == "AveragePool":
+        attributes["count_include_pad"] = draw(st.integers(0, 1))
+    extents = [draw(st.integers(3, 7)) for _ in window]
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    images = rng.standard_normal((2, 2, *extents)).astype(np.float32)
+    return make_node(kind, ["x"], ["y"], **attributes), images
+
+
+@settings(max_examples=150)
+@given(nodes())
+def test_plain_pooling_is_what_onnx_says(case: tuple[onnx.NodeProto, np.ndarray]) -> None:
+    node, images = case
+    pool = make_pooling(node)
+    assert pool is not None
+    found, expected = pool(images), one_by_one(node, images)
+    assert found is not None
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_plain_pooling_is_that_of_the_reference_kernels(kind: str, strides: int) -> None:
+    # The same padding on all sides: else the reference MaxPool with strides of 1 is wrong.
+    shape = {"kernel_shape": [3, 2], "strides": [strides] * 2, "pads": [1] * 4}
+    node = make_node(kind, ["x"], ["y"], **shape)
+    images = np.random.default_rng(0).standard_normal((2, 3, 7, 6)).astype(np.float32)
+    pool = make_pooling(node)
+    assert pool is not None
+    found, expected = pool(images), reference(node, images)
+    assert found is not None
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_average_counts_padding_only_if_asked() -> None:
+    # 6 and 9 under the window's first two places, with one number of padding before.
+    for count_include_pad, expected in ((0, [6.0, 7.5]), (1, [3.0, 7.5])):
+        node = make_node(
+            "AveragePool",
+            ["x"],
+            ["y"],
+            kernel_shape=[2],
+            pads=[1, 0],
+            count_include_pad=count_include_pad,
+        )
+        pool = make_pooling(node)
+        assert pool is not None
+        found = pool(np.array([[[6.0, 9.0]]]))
+        assert found is not None
+        assert found.tolist() == [[expected]]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"auto_pad": "SAME_UPPER"},
+        {"ceil_mode": 1},
+        {"dilations": [2, 2]},
+        {"pads": [2, 0, 0, 0]},
+        {"strides": [1]},
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_reference_kernels(attributes: dict[str, object]) -> None:
+    assert make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2])) is not None
+    assert (
+        make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], **attributes)) is None
+    )
+
+
+def test_other_nodes_are_left_to_the_reference_kernels() -> None:
+    assert make_pooling(make_node("Relu", ["x"], ["y"])) is None
+    indices = make_node("MaxPool", ["x"], ["y", "where"], kernel_shape=[2])
+    assert make_pooling(indices) is None
+    assert make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], domain="mine")) is None
+
+
+def test_other_images_are_left_to_the_reference_kernels() -> None:
+    pool = make_pooling(make_node("MaxPool", ["x"], ["y"], kernel_shape=[2]))
+    assert pool is not None
+    assert pool(np.zeros((1, 1, 3), np.float32)) is not None
+    assert pool(np.zeros((1, 1, 3), np.int8)) is None  # has no smallest number to pad with
+    assert pool(np.zeros((1, 1, 3, 3), np.float32)) is None
+    assert pool(np.zeros((1, 1, 1), np.float32)) is None
+
+
+def test_a_node_that_pools_runs_by_it() -> None:
+    # The reference kernel fails here.
+    node = make_node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[1, 0])
+    kernel = make_kernel(node, {}, {"": 12})
+    assert kernel({"x": np.array([[[3.0, 1.0, 2.0]]], np.float32)})["y"].tolist() == [[[3, 3, 2]]]
