@@ -1,4 +1,4 @@
-"""One HTML file from a template, styles, scripts and data, out of which no request can leave.
+"""One HTML file from a body, styles, scripts and data, out of which no request can leave.
 
 Names in the data are hostile text. They are in the file once, as JSON of which no character means
 anything to HTML, and scripts show them as text only. A content security policy allows the styles
@@ -25,14 +25,14 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&'"}
 
 
 def fill_page(
-    template: str, *, title: str, data: Any, styles: Sequence[str], scripts: Sequence[str]
+    body: str, *, title: str, data: Any, styles: Sequence[str], scripts: Sequence[str]
 ) -> str:
-    """The page of a template in the folder ``page``, with all it needs.
+    """A page of the folder ``page``, with all it needs.
 
     Parameters
     ----------
-    template
-        File with ``$policy``, ``$title``, ``$style``, ``$data`` and ``$script`` in it.
+    body
+        File of what is in it, for the scripts to fill; ``page.html`` is around it.
     title
         Of the window; any text.
     data
@@ -58,9 +58,10 @@ def fill_page(
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    return Template(_read(template)).substitute(
+    return Template(_read("page.html")).substitute(
         policy=policy,
         title=html.escape(printable(title)),
+        body=_read(body),
         style=style,
         data=escape_json(data),
         script=script,

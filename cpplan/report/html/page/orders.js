@@ -13,7 +13,8 @@ function showOrder(model) {
   const rows = plan.order.map((op, k) => {
     const run = (seen.get(op) || 0) + 1;
     seen.set(op, run);
-    return { op, k, run, of: runs.get(op), before: rank ? given.place[k] : null };
+    const live = model.starts ? mostIn(model, k) : null;
+    return { op, k, run, of: runs.get(op), before: rank ? given.place[k] : null, live };
   });
   byId("order-note").textContent = orderNote(model, rows);
   new Table(byId("order"), [
@@ -22,7 +23,7 @@ function showOrder(model) {
     moved && { title: "Before", number: true, value: (row) => row.before, text: (row) => formatCount(row.before) },
     moved && { title: "Moved", number: true, value: (row) => (row.run > 1 ? null : row.k - row.before), text: (row) => movedText(row) },
     runs.size < plan.order.length && { title: "Run", value: (row) => row.run, text: (row) => (row.of > 1 ? `↻ ${row.run} of ${row.of}` : "") },
-    model.starts && { title: "Live bytes", number: true, value: (row) => mostIn(model, row.k), text: (row) => formatBytes(mostIn(model, row.k)) },
+    model.starts && { title: "Live bytes", number: true, value: (row) => row.live, text: (row) => formatBytes(row.live) },
   ].filter(Boolean), { caption: "Ops in the order they run" }).show(rows);
   if (!given || (!moved && plan.relations.length === 0)) return () => {};
   const canvas = byId("order-chart");

@@ -37,7 +37,7 @@ class Table {
         this.draw();
         (this.place.querySelector(".more button") ?? this.lines[this.lines.length - 1][1].querySelector("button"))?.focus();
       },
-    }, `Show ${formatCount(Math.min(rest, 4 * PAGE))} more of ${formatCount(rest)}`));
+    }, `Show ${formatCount(Math.min(rest, 4 * PAGE))} more of ${formatCount(rest)}`), make("span", { class: "on-paper" }, `and ${formatCount(rest)} more`));
     this.place.replaceChildren(make("div", { class: "scroll" }, table), more || "");
   }
 

@@ -26,7 +26,10 @@ class View {
 
   get text() {
     const [from, to] = [Math.floor(this.from), Math.ceil(this.to)];
-    const bytes = this.low.length === 1 ? `, ${formatBytes(Math.round(this.low[0]))} to ${formatBytes(Math.round(this.high[0]))}` : "";
+    const [low, high] = [Math.round(this.low[0]), Math.round(this.high[0])];
+    // Far up and close by, rounded ends would look the same.
+    const format = high - low < high / 20 ? (value) => `${formatCount(value)} B` : formatBytes;
+    const bytes = this.low.length === 1 ? `, ${format(low)} to ${format(high)}` : "";
     return `steps ${formatCount(from)} to ${formatCount(to)}${bytes}`;
   }
 
