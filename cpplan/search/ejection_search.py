@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cpplan.compiled import COMPILING_SHARE, prepare
 from cpplan.deadline import Deadline
 from cpplan.problem import Ints, Problem
+from cpplan.search.local_search import LocalSearch
 from cpplan.search.outcome import Outcome
 
 NAME = "guided ejection"
@@ -41,7 +42,7 @@ class _Attempt(NamedTuple):
     waiting: Ints
 
 
-class EjectionSearch:
+class EjectionSearch(LocalSearch):
     """A search that can be continued: it keeps the packing it is at.
 
     Parameters
@@ -59,8 +60,10 @@ class EjectionSearch:
     12
     """
 
+    name = NAME
+
     def __init__(self, problem: Problem, seed: int):
-        self.problem = problem
+        super().__init__(problem)
         area = (problem.upper - problem.lower).astype(float) * problem.size
         self._worth = np.sqrt(area / max(1.0, area.max(initial=0.0)))
         # xorshift never leaves zero.
@@ -68,8 +71,6 @@ class EjectionSearch:
         self._step = _FIRST_STEP
         self._attempt: _Attempt | None = None
         self._left = self._made = 0
-        self._offsets: Ints | None = None
-        self._peak: int | None = None
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
@@ -93,12 +94,6 @@ class EjectionSearch:
             deadline.check(work * chunk)
             moves -= self._continue(self._attempt, chunk)
         return self.best(state)
-
-    def best(self, state: Outcome) -> Outcome:
-        """``state``, or what this search reached if that is lower."""
-        if self._peak is None or self._offsets is None or self._peak >= state.peak:
-            return state
-        return state._replace(offsets=self._offsets, peak=self._peak, found_by=NAME)
 
     def _begin(self, goal: int) -> _Attempt:
         """Take out what ends above a new ceiling."""

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.reduction import address_unit
+from cpplan.search.local_search import LocalSearch
 from cpplan.search.outcome import Outcome
 
 if TYPE_CHECKING:
     from cpplan.deadline import Deadline
-    from cpplan.problem import Ints, Problem
+    from cpplan.problem import Problem
 
 NAME = "insertion search"
 # Conflicts are kept as a square of bytes.
@@ -55,7 +56,7 @@ def applies_to(problem: Problem) -> bool:
     return not windows and len(problem) <= MOST_BUFFERS
 
 
-class InsertionSearch:
+class InsertionSearch(LocalSearch):
     """A search that can be continued: it keeps its partial packing and what it has learned.
 
     Parameters
@@ -75,8 +76,10 @@ class InsertionSearch:
     12
     """
 
+    name = NAME
+
     def __init__(self, problem: Problem, seed: int):
-        self.problem = problem
+        super().__init__(problem)
         spans, count = problem.spans, len(problem)
         # Offsets are multiples of the unit, peaks only where all sizes are.
         unit = address_unit(problem)
@@ -105,8 +108,6 @@ class InsertionSearch:
         # Any odd multiplier spreads seeds; the state must not be zero.
         word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
         self._random = np.array([word or 1], np.uint64)
-        self._offsets: Ints | None = None
-        self._peak: int | None = None
         self._target = 0
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
@@ -159,15 +160,6 @@ class InsertionSearch:
                 self._penalty += 0.5 * (1 - self._penalty)
                 self._target = (self._target + self._highest_target() + 1) // 2
         return self.best(state)
-
-    def best(self, state: Outcome) -> Outcome:
-        """``state``, or what this search reached if that is lower."""
-        if self._peak is None or self._offsets is None or self._peak >= state.peak:
-            return state
-        return state._replace(offsets=self._offsets, peak=self._peak, found_by=NAME)
-
-    def _reached(self, goal: int) -> bool:
-        return self._peak is not None and self._peak <= goal
 
     def _highest_target(self) -> int:
         assert self._peak is not None

@@ -10,6 +10,7 @@ that are live together. (Scheduling calls this a randomised priority rule.)
 from __future__ import annotations
 
 import bisect
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from cpplan.deadline import Deadline
 from cpplan.heuristics.preorders import PREORDERS, largest_total, preorder
 from cpplan.heuristics.skyline import Skyline
 from cpplan.problem import Ints, Problem
+from cpplan.search.local_search import LocalSearch
 from cpplan.search.outcome import Outcome
 
 NAME = "priority search"
@@ -42,7 +44,7 @@ class _Rule(NamedTuple):
     priority: Floats
 
 
-class PrioritySearch:
+class PrioritySearch(LocalSearch):
     """A search that can be continued: it keeps the best rules it has met.
 
     Parameters
@@ -60,17 +62,14 @@ class PrioritySearch:
     12
     """
 
+    name = NAME
+
     def __init__(self, problem: Problem, seed: int):
-        self.problem = problem
+        super().__init__(problem)
         self._random = np.random.default_rng(seed)
         self._starts = list(PREORDERS)
-        self._skyline = Skyline(problem)
-        logs = (_logarithm(problem.upper - problem.lower), _logarithm(problem.size))
-        self._width, self._size = logs
-        self._total = np.log(np.maximum(largest_total(problem), 1))
+        self._skyline: Skyline | None = None
         self._elite: list[_Rule] = []
-        self._offsets: Ints | None = None
-        self._peak: int | None = None
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
@@ -85,6 +84,8 @@ class PrioritySearch:
         """
         if not prepare("skyline", deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on
+        if self._skyline is None:
+            self._skyline = Skyline(self.problem, deadline)
         while self._starts and not self._reached(goal):
             self._place(preorder(self.problem, self._starts.pop(0)), state.peak, deadline)
         for _ in range(moves):
@@ -93,14 +94,12 @@ class PrioritySearch:
             self._try(self._rule(), deadline)
         return self.best(state)
 
-    def best(self, state: Outcome) -> Outcome:
-        """``state``, or what this search reached if that is lower."""
-        if self._peak is None or self._offsets is None or self._peak >= state.peak:
-            return state
-        return state._replace(offsets=self._offsets, peak=self._peak, found_by=NAME)
-
-    def _reached(self, goal: int) -> bool:
-        return self._peak is not None and self._peak <= goal
+    @cached_property
+    def _terms(self) -> tuple[Floats, Floats, Floats]:
+        """Logarithms of what a rule weighs: totals, widths, sizes."""
+        problem = self.problem
+        total = np.log(np.maximum(largest_total(problem), 1))
+        return total, _logarithm(problem.upper - problem.lower), _logarithm(problem.size)
 
     def _rule(self) -> Floats:
         random, count = self._random, len(self.problem)
@@ -109,8 +108,8 @@ class PrioritySearch:
             changed = random.random(count) < random.choice(_CHANGED_SHARES)
             old = self._elite[random.integers(len(self._elite))].priority
             return np.asarray(old + random.choice(_CHANGES) * noise * changed)
-        total, width, size = random.choice(_TOTALS), random.random(), random.random()
-        rule = total * self._total + width * self._width + size * self._size
+        total, width, size = self._terms
+        rule = random.choice(_TOTALS) * total + random.random() * width + random.random() * size
         return np.asarray(rule + random.choice(_BLURS) * noise)
 
     def _try(self, priority: Floats, deadline: Deadline) -> None:
@@ -123,6 +122,7 @@ class PrioritySearch:
 
     def _place(self, ranked: Ints, limit: int | None, deadline: Deadline) -> int | None:
         """The peak, if it is below ``limit``."""
+        assert self._skyline is not None
         deadline.check(_WORK * len(ranked))
         offsets = self._skyline.place(ranked, None if limit is None else limit - 1, deadline)
         if offsets is None:

@@ -17,12 +17,13 @@ from cpplan.deadline import Deadline
 from cpplan.heuristics.by_lowest_offset import place_lowest_first
 from cpplan.heuristics.preorders import PREORDERS, preorder
 from cpplan.problem import Ints, Problem
+from cpplan.search.local_search import LocalSearch
 from cpplan.search.outcome import Outcome
 
 NAME = "ranking search"
 
 
-class RankingSearch:
+class RankingSearch(LocalSearch):
     """A search that can be continued: it keeps the ranking it has reached.
 
     Parameters
@@ -40,13 +41,13 @@ class RankingSearch:
     12
     """
 
+    name = NAME
+
     def __init__(self, problem: Problem, seed: int):
-        self.problem = problem
+        super().__init__(problem)
         self._random = random.Random(seed)
-        self._starts = [preorder(problem, word) for word in PREORDERS]
+        self._starts = list(PREORDERS)
         self._ranked: Ints | None = None
-        self._offsets: Ints | None = None
-        self._peak: int | None = None
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
         """Try the preorders, then so many moves, or until the peak is at most ``goal``.
@@ -54,21 +55,12 @@ class RankingSearch:
         O(n²) a move. Raises ``TimeUpError`` in mid-move; :meth:`best` then has what was reached.
         """
         while self._starts and not self._reached(goal):
-            self._try(self._starts.pop(0), deadline)
+            self._try(preorder(self.problem, self._starts.pop(0)), deadline)
         for _ in range(moves):
             if self._reached(goal):
                 break
             self._try(self._neighbour(), deadline)
         return self.best(state)
-
-    def best(self, state: Outcome) -> Outcome:
-        """``state``, or what this search reached if that is lower."""
-        if self._peak is None or self._offsets is None or self._peak >= state.peak:
-            return state
-        return state._replace(offsets=self._offsets, peak=self._peak, found_by=NAME)
-
-    def _reached(self, goal: int) -> bool:
-        return self._peak is not None and self._peak <= goal
 
     def _try(self, ranked: Ints, deadline: Deadline) -> None:
         offsets = self._place(ranked, deadline)

@@ -24,6 +24,7 @@ import numpy as np
 from cpplan.compiled import COMPILING_SHARE, prepare
 from cpplan.search.insertion_search import MOST_BUFFERS, InsertionSearch
 from cpplan.search.lightest_place import lightest_place
+from cpplan.search.local_search import LocalSearch
 from cpplan.search.outcome import Outcome
 from cpplan.search.time_windows import TimeWindows
 
@@ -46,7 +47,7 @@ _PATIENCE = 60
 _WORK, _WORK_OF_ALL = 3e-6, 1e-9
 
 
-class WindowedInsertion:
+class WindowedInsertion(LocalSearch):
     """A search that can be continued: it keeps the packing it is at.
 
     Parameters
@@ -71,8 +72,11 @@ class WindowedInsertion:
     12
     """
 
+    name = NAME
+
     def __init__(self, problem: Problem, seed: int):
-        self.problem, self._seed = problem, seed
+        super().__init__(problem)
+        self._seed = seed
         self._random = np.random.default_rng(seed)
         self._windows = TimeWindows(problem)
         breadth = float((problem.upper - problem.lower).sum())
@@ -85,8 +89,6 @@ class WindowedInsertion:
         self._left: int | None = None
         self._aim: int | None = None
         self._current: Ints | None = None
-        self._offsets: Ints | None = None
-        self._peak: int | None = None
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
         """Pack so many windows, or until the peak is at most ``goal``.
@@ -105,12 +107,6 @@ class WindowedInsertion:
             if not self._lower_highest(goal, deadline):
                 break
         return self.best(state)
-
-    def best(self, state: Outcome) -> Outcome:
-        """``state``, or what this search reached if that is lower."""
-        if self._peak is None or self._offsets is None or self._peak >= state.peak:
-            return state
-        return state._replace(offsets=self._offsets, peak=self._peak, found_by=NAME)
 
     def _lower_highest(self, goal: int, deadline: Deadline) -> bool:
         """One window, or one move by force; whether there was anything to try."""

@@ -11,7 +11,7 @@ priority rules, and ejection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cpplan.compiled import COMPILING_SHARE, prepare_all
 from cpplan.deadline import Deadline
@@ -22,6 +22,7 @@ from cpplan.search.ejection_search import EjectionSearch
 from cpplan.search.exact_search import ExactSearch
 from cpplan.search.exact_thread import ExactThread
 from cpplan.search.insertion_search import InsertionSearch
+from cpplan.search.local_search import LocalSearch
 from cpplan.search.outcome import Outcome
 from cpplan.search.priority_search import PrioritySearch
 from cpplan.search.ranking_search import RankingSearch
@@ -60,16 +61,6 @@ class Aim(NamedTuple):
     ceiling: int | None
     deadline: Deadline
     offer: Callable[[Outcome], bool]
-
-
-class LocalSearch(Protocol):
-    """A search that moves from packing to packing, and can be continued."""
-
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Make so many moves; may raise ``TimeUpError`` in mid-move."""
-
-    def best(self, state: Outcome) -> Outcome:
-        """``state``, or what was reached if that is lower."""
 
 
 class PartSearch:
