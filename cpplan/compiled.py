@@ -46,8 +46,8 @@ LOOPS = {
         "cpplan.remat.stay_kernel",
     ),
     "sizes": ("cpplan.sizes.fit_kernel",),
+    "checks": ("cpplan.checks.sweep_kernel",),
     "many-buffers": (
-        "cpplan.checks.sweep_kernel",
         "cpplan.heuristics.fit_index_kernel",
         "cpplan.heuristics.segregated_fit_kernel",
     ),

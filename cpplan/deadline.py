@@ -33,6 +33,7 @@ class Deadline:
         self.deterministic = deterministic
         self._start = time.monotonic()
         self._spent = 0.0
+        self._reserved = 0.0
         self._cancelled = False
 
     @property
@@ -57,7 +58,7 @@ class Deadline:
         if self._cancelled:
             return 0.0
         used = self._spent if self.deterministic else self.elapsed()
-        left = max(0.0, self.seconds - used)
+        left = max(0.0, self.seconds - used - self._reserved)
         return left if self._parent is None else min(left, self._parent.remaining())
 
     def expired(self) -> bool:
@@ -68,6 +69,24 @@ class Deadline:
         self._spent += work
         if self._parent is not None:
             self._parent.spend(work)
+
+    def reserve(self, seconds: float) -> None:
+        """Keep the last seconds of the whole run for what comes after its stages: the most asked.
+
+        Only by the clock: work that is not counted takes no deterministic time.
+
+        Examples
+        --------
+        >>> deadline = Deadline(10)
+        >>> deadline.share(0.5).reserve(4)
+        >>> deadline.reserve(3)
+        >>> 5.9 < deadline.remaining() <= 6.0
+        True
+        """
+        if self._parent is not None:
+            self._parent.reserve(seconds)
+        elif not self.deterministic:
+            self._reserved = max(self._reserved, seconds)
 
     def share(self, part: float) -> Deadline:
         """A deadline for one stage: this share of what is left.

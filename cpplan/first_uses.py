@@ -84,15 +84,20 @@ def use_skyline() -> None:
     Skyline(_random_packing(9)).place(np.arange(9))
 
 
-def use_many_buffers() -> None:
+def use_checks() -> None:
     from cpplan.checks.rectangles import all_apart, cut_gaps
+
+    problem = _random_packing(9)
+    all_apart(cut_gaps(problem), np.cumsum(problem.size))
+
+
+def use_many_buffers() -> None:
     from cpplan.heuristics.fit_index import index_first_fit
     from cpplan.heuristics.segregated_fit import segregated_fit
 
     problem = _random_packing(2000)
     segregated_fit(problem, _ENDLESS)
-    offset = index_first_fit(problem, np.arange(len(problem)), _ENDLESS)
-    all_apart(cut_gaps(problem), offset)
+    index_first_fit(problem, np.arange(len(problem)), _ENDLESS)
 
 
 def _random_packing(count: int) -> Problem:
@@ -132,6 +137,7 @@ FIRST_USES: dict[str, Callable[[], None]] = {
     "sequences": use_sequences,
     "packed-sequences": use_packed_sequences,
     "sizes": use_sizes,
+    "checks": use_checks,
     "many-buffers": use_many_buffers,
     "ejection": use_ejection,
     "insertion": use_insertion,

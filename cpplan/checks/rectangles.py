@@ -165,7 +165,7 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
 def _sweep_is_compiled() -> bool:
     from cpplan.compiled import is_ready
 
-    return is_ready("many-buffers")
+    return is_ready("checks")
 
 
 def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:

@@ -129,6 +129,7 @@ from cpplan.heuristics import (  # noqa: E402  (they register themselves above)
     fullest_first,
     online_fit,
     segregated_fit,
+    size_classes,
 )
 
 __all__ = [
@@ -148,5 +149,6 @@ __all__ = [
     "portfolio",
     "register",
     "segregated_fit",
+    "size_classes",
     "unregister",
 ]

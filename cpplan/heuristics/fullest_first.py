@@ -33,6 +33,8 @@ _ROWS_A_BLOCK = 4096
 # ranks move there, as shares of them.
 _PLACED_ROWS, _SHUFFLED_ROWS, _NOISE = 300_000, 100_000, (0.01, 0.03, 0.1)
 _SECONDS_A_PLACEMENT = 2e-6
+# Of the time left, for more than one ranking of a part: all others are still to be placed.
+_TRIES_SHARE = 0.3
 
 
 @register("fullest_first")
@@ -98,12 +100,15 @@ def _place_parts(problem: Problem, rows: Ints, part: Ints, goal: int, deadline: 
     """Offsets of ``rows``, which are sorted by part."""
     edges = np.concatenate([[0], np.flatnonzero(np.diff(part[rows])) + 1, [len(rows)]])
     ends = pairwise(edges.tolist())
-    parts = [_place_part(problem.subset(rows[a:b]), goal, deadline) for a, b in ends if a < b]
+    tries_end = deadline.share(_TRIES_SHARE)
+    parts = [
+        _place_part(problem.subset(rows[a:b]), goal, deadline, tries_end) for a, b in ends if a < b
+    ]
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def _place_part(part: Problem, goal: int, deadline: Deadline) -> Ints:
-    """By the first ranking under which the part fits below the goal, or the best of them.
+def _place_part(part: Problem, goal: int, deadline: Deadline, tries_end: Deadline) -> Ints:
+    """By the first ranking under which the part fits below the goal, or the best until then.
 
     Rankings are the preorders, and then the best one with its ranks shuffled a little.
     """
@@ -124,7 +129,7 @@ def _place_part(part: Problem, goal: int, deadline: Deadline) -> Ints:
         if offset is None:
             continue
         best, leader, peak = offset, ranked, int((offset + part.size).max())
-        if peak <= goal:
+        if peak <= goal or tries_end.expired():
             break
     return best
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from cpplan import heuristics
 from cpplan.bounds import lower_bound
-from cpplan.compiled import COMPILING_SHARE, prepare
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.by_hint import follow_hint
+from cpplan.stages.first_plans import offer_first_plans, offer_packing
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.part_search import Aim, PartSearch
 from cpplan.verifier import check_offsets
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from cpplan.search.outcome import Outcome
 
 MOST_EFFORT = 4**10
-# What needs no loops, whatever the number of buffers.
-_PLAIN = "first_fit"
 
 
 def pack(
@@ -80,23 +78,19 @@ def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
 def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
     """One heuristic after another until one meets the bound.
 
-    With many buffers, a plain allocator's plan comes first, before anything that may end late;
-    where the loops for the others must be compiled, in Python.
+    With many buffers, a plain allocator's plan comes first, before anything that may end late.
     """
     problem = incumbent.reduction.problem
-    names = heuristics.portfolio(len(problem))
-    if len(problem) < heuristics.MANY_BUFFERS:
+    many = len(problem) >= heuristics.MANY_BUFFERS
+    if many:
+        offer_first_plans(incumbent, deadline)
+    else:
         _follow_hint(incumbent, deadline)
-    elif not prepare("many-buffers", deadline.share(COMPILING_SHARE)):
-        names = (_PLAIN, *names)
-    for k, name in enumerate(names):
+    for k, name in enumerate(heuristics.portfolio(len(problem))):
         if incumbent.done:
             return
-        deadline.check()
-        offsets = heuristics.get(name)(problem, deadline)
-        check_offsets(problem, offsets, name)
-        incumbent.offer(offsets, name)
-        if k == 0 and len(problem) >= heuristics.MANY_BUFFERS:
+        offer_packing(name, incumbent, deadline)
+        if k == 0 and many:
             _follow_hint(incumbent, deadline)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan import heuristics
 from cpplan.anf import Program
 from cpplan.constraints import with_first_last
 from cpplan.deadline import Deadline
@@ -87,6 +88,7 @@ class Run:
         self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
     ) -> Packed:
         """Offsets for one order; ``best`` is what another order has already reached."""
+        start = deadline.elapsed()
         problem = as_problem(source, self.residency, self.pools)
         if len(problem.pools) > 1:
             return self._pack_pools(source, problem, deadline)
@@ -98,6 +100,9 @@ class Run:
         if self.sharing and isinstance(source, Program):
             return self._pack_sharing(source, problem, deadline, record)
         incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
+        if len(problem) >= heuristics.MANY_BUFFERS:
+            # To read, sort and reduce so much takes about as long as to verify it in the end.
+            deadline.reserve(deadline.elapsed() - start)
         try:
             if self.algorithm is not None:
                 pack_by(self.algorithm, incumbent, deadline)

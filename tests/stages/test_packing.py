@@ -33,18 +33,3 @@ def test_a_plain_plan_is_there_before_anything_that_may_end_late(monkeypatch, hi
     incumbent = pack(problem)
     assert incumbent.found_by == "segregated_fit"
     assert incumbent.peak < 2 * incumbent.bound.value
-
-
-def test_while_loops_are_compiled_a_plan_in_python_comes_first(monkeypatch):
-    monkeypatch.setattr(packing, "prepare", lambda group, deadline: False)
-    monkeypatch.setitem(heuristics._REGISTRY, "segregated_fit", never_in_time)
-    incumbent = pack(random_lifespans(3000, seed=1))
-    assert incumbent.found_by == "first_fit"
-
-
-def test_waiting_for_loops_takes_a_small_share_of_the_time(monkeypatch):
-    waited = []
-    monkeypatch.setitem(heuristics._REGISTRY, "first_fit", never_in_time)
-    monkeypatch.setattr(packing, "prepare", lambda group, until: waited.append(until.seconds))
-    pack(random_lifespans(3000, seed=1))
-    assert waited[0] <= 6.0
