@@ -231,13 +231,13 @@ def test_an_empty_arena_and_views_compile(tmp_path):
     assert compile_header(text, tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("prefix", ["", "9a", "_a", "a-b", "ä", "a\n"])
+@pytest.mark.parametrize("prefix", ["", "9a", "_a", "a-b", "ä", "a\n", 7])
 def test_a_prefix_that_is_no_identifier_is_refused(prefix):
     with pytest.raises(InputError, match="identifier"):
         plan_of(["a"]).to_c_header(prefix=prefix)
 
 
-@pytest.mark.parametrize("alignment", [0, 3, -4, 2.0])
+@pytest.mark.parametrize("alignment", [0, 3, -4, 2.0, True, "64"])
 def test_an_array_is_aligned_to_a_power_of_two(alignment):
     with pytest.raises(InputError, match="power of two"):
         plan_of(["a"]).to_c_header(alignment=alignment)
