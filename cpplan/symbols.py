@@ -126,6 +126,8 @@ def parse_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
     >>> parse_ranges({"n": (1, 8), "m": 4})
     {'n': Range(lower=1, upper=8), 'm': Range(lower=4, upper=4)}
     """
+    if not isinstance(dims, Mapping):
+        raise InputError(f"dims must map names to integers or bounds, not {quote(dims)}")
     return {name: _range(name, given) for name, given in dims.items()}
 
 

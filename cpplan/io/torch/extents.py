@@ -37,7 +37,7 @@ class Extents:
     Raises
     ------
     InputError
-        If ``dims`` names no variable, or a range is empty.
+        If ``dims`` names no variable, or a range is empty or holds what is no size.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Extents:
                 for symbol in size.node.expr.free_symbols:
                     bounds = constraints.get(symbol, environment.var_to_range.get(symbol))
                     found.setdefault(str(symbol), bounds)
-        given = parse_ranges(dims)
+        given = {name: _size(name, within) for name, within in parse_ranges(dims).items()}
         for name in given:
             if name not in found:
                 known = f"expected {', '.join(found)}" if found else "all sizes are fixed"
@@ -106,6 +106,13 @@ def _sizes(value: Any) -> list[torch.SymInt]:
         sizes = [*value.shape, *value.stride(), value.storage_offset()]
         return [size for size in sizes if isinstance(size, torch.SymInt)]
     return [value] if isinstance(value, torch.SymInt) else []
+
+
+def _size(name: str, within: Range) -> Range:
+    lower = 0 if within.lower is None else within.lower
+    if lower < 0:
+        raise InputError(f"dimension {name!r} must not be negative: it may be {lower}")
+    return Range(lower, within.upper)
 
 
 def _range(bounds: Any) -> Range:
