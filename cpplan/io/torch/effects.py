@@ -8,7 +8,7 @@ that this comes down to are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
@@ -103,6 +103,27 @@ def find_effects(
             call = Call(node.target, bind(node.target, args, kwargs), values[node])
             return Effects(((call,),), (args, kwargs), {}, values[node])
         return _observe(module, node, args, kwargs, mode)
+
+
+def only_kernel(effects: Effects, storages: Collection[int]) -> Call | None:
+    """The op that makes the first result, if no other does anything with the bytes of storages."""
+    if len(effects.alternatives) != 1:
+        return None
+    found = [call for call in effects.calls if _uses(call, storages)]
+    results = tensors_in(effects.results)
+    if len(found) != 1 or not results:
+        return None
+    made = {storage_of(tensor) for tensor in tensors_in(found[0].result)}
+    return found[0] if storage_of(results[0]) in made else None
+
+
+def _uses(call: Call, storages: Collection[int]) -> bool:
+    """Whether an op reads or writes bytes of storages: no view does, nor what asks for sizes."""
+    read = {storage_of(tensor) for tensor in tensors_in(tuple(call.args.values()))}
+    if read.isdisjoint(storages):
+        return False
+    made = {storage_of(tensor) for tensor in tensors_in(call.result)}
+    return bool(made - read or _written(call))
 
 
 def storage_of(tensor: torch.Tensor) -> int:

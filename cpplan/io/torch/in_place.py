@@ -1,46 +1,103 @@
 """Which torch ops may write their result over an argument.
 
-Those that torch tags as point-wise, where an argument has the layout of the result, element for
-element: element ``k`` of the result then depends on element ``k`` of that argument and on nothing
-else of it. What else the op reads of the same storage must have that layout too.
+Element ``k`` of the result then depends on element ``k`` of that argument and on nothing else of
+it: so do those that torch tags as point-wise, some that lack the tag, batch norms that use the
+statistics they are given, and what writes into a copy of its first argument. The argument has the
+layout of the result, element for element, and whatever else the op reads of its storage has it too.
+
+What counts is the op that a node comes down to, if it is a single one that touches its arguments:
+``operator.add`` and ``torch.nn.ReLU`` are as good as ``aten.add`` and ``aten.relu``. Left out, as
+with ONNX, are softmax and the other normalisations, which need a whole row before they can write
+any of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx import Node
 
+from cpplan.io.torch.effects import Call, Effects, only_kernel, storage_of
 from cpplan.io.torch.layouts import Layouts
+from cpplan.io.torch.values import tensors_in
+
+# Like those with the tag. (The backward passes of binary cross-entropy and soft margin loss read an
+# argument after they have written.)
+_POINTWISE = frozenset(
+    """
+    elu_backward floor_divide hardsigmoid_backward hardswish hardswish_backward hardtanh_backward
+    huber_loss_backward leaky_relu_backward mse_loss_backward smooth_l1_loss_backward
+    softplus_backward
+    """.split()  # noqa: SIM905
+)
+# A copy of the first argument, some of whose elements are then written.
+_OF_FIRST = frozenset(
+    """
+    copy diagonal_scatter fill index_add index_copy index_fill index_put masked_fill masked_scatter
+    scatter scatter_add select_scatter slice_scatter tril triu
+    """.split()  # noqa: SIM905
+)
+# Their further results are empty where the statistics are those that are given.
+_OF_GIVEN = "_native_batch_norm_legit_no_training"
+_BATCH_NORMS = frozenset(("_native_batch_norm_legit", "native_batch_norm", _OF_GIVEN))
 
 
 def in_place_pairs(
-    node: Node, values: Mapping[Node, Any], names: Mapping[Node, Any], layouts: Layouts
+    effects: Effects,
+    reads: Sequence[tuple[torch.Tensor, str]],
+    outputs: Sequence[str],
+    layouts: Layouts,
 ) -> tuple[tuple[str, str], ...]:
-    """``(result, argument)`` pairs: the kernel may write this result over that argument."""
-    output, result = names[node], values[node]
-    if torch.Tag.pointwise not in getattr(node.target, "tags", ()) or not isinstance(output, str):
+    """``(result, argument)`` pairs: the kernel may write this result over that argument.
+
+    Parameters
+    ----------
+    reads
+        The tensors that the node reads, and their names.
+    outputs
+        Names of its results, of which the first may be written over an argument.
+    """
+    roots = {storage_of(tensor): layouts.root_of(name) for tensor, name in reads}
+    call = only_kernel(effects, roots)
+    if call is None or not outputs:
         return ()
+    output, result = outputs[0], layouts.value_of(outputs[0])
     if layouts.root_of(output) != output or not layouts.nbytes(output):
         return ()
-    read = [names[given] for given in node.all_input_nodes if isinstance(names.get(given), str)]
-    same = {name for name in read if _layout(layouts.value_of(name)) == _layout(result)}
-    spoilt = {layouts.root_of(name) for name in read if name not in same}
+    overwritable = _overwritable(call)
+    spoilt: set[str] = set()
     begins: dict[str, set[str]] = {}
-    for name in same:
-        begin = str(layouts.value_of(name).storage_offset())
-        begins.setdefault(layouts.root_of(name), set()).add(begin)
+    for argument, value in call.args.items():
+        for tensor in tensors_in(value):
+            root = roots.get(storage_of(tensor))
+            if root is None:
+                continue
+            if argument in overwritable and _layout(tensor) == _layout(result):
+                begins.setdefault(root, set()).add(str(tensor.storage_offset()))
+            else:
+                spoilt.add(root)
     return tuple(
         (output, name)
-        for name in dict.fromkeys(read)
-        if name in same
+        for name, tensor in {name: tensor for tensor, name in reads}.items()
+        if _layout(tensor) == _layout(result)
         and not layouts.is_constant(name)
         and layouts.root_of(name) not in spoilt
-        and len(begins[layouts.root_of(name)]) == 1
+        and begins.get(layouts.root_of(name)) == {str(tensor.storage_offset())}
         and layouts.nbytes(name) == layouts.nbytes(output)
     )
+
+
+def _overwritable(call: Call) -> tuple[str, ...]:
+    """Names of the arguments that the op's first result may replace, if they fit."""
+    kind, names = call.op._overloadpacket.__name__, tuple(call.args)
+    if kind in _BATCH_NORMS:
+        return names[:1] if kind == _OF_GIVEN or not call.args["training"] else ()
+    if not isinstance(call.result, torch.Tensor):
+        return ()
+    if kind in _OF_FIRST:
+        return names[:1]
+    return names if kind in _POINTWISE or torch.Tag.pointwise in call.op.tags else ()
 
 
 def _layout(value: torch.Tensor) -> tuple[Any, ...]:

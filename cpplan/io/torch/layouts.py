@@ -131,7 +131,9 @@ class Layouts:
         view_of: Any = None if layout.root == name else (layout.root, layout.begin)
         numbers = (*value.shape, size, layout.begin)
         if all(isinstance(number, int) for number in numbers):
-            shape = tuple(value.shape)
+            shape: Any = tuple(value.shape)
+            if view_of is None and size < math.prod(shape) * width:
+                shape, dtype = (size,), "uint8"  # elements share bytes
             return Tensor(name, int(size), shape, dtype, layout.kind, alignment=1, view_of=view_of)
         try:
             shape = tuple(map(self._extents.symbolic, value.shape))

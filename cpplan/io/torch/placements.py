@@ -3,39 +3,61 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx import Node
 
 from cpplan.graph import Placement
+from cpplan.io.torch.effects import Effects, only_kernel, storage_of
 from cpplan.io.torch.layouts import Layouts, in_order
+
+_JOINING = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 
 
 def find_placements(
-    node: Node, values: Mapping[Node, Any], names: Mapping[Node, Any], layouts: Layouts
+    effects: Effects,
+    reads: Sequence[tuple[torch.Tensor, str]],
+    outputs: Sequence[str],
+    layouts: Layouts,
 ) -> tuple[Placement, ...]:
     """What the node copies without change and in one piece, and where; at fixed sizes only.
 
     Constants are left out: they have no place in the arena to choose. So is what occurs twice.
+
+    Parameters
+    ----------
+    reads
+        The tensors that the node reads, and their names.
+    outputs
+        Names of its results.
     """
-    if node.target is not torch.ops.aten.cat.default:
+    call = only_kernel(effects, {storage_of(tensor) for tensor, _ in reads})
+    if call is None or call.op not in _JOINING or len(outputs) != 1:
         return ()
-    parts, whole = list(node.args[0]), values[node]
-    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-    shapes = [tuple(values[part].shape) for part in parts]
+    [output] = outputs
+    parts, axis = call.args["tensors"], call.args["dim"]
+    whole = layouts.value_of(output)
+    shapes = [tuple(part.shape) for part in parts]
     if not all(isinstance(extent, int) for shape in shapes for extent in shape):
         return ()
     before = math.prod(whole.shape[: axis % max(1, whole.dim())])
-    if before != 1 or not in_order(whole):
+    if before != 1 or not in_order(whole) or layouts.root_of(output) != output:
         return ()
+    named = {_place(tensor): name for tensor, name in reversed(reads)}
+    times = Counter(map(_place, parts))
     found, offset = [], 0
     for part in parts:
-        value, name = values[part], names[part]
-        nbytes = value.numel() * value.element_size()
-        copied = in_order(value) and value.dtype == whole.dtype and parts.count(part) == 1
-        if copied and nbytes and not layouts.is_constant(name):
-            found.append(Placement(name, names[node], offset))
-        offset += value.numel() * whole.element_size()
+        name = named.get(_place(part))
+        nbytes = part.numel() * part.element_size()
+        copied = in_order(part) and part.dtype == whole.dtype and times[_place(part)] == 1
+        if name is not None and copied and nbytes and not layouts.is_constant(name):
+            found.append(Placement(name, output, offset))
+        offset += part.numel() * whole.element_size()
     return tuple(found)
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Equal for tensors of the same bytes; as text, as symbolic sizes are not hashable."""
+    return storage_of(tensor), str((tensor.storage_offset(), tuple(tensor.shape), tensor.stride()))

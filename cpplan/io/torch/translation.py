@@ -211,12 +211,13 @@ class _Translator:
                 self.layouts.mark_written(each)
         ops, nodes = [], {}
         for node, effects in self.effects.items():
-            inputs = tuple(dict.fromkeys(name for _, name in self._reads(node)))
+            reads = self._reads(node)
+            inputs = tuple(dict.fromkeys(name for _, name in reads))
             outputs = tuple(names_in(self.names[node]))
             # Data edges say the same of tensors; numbers, which are no tensors, have this one only.
             numbers = (g for g in node.all_input_nodes if not names_in(self.names.get(g)))
             after = [before for given in numbers for before in self.origins.get(given, ())]
-            known = node, self.values, self.names, self.layouts
+            known = effects, reads, outputs, self.layouts
             after += hazards.before(node.name, inputs + outputs)
             ops.append(
                 Op(

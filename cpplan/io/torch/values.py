@@ -127,10 +127,17 @@ def _traced_value(node: Node) -> Any:
             return node.meta[key]
     if node.op in ("output", "get_attr") or node.target == CHECKS or returns == []:
         return None
+    if node.op == "placeholder" and not node.users and _is_traced(node):
+        return None  # a number, which the tracer has made part of the graph
     raise InputError(
         f"node {node.name!r} has no shape: give example_inputs, or a module that was traced with "
         'them (its nodes then have meta["val"])'
     )
+
+
+def _is_traced(node: Node) -> bool:
+    """Whether a tracer has noted the values of the graph's nodes."""
+    return any("val" in other.meta for other in node.graph.nodes)
 
 
 def _propagate(

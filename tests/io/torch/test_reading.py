@@ -96,6 +96,24 @@ def test_a_module_without_shapes_needs_inputs():
     assert graph.ops[0].cost == 48
 
 
+def test_numbers_handed_in_are_traced_away():
+    module = make_fx(lambda x, k, flag: x.exp() * k if flag else x)(torch.ones(3), 2, True)
+    graph = read_torch(module)
+    assert [t.name for t in graph.tensors if t.kind == "input"] == ["x_1"]
+    planned = cpplan.solve(graph).to_fx(module)
+    assert torch.equal(planned(torch.ones(3), 2, True), torch.ones(3).exp() * 2)
+
+
+def test_inputs_of_which_elements_share_bytes():
+    row = torch.arange(4.0)
+    module = make_fx(lambda x, y: (x + y).t() * 2)(row.expand(3, 4), torch.ones(3, 4))
+    graph = read_torch(module)
+    assert graph.tensor["x_1"].nbytes == 4 * 4
+    found = measure_live_bytes(cpplan.solve(graph).to_fx(module), (row.expand(3, 4), row + 1))
+    assert next(iter(found.per_node.values())) == 16 + 16 + 48
+    assert torch.equal(found.results, (row + row + 1).expand(3, 4).t() * 2)
+
+
 def test_reading_changes_no_buffers():
     module = torch.nn.Sequential(torch.nn.BatchNorm1d(3))
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -303,6 +321,36 @@ def test_reading_settles_no_sizes():
     assert [t.size for t in cpplan.load(program, dims=given).tensors] == [
         t.size for t in fixed.tensors
     ]
+
+
+@pytest.mark.parametrize(
+    ("within", "complaint"),
+    [
+        (-1, "must not be negative: it may be -1"),
+        ((-3, 4), "must not be negative: it may be -3"),
+        ((5, 1), "lower bound 5 is above upper bound 1"),
+        ("8", r"must be an integer or \(lower, upper\), not '8'"),
+    ],
+)
+def test_bad_bounds_are_named_with_the_file(within, complaint, tmp_path):
+    sizes = ({0: Dim("n", min=2, max=32)},)
+    program = exported(torch.exp, torch.ones(6, 4), dynamic_shapes=(sizes,))
+    torch.export.save(program, tmp_path / "open.pt2")
+    [name] = cpplan.load(program).symbols.dims
+    with pytest.raises(InputError, match=rf"open\.pt2: dimension '{name}':? {complaint}$"):
+        cpplan.load(tmp_path / "open.pt2", dims={name: within})
+
+
+def test_bounds_come_by_name():
+    program = exported(torch.exp, torch.ones(6))
+    open_below = exported(
+        torch.exp, torch.ones(6), dynamic_shapes=(({0: Dim("n", min=2, max=9)},),)
+    )
+    [name] = cpplan.load(open_below).symbols.dims
+    ranges = cpplan.load(open_below, dims={name: (None, 7)}).symbols.dims
+    assert tuple(ranges[name]) == (0, 7)
+    with pytest.raises(InputError, match=r"dims must map names to integers or bounds, not \[8\]"):
+        cpplan.load(program, dims=[8])
 
 
 def test_sizes_that_data_decide():
