@@ -74,9 +74,10 @@ class RowStore:
         lock = self._folder / _LOCK
         try:
             self._folder.mkdir(exist_ok=True)
-            stream = lock.open("w")
-        except FileNotFoundError:
-            return None
+            try:
+                stream = lock.open("w")
+            except FileNotFoundError:
+                return None
         except OSError as error:
             raise InputError(f"{self._folder}: cannot be written: {error.strerror}") from error
         try:

@@ -67,9 +67,12 @@ def _profiles(summary: Summary) -> str:
 def _duels(summary: Summary) -> str:
     cells = [
         (printable(duel.setting), printable(other), *map(str, (duel.wins, duel.ties, duel.losses)))
-        for duels, prefix in ((summary.duels, ""), (summary.baseline_duels, "baseline "))
+        for duels, prefix, suffix in (
+            (summary.duels, "", ""),
+            (summary.baseline_duels, "baseline ", "" if summary.measure == "bytes" else ", bytes"),
+        )
         for duel in duels
-        for other in [prefix + duel.other]
+        for other in [prefix + duel.other + suffix]
     ]
     return format_table(("setting", "against", "wins", "ties", "losses"), cells, left=(0, 1))
 

@@ -24,12 +24,18 @@ from cpplan.terminal.printing import naming, print_out
     type=click.FloatRange(min=1),
     help="At which to read the performance profile.",
 )
+@click.option("--models", is_flag=True, help="Instead, the bytes of each model (Markdown).")
 @click.option("--json", "json_path", metavar="FILE|-", help="The summary as JSON.")
-@click.option("--report", metavar="FILE", help="Summary and rows as a page to look at (HTML).")
+@click.option(
+    "--report",
+    metavar="FILE",
+    help="Rows, and a summary of their bytes, as a page to look at (HTML).",
+)
 def summary(
     results: str,
     measure: str,
     factors: tuple[float, ...],
+    models: bool,
     json_path: str | None,
     report: str | None,
 ) -> None:
@@ -41,6 +47,7 @@ def summary(
     from cpplan.batches.summary import FACTORS, RATIO, summarize
     from cpplan.batches.table import read_rows, to_frame
     from cpplan.io.atomic import write_text
+    from cpplan.report.models_table import format_models
     from cpplan.report.summary_text import format_summary
 
     rows = read_rows(results)
@@ -60,4 +67,4 @@ def summary(
             print_out(text)
             return
         write_text(json_path, text)
-    print_out(format_summary(found))
+    print_out(format_models(rows) if models else format_summary(found))

@@ -80,6 +80,16 @@ def test_a_lock_that_its_last_owner_removes_is_not_taken(tmp_path, monkeypatch):
     assert sorted(os.listdir(parts)) == ["a.json", "lock"]
 
 
+def test_where_no_folder_can_be_made_is_refused(tmp_path, monkeypatch):
+    # As below /proc, where even root makes none.
+    def refuse(self, *arguments, **options):
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(row_store.Path, "mkdir", refuse)
+    with pytest.raises(InputError, match=r"r\.parquet\.parts: cannot be written: No such file"):
+        RowStore(tmp_path / "r.parquet").__enter__()
+
+
 def test_a_table_of_something_else_is_left_alone(tmp_path):
     output = tmp_path / "r.parquet"
     output.write_text("not a table")

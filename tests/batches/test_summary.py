@@ -139,6 +139,8 @@ def test_parquet_and_csv_say_the_same(tmp_path, capsys, suffix):
     out = capsys.readouterr().out
     assert "4 models; geometric means over the 3 that every setting planned" in out
     assert "x        baseline bump     1     1       1" in out
+    assert main(["summary", str(path), "--measure", "seconds"]) == 0
+    assert "x        baseline bump, bytes     1     1       1" in capsys.readouterr().out
 
 
 def test_a_table_of_something_else_is_refused(tmp_path, capsys):
@@ -159,3 +161,22 @@ def test_the_report_of_a_table_is_written(tmp_path, capsys):
     assert main(["summary", str(path), "--report", str(page)]) == 0
     assert "alexnet" in page.read_text()
     assert "given" in capsys.readouterr().out
+
+
+def test_one_row_a_model(tmp_path, capsys):
+    # 1,024 B against 2,048 B of the baseline, then proved; the second model was not planned.
+    rows = [
+        {"model": "a|b", "setting": "x", "bytes": 1024, "status": "optimal", "ratio_bump": 0.5},
+        {"model": "a|b", "setting": "y", "bytes": 2048, "status": "feasible", "ratio_bump": 1.0},
+        {"model": "c", "setting": "x", "status": "infeasible"},
+        {"model": "c", "setting": "y", "error": "c: no such file"},
+    ]
+    path = tmp_path / "results.csv"
+    pandas.DataFrame(rows).to_csv(path, index=False)
+    assert main(["summary", str(path), "--models"]) == 0
+    head, rule, first, second, *_ = capsys.readouterr().out.splitlines()
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["model", "bump", "x", "y"]
+    assert set(rule) == {"|", "-", ":"}
+    assert first.split() == r"| a\|b | 2.00 KiB | 1.00 KiB * | 2.00 KiB |".split()
+    assert second.split() == "| c | | infeasible | error |".split()
+    assert len({len(line) for line in (head, rule, first, second)}) == 1
