@@ -177,6 +177,6 @@ def test_one_row_a_model(tmp_path, capsys):
     head, rule, first, second, *_ = capsys.readouterr().out.splitlines()
     assert [cell.strip() for cell in head.split("|")[1:-1]] == ["model", "bump", "x", "y"]
     assert set(rule) == {"|", "-", ":"}
-    assert first.split() == [r"|", r"a\|b", r"|", r"2048", r"B", r"|", r"1024", r"B", r"*", r"|", r"2048", r"B", r"|"]
-    assert second.split() == ["|", "c", "|", "|", "infeasible", "|", "error", "|"]
+    assert " ".join(first.split()) == r"| a\|b | 2048 B | 1024 B * | 2048 B |"
+    assert " ".join(second.split()) == "| c | | infeasible | error |"
     assert len({len(line) for line in (head, rule, first, second)}) == 1
