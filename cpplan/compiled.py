@@ -57,6 +57,8 @@ LOOPS = {
 }
 # Of the time left, a stage waits so much for its loops to be compiled, where others can go on.
 COMPILING_SHARE = 0.1
+# Seconds to import what compiles, and to load loops that are ready, once for each process.
+LOADING_SECONDS = 0.5
 # How often a run that waits looks at its deadline, seconds.
 _PATIENCE = 0.05
 _ready: set[str] = set()
@@ -113,6 +115,11 @@ def is_ready(group: str) -> bool:
     if group not in _ready and _stamp(group).exists():
         _ready.add(group)
     return group in _ready
+
+
+def may_load(deadline: Deadline) -> bool:
+    """Whether there is time to ask for loops at all: once they are imported, that takes none."""
+    return "numba" in sys.modules or deadline.endless or deadline.remaining() >= LOADING_SECONDS
 
 
 def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> dict[str, float]:

@@ -27,8 +27,9 @@ from cpplan.problem import Ints, Problem, Spans
 LEVEL_BITS = 2
 # On the finest level, a bucket has room for about so many spans.
 _SPANS_A_BUCKET = 8
-# Rows placed between two looks at the clock, and seconds for an entry that is read.
-_CHUNK, _SECONDS_A_READ = 1 << 16, 2e-8
+# Entries read between two looks at the clock, about; rows placed before the first; seconds for an
+# entry that is read.
+_READS, _FIRST_ROWS, _SECONDS_A_READ = 1 << 22, 1 << 12, 2e-8
 
 
 class FitIndex(NamedTuple):
@@ -188,7 +189,12 @@ def place_in_turn(
     """First fit of all rows that are not placed yet, in their order."""
     from cpplan.heuristics import fit_index_kernel as kernel
 
-    for start in range(0, len(offset), _CHUNK):
+    start, count = 0, _FIRST_ROWS
+    while start < len(offset):
         deadline.check()
-        rows = np.arange(start, min(start + _CHUNK, len(offset)))
-        deadline.spend(_SECONDS_A_READ * kernel.place(index, rows, offset, placed))
+        rows = np.arange(start, min(start + count, len(offset)))
+        reads = kernel.place(index, rows, offset, placed)
+        deadline.spend(_SECONDS_A_READ * reads)
+        start += count
+        # The more is placed, the more there is to read for a row.
+        count = max(1, min(2 * count, int(count * _READS / max(1, reads))))

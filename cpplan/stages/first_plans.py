@@ -7,7 +7,7 @@ compiled first, which takes seconds, what needs none is tried before, as far as 
 from __future__ import annotations
 
 from cpplan import heuristics
-from cpplan.compiled import begin, is_ready, prepare, prepare_all
+from cpplan.compiled import begin, is_ready, may_load, prepare, prepare_all
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.layout import placement_seconds
 from cpplan.problem import Problem
@@ -38,13 +38,16 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
     if len(problem) <= _AT_ONCE:
         # Even to ask whether loops are ready takes longer.
         offer_packing(at_once, incumbent, deadline)
-    if all(map(is_ready, LOOPS)):
+    in_time = may_load(deadline)
+    if in_time and all(map(is_ready, LOOPS)):
         return
     if len(problem) > _AT_ONCE:
         offer_packing(at_once, incumbent, deadline)
     for name in others:
-        if plain[name] < _SOON and not incumbent.done:
+        if plain[name] < min(_SOON, deadline.remaining()) and not incumbent.done:
             offer_packing(name, incumbent, deadline)
+    if not in_time:
+        raise TimeUpError
     if incumbent.done or prepare_all(LOOPS, deadline.share(_COMPILING_SHARE)):
         return
     for name in others:

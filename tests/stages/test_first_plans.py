@@ -78,6 +78,14 @@ def test_what_takes_long_in_python_waits_for_the_loops_first(waits, monkeypatch)
     assert events == ["size_classes", "wait", "first_fit", "lowest_offset_first", "wait"]
 
 
+def test_without_time_to_load_loops_none_are_asked_for(waits, monkeypatch):
+    monkeypatch.setattr(first_plans, "may_load", lambda deadline: False)
+    monkeypatch.setattr(first_plans, "is_ready", None)
+    _, sources = pack(random_lifespans(300, live=50, seed=0))
+    assert sources == ["bump", "size_classes", "first_fit", "lowest_offset_first"]
+    assert waits == []
+
+
 def test_without_a_clock_the_loops_are_compiled_at_once(waits):
     problem = random_lifespans(300, live=50, seed=0)
     first_plans.offer_first_plans(Incumbent(problem), Deadline(math.inf))
