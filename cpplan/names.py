@@ -69,8 +69,9 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{expected}, not {type(values).__name__}")
     found = tuple(values)
-    stray = next((value for value in found if not isinstance(value, kind)), None)
-    if stray is not None:
+    # By the few types there are: there may be a million values.
+    if not all(issubclass(one, kind) for one in set(map(type, found))):
+        stray = next(value for value in found if not isinstance(value, kind))
         raise InputError(f"{expected}, but holds {type(stray).__name__}")
     return found
 

@@ -22,7 +22,7 @@ import io
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -53,7 +53,8 @@ _REQUIRED = ("id", "lower", "upper", "size")
 _INTEGER = re.compile(r"-?[0-9]+")
 _GAP = re.compile(r"([0-9]{1,18})-([0-9]{1,18})(?:@([0-9]{1,18}):([0-9]{1,18}))?")
 _LIMIT = 1 << 62  # so that the end of a buffer still fits 64 bits
-_CHUNK = 1 << 16
+# Rows read at once: few enough that they are gone before garbage collection comes to them.
+_CHUNK = 1 << 9
 _LONGEST = csv.field_size_limit()
 
 
@@ -78,13 +79,14 @@ def read_problem(path: str | PathLike[str]) -> Problem:
     [4, 12, 8]
     """
     text = read_text(path)
-    rows = _rows(text, path)
-    header = next(rows, None)
-    if header is None:
+    chunks = _chunks(text, path)
+    first = next(chunks, None)
+    if first is None:
         raise InputError(f"{path}: empty file: expected a header with {', '.join(_REQUIRED)}")
+    header, *rows = first
     columns = _columns(header, path)
     table = _Table(text, path, closed="end" in map(str.strip, header))
-    while chunk := list(islice(rows, _CHUNK)):
+    for chunk in chain([rows], chunks):
         table.add(chunk, columns)
     return table.problem()
 
@@ -175,6 +177,8 @@ class _Table:
         self.gaps: dict[int, list[Gap]] = {}
 
     def add(self, chunk: list[list[str]], columns: Sequence[str]) -> None:
+        if not chunk:
+            return
         first = len(self.names)
         if set(map(len, chunk)) != {len(columns)}:
             row = next(k for k, fields in enumerate(chunk) if len(fields) != len(columns))
@@ -276,10 +280,15 @@ class _Table:
         return next(islice(filled, row + 1, None))
 
 
-def _rows(text: str, path: str | PathLike[str]) -> Iterator[list[str]]:
+def _chunks(text: str, path: str | PathLike[str]) -> Iterator[list[list[str]]]:
+    """The rows that are not blank, many at a time; the first is the header."""
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
-        yield from filter(_is_filled, reader)
+        while chunk := list(islice(reader, _CHUNK)):
+            # Whatever has two fields is not blank: that is told of all rows at once.
+            filled = chunk if min(map(len, chunk)) > 1 else list(filter(_is_filled, chunk))
+            if filled:
+                yield filled
     except csv.Error as error:
         raise InputError(f"{path}:{reader.line_num}: not CSV: {error}") from error
 

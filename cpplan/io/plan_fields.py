@@ -147,7 +147,10 @@ def check_fields(values: Mapping[str, Any]) -> None:
 
 def _all_buffers_right(rows: list[Any]) -> bool:
     """Whether no row breaks a rule: column by column, as there may be a million of them."""
-    if not set(map(type, rows)) <= {dict} or not all(_BUFFER.keys() <= row.keys() for row in rows):
+    if not set(map(type, rows)) <= {dict}:
+        return False
+    # Mostly there is one list of keys for all.
+    if not all(_BUFFER.keys() <= set(keys) for keys in set(map(tuple, rows))):
         return False
     columns = {key: [row[key] for row in rows] for key in _BUFFER}
     if not all(set(map(type, columns[key])) <= set(types) for key, types in _BUFFER.items()):

@@ -138,24 +138,26 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
     pool_number = {pool.name: k for k, pool in enumerate(pools)}
     if len(pool_number) < len(pools) or not pools:
         raise InputError("not a valid plan: pools must have different names, and be at least one")
-    lost = next((row for row in rows if row["pool"] not in pool_number), None)
-    if lost is not None:
+    pool_names = [row["pool"] for row in rows]
+    if not set(pool_names) <= pool_number.keys():
+        lost = next(row for row in rows if row["pool"] not in pool_number)
         raise InputError(f"buffer {lost['name']!r}: unknown pool {lost['pool']!r}")
-    number = {row["name"]: k for k, row in enumerate(rows)}
+    buffers = tuple([row["name"] for row in rows])
+    number = dict(zip(buffers, range(len(buffers)), strict=True))
     stray = next((name for name in values["gaps"] if name not in number), None)
     if stray is not None:
         raise InputError(f"not a valid plan: gaps of unknown buffer {stray!r}")
-    placed = all(row["offset"] is not None for row in rows)
+    offsets = [row["offset"] for row in rows]
     plan = Plan(
         name=values["name"],
         status=values["status"],
-        buffers=tuple(row["name"] for row in rows),
+        buffers=buffers,
         size=_column(rows, "size"),
         lower=_column(rows, "lower"),
         upper=_column(rows, "upper"),
-        offset=_column(rows, "offset") if placed else None,
+        offset=None if None in offsets else np.array(offsets, np.int64),
         pools=pools,
-        pool=np.array([pool_number[row["pool"]] for row in rows], np.int64),
+        pool=np.array([pool_number[name] for name in pool_names], np.int64),
         peak=values["peak"],
         lower_bound=values["lower_bound"],
         scope=values["scope"],
