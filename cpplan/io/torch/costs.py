@@ -24,7 +24,7 @@ _ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: Extents) -> int:
     """Operations of what the node comes down to, at the upper bounds of symbolic sizes.
 
-    Of a branch, those of the dearer side.
+    Of a branch, those of the dearer side; of a loop, those of one pass.
     """
     return max(
         sum(extents.at_most(_operations(call, effects)) for call in calls)

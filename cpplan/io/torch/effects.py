@@ -9,12 +9,14 @@ that this comes down to are looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
@@ -29,6 +31,8 @@ from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
 _SILENT = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")
 # What their schemas keep back is that their results lie in the storage of the argument.
 _UNSAFE = ("_unsafe_view", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
+# Made of others, by kernels that ask for sizes as numbers.
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _STATISTICS = ("running_mean", "running_var")
 
 
@@ -48,7 +52,8 @@ class Effects:
     Attributes
     ----------
     alternatives
-        The ops with kernels; of a branch, those of either side.
+        The ops with kernels; of a branch, those of either side; of a loop, those of its body, and
+        those of its condition.
     read
         The arguments; results may lie in their storages.
     weights
@@ -96,7 +101,7 @@ def find_effects(
             return type(value)(_alias(part) for part in value)
         return _alias(value)
 
-    with mode, torch.no_grad():
+    with mode, torch.no_grad(), _kernels(node):
         args = torch.fx.map_arg(node.args, value_of)
         kwargs = torch.fx.map_arg(node.kwargs, value_of)
         if isinstance(node.target, OpOverload) and not _may_alias(node.target):
@@ -136,6 +141,15 @@ def bind(op: OpOverload, args: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]
     schema = op._schema.arguments
     given = dict(zip((a.name for a in schema), args, strict=False)) | dict(kwargs)
     return {a.name: given.get(a.name, a.default_value) for a in schema}
+
+
+def _kernels(node: Node) -> AbstractContextManager[None]:
+    """Those in which torch is to run a node without data: Python's take symbolic sizes."""
+    packet = getattr(node.target, "_overloadpacket", None)
+    if packet is not None and packet.__name__ in _RECURRENT:
+        kernels: AbstractContextManager[None] = enable_python_dispatcher()
+        return kernels
+    return nullcontext()
 
 
 def _alias(value: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Nodes that hold graph modules of their own: branches, and parts that run under another setting.
+"""Nodes that hold graph modules of their own: branches, loops, and parts under another setting.
 
-What ``torch.cond`` returns is new in either branch. Parts that run without gradients, or with
-another autocast setting, may hand back views of what they are given.
+What ``torch.cond`` returns is new in either branch, and what a loop returns is new after any number
+of passes. Parts that run without gradients, or with another autocast setting, may hand back views
+of what they are given.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from cpplan.errors import InputError
 
+_LOOP = "while_loop"
 _WRAPPERS = ("wrap_with_autocast", "wrap_with_set_grad_enabled")
 
 
 def held_by(node: Node, values: Mapping[Node, Any]) -> list[GraphModule]:
-    """The graph modules of a node, of which one runs."""
+    """The graph modules of a node, of which one runs at a time."""
     if not isinstance(node.target, HigherOrderOperator):
         return []
     return [
@@ -26,8 +28,19 @@ def held_by(node: Node, values: Mapping[Node, Any]) -> list[GraphModule]:
     ]
 
 
+def carries_over(node: Node) -> bool:
+    """Whether it runs a graph module again and again, each time on what it returned before.
+
+    While a pass works out new values, those of the pass before are live; and so are, since they are
+    the node's own inputs, those that the first pass was given.
+    """
+    return isinstance(node.target, HigherOrderOperator) and node.target.name() == _LOOP
+
+
 def alternatives(target: HigherOrderOperator, args: Any) -> tuple[list[GraphModule], Any]:
-    """Of a node's arguments, the graph modules of which one runs, and what it is given.
+    """Of a node's arguments, the graph modules of which one runs at a time, and what it is given.
+
+    The first returns what the node does.
 
     Raises
     ------
@@ -38,6 +51,9 @@ def alternatives(target: HigherOrderOperator, args: Any) -> tuple[list[GraphModu
     if name == "cond":
         _, one, other, operands = args
         return [one, other], operands
+    if name == _LOOP:
+        condition, body, carried, others = args
+        return [body, condition], (*carried, *others)
     if name in _WRAPPERS:
         at = next(k for k, given in enumerate(args) if isinstance(given, GraphModule))
         return [args[at]], args[at + 1 :]

@@ -22,7 +22,7 @@ from cpplan.io.torch.costs import cost_of
 from cpplan.io.torch.effects import Effects, find_effects, storage_of
 from cpplan.io.torch.hazards import Hazards
 from cpplan.io.torch.in_place import in_place_pairs
-from cpplan.io.torch.inner_graphs import held_by
+from cpplan.io.torch.inner_graphs import carries_over, held_by
 from cpplan.io.torch.layouts import Layouts
 from cpplan.io.torch.nodes import Names, is_op, is_part, kind_of, names_in
 from cpplan.io.torch.placements import find_placements
@@ -146,15 +146,17 @@ class _Translator:
             for name, weight in effects.weights.items():
                 if (constant := f"{node.target}:{name}") not in self.layouts:
                     self.layouts.add_constant(constant, weight, owned[name])
-        inside = [self._bytes_inside(module) for module in held_by(node, self.values)]
-        if any(inside):
-            self.workspaces[node] = (f"{node.name}.workspace",)
-            self.layouts.add_workspace(f"{node.name}.workspace", max(inside))
         roots = {storage_of(t): self.layouts.root_of(name) for t, name in self._reads(node)}
         known = {storage: self.layouts.storage_bytes(root) for storage, root in roots.items()}
         self.names[node], self.values[node] = self._result(
             node.name, self.values[node], effects.results, roots, larger_storages(effects, known)
         )
+        inside = max(map(self._bytes_inside, held_by(node, self.values)), default=0)
+        if carries_over(node):
+            inside += sum(map(self.layouts.nbytes, names_in(self.names[node])))
+        if inside:
+            self.workspaces[node] = (f"{node.name}.workspace",)
+            self.layouts.add_workspace(f"{node.name}.workspace", inside)
 
     def _result(
         self, name: str, value: Any, seen: Any, roots: dict[int, str], larger: Mapping[int, Any]

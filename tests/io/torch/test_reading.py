@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch_models import Transformer  # noqa: E402
 
 import cpplan  # noqa: E402
+from cpplan.anf import to_anf  # noqa: E402
 from cpplan.errors import InputError  # noqa: E402
 from cpplan.io.torch import (  # noqa: E402
     measure_live_bytes,
@@ -240,14 +241,14 @@ def test_bad_files(tmp_path, kind):
 
 
 def test_what_is_not_understood():
-    class Loop(torch.nn.Module):
+    class Scan(torch.nn.Module):
         def forward(self, x):
-            return torch.ops.higher_order.while_loop(
-                lambda x: x.sum() < 10, lambda x: (x + 1,), (x,), ()
+            return torch._higher_order_ops.scan(
+                lambda carry, x: (carry + x, carry.exp()), x[0], x, dim=0
             )
 
-    with pytest.raises(InputError, match="'while_loop': the higher-order operator 'while_loop' is"):
-        cpplan.load(export(Loop(), (torch.ones(3),)))
+    with pytest.raises(InputError, match="'scan': the higher-order operator 'scan' is"):
+        cpplan.load(export(Scan(), (torch.ones(4, 3),)))
     with pytest.raises(InputError, match=r"expected an exported program.* not Linear"):
         cpplan.load(torch.nn.Linear(2, 2))
     with pytest.raises(InputError, match="there is no dimension 'n': all sizes are fixed"):
@@ -280,6 +281,50 @@ def test_branches_and_settings():
         assert torch.equal(found, expected)
 
 
+def test_loops():
+    """What a pass carries over, and what its body needs beside, is a loop's workspace."""
+
+    class Loop(torch.nn.Module):
+        def forward(self, x, w):
+            _, y, z = torch._higher_order_ops.while_loop(
+                lambda count, y, z: count < 3,
+                lambda count, y, z: (count + 1, (y @ w).sin() * 2, z + y),
+                (torch.zeros((), dtype=torch.int64), x.exp(), x),
+            )
+            return y + 1, z
+
+    inputs = torch.randn(3, 3), torch.randn(3, 3)
+    program = export(Loop(), inputs)
+    graph = cpplan.load(program)
+    loop = graph.op["while_loop"]
+    [workspace] = loop.workspaces
+    carried, product = 8 + 36 + 36, 36
+    # The sine is computed while the product is live; what a pass returns are the loop's outputs.
+    assert graph.tensor[workspace].nbytes == carried + 2 * product
+    assert [graph.tensor[name].nbytes for name in loop.outputs] == [8, 36, 36]
+    assert "w" in loop.inputs
+    assert loop.in_place == ()
+    assert loop.cost == 1 + 2 * 27 + 3 * 9  # of one pass
+    planned = cpplan.solve(graph, in_place=True).to_fx(program)
+    for found, expected in zip(planned(*inputs), program.module()(*inputs), strict=True):
+        assert torch.equal(found, expected)
+
+
+def test_a_loop_of_one_op_does_not_write_over_what_every_pass_reads():
+    class Loop(torch.nn.Module):
+        def forward(self, x, w):
+            w = w.exp()
+            _, y = torch._higher_order_ops.while_loop(
+                lambda count, y: count < 3,
+                lambda count, y: (count + 1, y * w),
+                (torch.zeros((), dtype=torch.int64), x.exp()),
+            )
+            return y
+
+    graph = cpplan.load(export(Loop(), (torch.ones(3), torch.ones(3))))
+    assert graph.op["while_loop"].in_place == ()
+
+
 def test_symbolic_sizes_hold_at_other_sizes():
     shapes = {"x": {0: Dim("b", min=1, max=8), 1: Dim("s", min=2, max=64)}}
     module = Transformer().eval()
@@ -298,6 +343,28 @@ def test_symbolic_sizes_hold_at_other_sizes():
         assert there.tensor[x[0]].nbytes == 4 * batch * length * 32
     narrow = cpplan.load(program, dims={next(iter(graph.symbols.dims)): (1, 2)})
     assert narrow.tensor[x[0]].nbytes == 4 * 2 * 64 * 32
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes")
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_of_symbolic_sizes(kind):
+    layer = getattr(torch.nn, kind)(4, 5, 2, bidirectional=True).eval()
+    sizes = ({1: Dim("b", min=2, max=8)},)
+    program = export(layer, (torch.randn(6, 3, 4),), dynamic_shapes=sizes)
+    graph = cpplan.load(program)
+    there = graph.at(dict(zip(graph.symbols.dims, (5,), strict=True)))
+    fixed = cpplan.load(export(layer, (torch.randn(6, 5, 4),)))
+    assert {t.name: (t.nbytes, t.view_of) for t in there.tensors} == {
+        t.name: (t.nbytes, t.view_of) for t in fixed.tensors
+    }
+    inputs = (torch.randn(6, 5, 4),)
+    planned = cpplan.solve(graph).to_fx(program)
+    given = [w.detach() for w in program.state_dict.values()]
+    given += [c for c in program.constants.values() if isinstance(c, torch.Tensor)]
+    found = measure_live_bytes(planned, (*given, *inputs))
+    program_there = to_anf(there)
+    at = dict(zip(program_there.names, program_there.live_bytes().tolist(), strict=True))
+    assert at == {name: found.per_node[name] for name in at}
 
 
 def test_reading_settles_no_sizes():
