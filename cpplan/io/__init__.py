@@ -77,6 +77,8 @@ def load(
     >>> load(digraph, name="tiny").name
     'tiny'
     """
+    if dims is not None and not isinstance(dims, Mapping):
+        raise InputError(f"dims={dims!r}: expected values by name, e.g. dims={{'N': 8}}")
     model = _read(source, dims, name)
     if in_place is not None:
         where = f"{source}: " if isinstance(source, (str, PathLike)) else ""

@@ -114,3 +114,10 @@ def test_a_problem_has_no_kinds_of_op(tmp_path):
     write_problem(PROBLEM, tmp_path / "p.csv")
     with pytest.raises(InputError, match=r"p.csv: in_place is for graphs only: a problem has no"):
         load(tmp_path / "p.csv", in_place={"Add": True})
+
+
+@pytest.mark.parametrize("dims", [[8], "N=8", 8])
+@pytest.mark.parametrize("name", ["m.onnx", "m.pt2", "m.tflite", "m.json"])
+def test_dims_go_by_name(dims, name):
+    with pytest.raises(InputError, match=r"^dims=.*expected values by name"):
+        load(name, dims=dims)

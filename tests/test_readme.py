@@ -1,0 +1,59 @@
+"""What the README shows is what its commands print."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cpplan.batches.manifest import read_manifest
+from cpplan.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONSOLE = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def commands(block: str) -> list[tuple[list[str], str]]:
+    """Commands of a block, each with the output below it."""
+    parts = re.split(r"^\$ cpplan (.*)\n", block, flags=re.MULTILINE)
+    return [(shlex.split(c), out) for c, out in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"^(runtime +).*$", r"\1some", text, flags=re.MULTILINE).strip()
+
+
+@pytest.mark.parametrize("block", CONSOLE)
+def test_commands_print_what_the_readme_shows(block, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "datasets").symlink_to(ROOT / "datasets")
+    shown = commands(block)
+    assert shown
+    for command, output in shown:
+        assert main(command) == 0
+        assert timeless(capsys.readouterr().out) == timeless(output)
+
+
+def test_the_table_has_a_row_for_every_model_of_the_manifest():
+    manifest = read_manifest(ROOT / "datasets/results.toml")
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in README.splitlines()]
+    head, *rows = [row for row in rows if len(row) > 4]
+    settings = [setting.name for setting in manifest.settings]
+    assert head == ["model", *manifest.run["baselines"], *settings]
+    assert [row[0] for row in rows[1:]] == [model.name for model in manifest.models]
+
+
+@pytest.mark.slow
+def test_the_table_is_what_the_command_prints(tmp_path, capsys):
+    """Cells that are proved stand; the others depend on how long was searched."""
+    table = tmp_path / "results.parquet"
+    assert main(["batch", str(ROOT / "datasets/results.toml"), "-o", str(table), "-q"]) == 0
+    capsys.readouterr()
+    assert main(["summary", str(table), "--models"]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        name, *cells = line.split("|")[1:2] + [c for c in line.split("|") if c.endswith("* ")]
+        shown = next(row for row in README.splitlines() if row.startswith(f"|{name}|"))
+        assert all(cell in shown.split("|") for cell in cells)
