@@ -9,7 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from cpplan.deadline import Deadline
 
@@ -93,7 +94,8 @@ def run_model(
     run.drain()
 
 
-class _News(NamedTuple, Generic[U]):
+@dataclass(frozen=True, slots=True)
+class _News(Generic[U]):
     """What the solver's thread says: a solution, a bound, the end, or what went wrong."""
 
     solution: U | None = None
