@@ -19,10 +19,12 @@ LOOPS = "many-buffers", "skyline"
 _SOON = 1.0
 # Of the time left, for compiling: nearly everything that improves on first plans needs it.
 _COMPILING_SHARE = 0.5
-# Plans of so many buffers are made, and checked by Python, sooner than anything is compiled.
-_AT_ONCE = 100_000
-# The plan that is handed out is checked too, with all that it claims: times what offsets take.
-_VERIFYING = 2.5
+# Plans of so many buffers are made, and checked by Python, sooner than anything is compiled; of
+# more than the second number, loops check them if they are ready.
+_AT_ONCE, _CHECKED_BY_LOOPS = 200_000, 50_000
+# The plan that is handed out is checked too, with all that it claims: times what offsets take in
+# Python, which is most of it, and compiled.
+_VERIFYING, _VERIFYING_COMPILED = 1.25, 2.5
 
 
 def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
@@ -61,16 +63,18 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     """What a heuristic answers, checked; time for the last check of all is kept."""
     problem = incumbent.reduction.problem
     deadline.check()
-    many = len(problem) > _AT_ONCE and not deadline.endless
-    if many:
+    waits = len(problem) > _AT_ONCE and not deadline.endless
+    if waits:
         begin("checks")
     offsets = heuristics.get(name)(problem, deadline)
-    if many and not prepare("checks", deadline):
+    if waits and not prepare("checks", deadline):
         raise TimeUpError
     start = deadline.elapsed()
     check_offsets(problem, offsets, name)
     if len(problem) >= heuristics.MANY_BUFFERS:
-        deadline.reserve(_VERIFYING * (deadline.elapsed() - start))
+        compiled = len(problem) > _CHECKED_BY_LOOPS and is_ready("checks")
+        times = _VERIFYING_COMPILED if compiled else _VERIFYING
+        deadline.reserve(times * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)
 
 
