@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -131,10 +132,22 @@ def address_unit(problem: Problem) -> int:
         unit = math.gcd(grid, *distinct(edges).tolist())
     else:
         unit = math.gcd(*distinct(-(-edges // grid) * grid).tolist())
-    changed = True
+    return compatible_unit([unit], problem.alignment)
+
+
+def compatible_unit(lengths: Sequence[int], alignment: Ints) -> int:
+    """Largest ``u`` that divides all lengths, and divides or is a multiple of every alignment.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> compatible_unit([96, 64], np.array([16, 64])), compatible_unit([12], np.array([4, 18]))
+    (32, 2)
+    """
+    unit, changed = math.gcd(*lengths), True
     while changed:
         changed = False
-        for alignment in distinct(problem.alignment).tolist():
-            if unit % alignment and alignment % unit:
-                unit, changed = math.gcd(unit, alignment), True
+        for step in distinct(alignment).tolist():
+            if unit % step and step % unit:
+                unit, changed = math.gcd(unit, step), True
     return max(1, unit)

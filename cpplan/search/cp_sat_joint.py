@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,21 +11,13 @@ from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
 from cpplan.problem import Problem
 from cpplan.reduction import address_unit
-from cpplan.search.cp_sat_run import run_model
+from cpplan.search.cp_sat_proof import Proof, improve_peak
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints
     from formulations.joint import Layout
 
 NAME = "CP-SAT order and offsets"
-
-
-class JointProof(NamedTuple):
-    """The best layout known, its peak, and a bound on every layout's peak, bytes."""
-
-    layout: Layout
-    peak: int
-    bound: int
 
 
 def search_layouts(
@@ -39,8 +31,8 @@ def search_layouts(
     work: float | None = None,
     workers: int = 1,
     seed: int = 0,
-    report: Callable[[JointProof], None] = lambda proof: None,
-) -> JointProof:
+    report: Callable[[Proof[Layout]], None] = lambda proof: None,
+) -> Proof[Layout]:
     """Look for a lower peak than a layout's until there is provably none.
 
     An op's ``extra`` bytes are one block, and so are ``base`` and ``entry``: where these stand for
@@ -79,34 +71,22 @@ def search_layouts(
     ... )
     >>> start = Layout(np.array([0, 1]), offset=np.array([8, 0]), extra_offset=np.zeros(2, int))
     >>> proof = search_layouts(problem, [1, 4], [1, 1], start, Deadline(60))
-    >>> proof.layout.offset.tolist(), proof.peak, proof.bound
+    >>> proof.best.offset.tolist(), proof.peak, proof.bound
     ([0, 0], 8, 8)
     """
     peak = start.peak(problem)
-    state = JointProof(start, peak, min(bound, peak))
-    if state.bound == peak or deadline.expired():
-        return state
+    known = Proof(start, peak, min(bound, peak))
+    if known.settled or deadline.expired():
+        return known
     from formulations.joint import build
 
     unit = _unit(problem, alignment, extra_alignment)
-    joint = build(problem, alignment, extra_alignment, unit=unit, upper=peak, lower=state.bound)
-    joint.hint(start)
-
-    def found(layout: Layout) -> None:
-        nonlocal state
-        peak = layout.peak(problem)
-        if peak < state.peak:
-            state = state._replace(layout=layout, peak=peak)
-            report(state)
-
-    def proved(bound: int) -> None:
-        nonlocal state
-        if bound > state.bound:
-            state = state._replace(bound=bound)
-            report(state)
-
-    run_model(joint, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed)
-    return state
+    model = build(problem, alignment, extra_alignment, unit=unit, upper=peak, lower=known.bound)
+    model.hint(start)
+    return improve_peak(
+        model, known, deadline, peak_of=lambda layout: layout.peak(problem),
+        work=work, workers=workers, seed=seed, report=report,
+    )  # fmt: skip
 
 
 def _unit(

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
-from cpplan.search.cp_sat_run import run_model
+from cpplan.reduction import compatible_unit
+from cpplan.search.cp_sat_proof import Proof, improve_peak
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints
     from formulations.joint_sharing import Meeting, SharedLayout
 
 NAME = "CP-SAT order, offsets and sharing"
-
-
-class JointSharingProof(NamedTuple):
-    """The best layout known, its peak, and a bound on every layout's peak, bytes."""
-
-    layout: SharedLayout
-    peak: int
-    bound: int
 
 
 def search_shared_layouts(
@@ -38,8 +30,8 @@ def search_shared_layouts(
     work: float | None = None,
     workers: int = 1,
     seed: int = 0,
-    report: Callable[[JointSharingProof], None] = lambda proof: None,
-) -> JointSharingProof:
+    report: Callable[[Proof[SharedLayout]], None] = lambda proof: None,
+) -> Proof[SharedLayout]:
     """Look for a lower peak than a layout's until there is provably none.
 
     Parameters
@@ -75,49 +67,24 @@ def search_shared_layouts(
     >>> start = SharedLayout(np.array([0, 1]), np.array([0, 4]))
     >>> meetings = {(0, 1): [Meeting(0, op=1, old=0)]}
     >>> proof = search_shared_layouts(chain, np.array([1, 1]), meetings, start, Deadline(60))
-    >>> proof.layout.offset.tolist(), proof.peak, proof.bound
+    >>> proof.best.offset.tolist(), proof.peak, proof.bound
     ([0, 0], 4, 4)
     """
     peak = _peak(problem, start)
-    state = JointSharingProof(start, peak, min(bound, peak))
-    if state.bound == peak or deadline.expired():
-        return state
+    known = Proof(start, peak, min(bound, peak))
+    if known.settled or deadline.expired():
+        return known
     from formulations.joint_sharing import build
 
-    unit = _unit(problem, alignment, meetings)
-    model = build(problem, alignment, meetings, unit=unit, upper=peak, lower=state.bound)
+    distances = [meeting.shift for found in meetings.values() for meeting in found]
+    unit = compatible_unit([*problem.size.tolist(), *distances], alignment)
+    model = build(problem, alignment, meetings, unit=unit, upper=peak, lower=known.bound)
     model.hint(start)
-
-    def found(layout: SharedLayout) -> None:
-        nonlocal state
-        peak = _peak(problem, layout)
-        if peak < state.peak:
-            state = state._replace(layout=layout, peak=peak)
-            report(state)
-
-    def proved(bound: int) -> None:
-        nonlocal state
-        if bound > state.bound:
-            state = state._replace(bound=bound)
-            report(state)
-
-    run_model(model, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed)
-    return state
+    return improve_peak(
+        model, known, deadline, peak_of=lambda layout: _peak(problem, layout),
+        work=work, workers=workers, seed=seed, report=report,
+    )  # fmt: skip
 
 
 def _peak(problem: OrderProblem, layout: SharedLayout) -> int:
     return int((np.asarray(layout.offset) + problem.size).max(initial=0))
-
-
-def _unit(
-    problem: OrderProblem,
-    alignment: Ints,
-    meetings: Mapping[tuple[int, int], Sequence[Meeting]],
-) -> int:
-    """Divides sizes and distances, and divides or is a multiple of every alignment."""
-    distances = [meeting.shift for found in meetings.values() for meeting in found]
-    unit = math.gcd(*problem.size.tolist(), *distances)
-    for step in np.unique(alignment).tolist():
-        if unit % step and step % unit:
-            unit = math.gcd(unit, step)
-    return max(1, unit)

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
-from cpplan.search.cp_sat_run import run_model
+from cpplan.search.cp_sat_proof import Proof, improve_peak
 from cpplan.search.order_window import OrderWindows
 
 if TYPE_CHECKING:
     from cpplan.problem import Ints
 
 NAME = "CP-SAT order"
-
-
-class OrderProof(NamedTuple):
-    """The best order known, its peak, and a bound on every order's peak, bytes."""
-
-    order: Ints
-    peak: int
-    bound: int
 
 
 def prove_order(
@@ -35,8 +27,8 @@ def prove_order(
     work: float | None = None,
     workers: int = 1,
     seed: int = 0,
-    report: Callable[[OrderProof], None] = lambda proof: None,
-) -> OrderProof:
+    report: Callable[[Proof[Ints]], None] = lambda proof: None,
+) -> Proof[Ints]:
     """Look for a smaller peak than an order's until there is provably none.
 
     Parameters
@@ -66,36 +58,24 @@ def prove_order(
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
     >>> proof = prove_order(two_chains, [0, 1, 2, 3], Deadline(60))
-    >>> two_chains.peak(proof.order), proof.peak, proof.bound
+    >>> two_chains.peak(proof.best), proof.peak, proof.bound
     (10, 10, 10)
     """
     start = np.asarray(order, np.int64)
     peak = problem.peak(start)
-    state = OrderProof(start, peak, min(bound, peak))
     if len(problem) == 0:
-        return state._replace(bound=peak)
-    if state.bound == peak or deadline.expired():
-        return state
+        return Proof(start, peak, peak)
+    known = Proof(start, peak, min(bound, peak))
+    if known.settled or deadline.expired():
+        return known
     from formulations.ordering import build
 
-    ordering = build(problem, upper=peak, lower=state.bound)
-    ordering.hint(start)
-
-    def found(order: Ints) -> None:
-        nonlocal state
-        peak = problem.peak(order)
-        if peak < state.peak:
-            state = state._replace(order=order, peak=peak)
-            report(state)
-
-    def proved(bound: int) -> None:
-        nonlocal state
-        if bound > state.bound:
-            state = state._replace(bound=bound)
-            report(state)
-
-    run_model(ordering, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed)
-    return state
+    model = build(problem, upper=peak, lower=known.bound)
+    model.hint(start)
+    return improve_peak(
+        model, known, deadline, peak_of=problem.peak,
+        work=work, workers=workers, seed=seed, report=report,
+    )  # fmt: skip
 
 
 def improve_window(
@@ -146,5 +126,5 @@ def improve_window(
     proof = prove_order(problem, order, deadline, bound=goal, work=work, seed=seed)
     better = proof.peak < problem.peak(order)
     if better:
-        windows.put_back(begin, end, proof.order)
+        windows.put_back(begin, end, proof.best)
     return better

@@ -47,7 +47,8 @@ def improve_jointly(
         or deadline.expired()
     ):
         return packed, outcome
-    from cpplan.search.cp_sat_joint import NAME, JointProof, search_layouts
+    from cpplan.search.cp_sat_joint import NAME, search_layouts
+    from cpplan.search.cp_sat_proof import Proof
     from formulations.joint import Layout
 
     problem = packed.problem
@@ -56,9 +57,9 @@ def improve_jointly(
     offsets = packed.incumbent.reduction.restore(packed.incumbent.offsets, problem)
     none = np.zeros(len(ordering), np.int64)
     start = Layout(np.array(program.order, np.int64), offsets[rows], none)
-    proof = JointProof(start, packed.incumbent.peak, outcome.bound)
+    proof = Proof(start, packed.incumbent.peak, outcome.bound)
 
-    def keep(better: JointProof) -> None:
+    def keep(better: Proof[Layout]) -> None:
         nonlocal proof
         proof = better
         report(better.peak, better.bound, NAME)
@@ -80,13 +81,13 @@ def improve_jointly(
     if proof.bound > outcome.bound:
         outcome = outcome._replace(bound=proof.bound, bound_by=NAME)
     if proof.peak < packed.incumbent.peak:
-        order = tuple(int(op) for op in proof.layout.order)
+        order = tuple(int(op) for op in proof.best.order)
         better = Program(program.graph, order)
         placed = as_problem(better, residency)
-        offset_of = dict(zip(ordering.storages, proof.layout.offset.tolist(), strict=True))
+        offset_of = dict(zip(ordering.storages, proof.best.offset.tolist(), strict=True))
         incumbent = Incumbent(placed, goal=packed.incumbent.goal, ceiling=packed.incumbent.ceiling)
         found = np.array([offset_of.get(name, 0) for name in placed.names], np.int64)
         incumbent.offer(found[incumbent.reduction.rows], NAME)
         packed = Packed(better, placed, incumbent)
-        outcome = outcome._replace(order=proof.layout.order, found_by=NAME)
+        outcome = outcome._replace(order=proof.best.order, found_by=NAME)
     return packed, outcome

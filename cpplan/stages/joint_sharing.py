@@ -20,6 +20,7 @@ from cpplan.stages.sharing import SharingSearch
 from cpplan.stages.sources import as_problem
 
 if TYPE_CHECKING:
+    from cpplan.search.cp_sat_proof import Proof
     from formulations.joint_sharing import SharedLayout
 
 
@@ -45,7 +46,7 @@ def improve_sharing_jointly(
     gap = packed.peak > outcome.bound
     if not gap or not plain or len(ordering) > MOST_OPS or deadline.expired():
         return packed, outcome
-    from cpplan.search.cp_sat_joint_sharing import NAME, JointSharingProof, search_shared_layouts
+    from cpplan.search.cp_sat_joint_sharing import NAME, search_shared_layouts
     from formulations.joint_sharing import SharedLayout
 
     row = {name: k for k, name in enumerate(ordering.storages)}
@@ -57,15 +58,15 @@ def improve_sharing_jointly(
     start = SharedLayout(np.array(program.order, np.int64), packed.offsets[rows])
     best = packed
 
-    def keep(proof: JointSharingProof) -> None:
+    def keep(proof: Proof[SharedLayout]) -> None:
         nonlocal best, outcome
         if proof.bound > outcome.bound:
             outcome = outcome._replace(bound=proof.bound, bound_by=NAME)
         if proof.peak < best.peak:
-            better = _packed(program, proof.layout, packed, ordering.storages, residency)
+            better = _packed(program, proof.best, packed, ordering.storages, residency)
             if better.peak < best.peak:
                 best = better
-                outcome = outcome._replace(order=proof.layout.order, found_by=NAME)
+                outcome = outcome._replace(order=proof.best.order, found_by=NAME)
         report(best.peak, outcome.bound, NAME)
 
     try:

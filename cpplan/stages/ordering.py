@@ -150,9 +150,7 @@ def _construct(
         if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
             proof = prove_order(problem, best.order, deadline, bound=best.bound, work=FEW_OPS_WORK)
             if proof.peak < best.peak:
-                best = best._replace(
-                    order=np.asarray(proof.order), peak=proof.peak, found_by=CP_SAT
-                )
+                best = best._replace(order=proof.best, peak=proof.peak, found_by=CP_SAT)
             if proof.bound > best.bound:
                 best = best._replace(bound=proof.bound, bound_by=CP_SAT)
             report(best)
@@ -221,7 +219,7 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
     if target < piece.peak and len(piece.problem) <= CP_SAT_OPS:
         work = FIRST_CP_SAT * effort
         proof = prove_order(piece.problem, piece.order, deadline, bound=piece.bound, work=work)
-        piece.offer(np.asarray(proof.order), CP_SAT)
+        piece.offer(proof.best, CP_SAT)
         piece.offer_bound(proof.bound, CP_SAT)
 
 

@@ -218,17 +218,18 @@ class SharingSearch:
 
     def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
         """Links and offsets at once, where there are few enough pairs."""
-        from cpplan.search.cp_sat_sharing import MOST_PAIRS, NAME, SharingProof, search_sharing
+        from cpplan.search.cp_sat_proof import Proof
+        from cpplan.search.cp_sat_sharing import MOST_PAIRS, NAME, search_sharing
 
         if self._pairs() > MOST_PAIRS:
             return
         shifts = allowed_shifts(self.problem, self.links, self.rules)
 
-        def keep(proof: SharingProof) -> None:
+        def keep(proof: Proof[Ints]) -> None:
             if proof.bound > self.bound.value:
                 self.bound = Bound(proof.bound, NAME, self.bound.step)
             if proof.peak < self.best.peak:
-                self.adopt(proof.offsets, NAME)
+                self.adopt(proof.best, NAME)
             self._announce(NAME)
 
         search_sharing(

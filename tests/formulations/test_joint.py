@@ -69,9 +69,9 @@ def prove(problem: OrderProblem, alignment, extra_alignment, order) -> int:
     """The peak and the bound of a run to the end, which must be the same; the layout is checked."""
     start = any_layout(problem, order, alignment, extra_alignment)
     proof = search_layouts(problem, alignment, extra_alignment, start, Deadline(60))
-    packing = packing_of(problem, proof.layout.order, alignment, extra_alignment)
-    offset = rows_of(proof.layout)
-    assert problem.is_order(proof.layout.order)
+    packing = packing_of(problem, proof.best.order, alignment, extra_alignment)
+    offset = rows_of(proof.best)
+    assert problem.is_order(proof.best.order)
     check_offsets(packing, offset, "joint")
     assert proof.bound == proof.peak
     filled = packing.size > 0
@@ -179,4 +179,4 @@ def test_a_bound_that_is_met_ends_it_at_once():
     proof = search_layouts(
         problem, [1, 1, 1], [1] * 4, start, Deadline(60), bound=start.peak(problem)
     )
-    assert proof.layout is start
+    assert proof.best is start

@@ -46,10 +46,10 @@ def prove(problem: OrderProblem, meetings, alignment=None, order=None) -> int:
     start = stacked(problem, alignment, order)
     proof = search_shared_layouts(problem, np.array(alignment), meetings, start, Deadline(60))
     assert proof.peak == proof.bound
-    assert problem.is_order(proof.layout.order)
-    assert not (proof.layout.offset % np.array(alignment)).any()
-    _check(problem, meetings, proof.layout)
-    assert proof.peak == int((proof.layout.offset + problem.size).max(initial=0))
+    assert problem.is_order(proof.best.order)
+    assert not (proof.best.offset % np.array(alignment)).any()
+    _check(problem, meetings, proof.best)
+    assert proof.peak == int((proof.best.offset + problem.size).max(initial=0))
     return proof.peak
 
 
@@ -189,7 +189,7 @@ def test_layouts_survive_byte_by_byte(seed):
     problem, meetings = _of(graph)
     start = stacked(problem, [1] * len(problem.size), range(len(problem)))
     ones = np.ones(len(problem.size), np.int64)
-    layout = search_shared_layouts(problem, ones, meetings, start, Deadline(60)).layout
+    layout = search_shared_layouts(problem, ones, meetings, start, Deadline(60)).best
     order = tuple(int(op) for op in layout.order)
     lives = to_problem(Program(graph, order))
     span = dict(zip(lives.names, zip(lives.lower, lives.upper, strict=True), strict=True))
@@ -222,4 +222,4 @@ def test_the_hint_is_complete_and_feasible(seed):
 def test_a_bound_that_is_met_ends_it_at_once():
     start = stacked(three(), [1] * 3, [0, 1])
     proof = search_shared_layouts(three(), np.ones(3, int), {}, start, Deadline(60), bound=12)
-    assert proof.layout is start
+    assert proof.best is start

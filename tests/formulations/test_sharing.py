@@ -159,7 +159,7 @@ def test_the_hint_is_complete_and_feasible(seed):
 def test_the_search_starts_from_what_it_is_given_and_stops_at_a_bound():
     start = np.array([0, 2, 6])
     proof = search_sharing(three(), {}, start, Deadline(60), bound=12)
-    assert proof.offsets is start
+    assert proof.best is start
     assert (proof.peak, proof.bound) == (12, 12)
 
 
@@ -171,3 +171,11 @@ def test_the_search_counts_in_units(size):
     start = np.array([0, 2, 6]) * size
     proof = search_sharing(problem, shifts, start, Deadline(60))
     assert proof.peak == proof.bound == 6 * size
+
+
+def test_a_unit_fits_every_alignment_after_the_last_has_shrunk_it():
+    """12 B at 0 and 18, past which 32 is the first multiple of 4: a grid of 6 B misses it."""
+    problem = Problem(("a", "b", "c"), [0] * 3, [1] * 3, [12] * 3, [18, 18, 4])
+    proof = search_sharing(problem, {}, np.array([0, 18, 100]), Deadline(60))
+    assert sorted(proof.best.tolist()) == [0, 18, 32]
+    assert (proof.peak, proof.bound) == (44, 44)

@@ -11,7 +11,8 @@ from random_orders import brute_force_order_peak, random_order_problem, random_t
 
 from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
-from cpplan.search.cp_sat_ordering import OrderProof, improve_window, prove_order
+from cpplan.search.cp_sat_ordering import improve_window, prove_order
+from cpplan.search.cp_sat_proof import Proof
 from cpplan.search.order_window import OrderWindows
 
 
@@ -55,8 +56,8 @@ def test_a_poor_order_becomes_the_best_one():
     problem = side_by_side(5)
     proof = prove_order(problem, range(10), Deadline(60))
     assert (problem.peak(range(10)), proof.peak, proof.bound) == (41, 13, 13)
-    assert problem.is_order(proof.order)
-    assert problem.peak(proof.order) == 13
+    assert problem.is_order(proof.best)
+    assert problem.peak(proof.best) == 13
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -65,8 +66,8 @@ def test_agrees_with_brute_force(seed):
     problem = random_order_problem(rng, rng.randint(1, 6))
     proof = prove_order(problem, random_topological(rng, problem), Deadline(60), seed=seed)
     best = brute_force_order_peak(problem)
-    assert (proof.peak, proof.bound, problem.peak(proof.order)) == (best, best, best)
-    assert problem.is_order(proof.order)
+    assert (proof.peak, proof.bound, problem.peak(proof.best)) == (best, best, best)
+    assert problem.is_order(proof.best)
 
 
 def test_no_ops_no_search():
@@ -76,7 +77,7 @@ def test_no_ops_no_search():
 
 def test_a_bound_that_is_met_ends_it_at_once():
     proof = prove_order(side_by_side(2), [0, 2, 1, 3], Deadline(60), bound=10)
-    assert proof.order.tolist() == [0, 2, 1, 3]
+    assert proof.best.tolist() == [0, 2, 1, 3]
     assert (proof.peak, proof.bound) == (10, 10)
 
 
@@ -94,14 +95,14 @@ def test_a_deadline_that_has_passed_leaves_the_order():
     deadline = Deadline(60)
     deadline.cancel()
     problem = side_by_side(5)
-    assert prove_order(problem, range(10), deadline).order.tolist() == list(range(10))
+    assert prove_order(problem, range(10), deadline).best.tolist() == list(range(10))
 
 
 def test_little_work_is_little_improvement_but_an_order():
     problem = hard()
     deadline = Deadline(1000, deterministic=True)
     proof = prove_order(problem, range(60), deadline, work=0.01)
-    assert problem.is_order(proof.order)
+    assert problem.is_order(proof.best)
     assert proof.bound <= proof.peak <= problem.peak(range(60))
     assert 0 < 1000 - deadline.remaining() < 10
 
@@ -113,21 +114,21 @@ def test_deterministic_time_gives_the_same_order_twice(workers):
         prove_order(problem, range(60), Deadline(0.2, deterministic=True), workers=workers, seed=3)
         for _ in range(2)
     )
-    assert one.order.tolist() == two.order.tolist()
+    assert one.best.tolist() == two.best.tolist()
     assert (one.peak, one.bound) == (two.peak, two.bound)
 
 
 def test_an_interrupt_gets_through_and_what_was_found_was_reported():
     problem, seen = hard(), []
 
-    def interrupt(proof: OrderProof) -> None:
+    def interrupt(proof: Proof) -> None:
         seen.append(proof)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         prove_order(problem, range(60), Deadline(60), report=interrupt)
     assert len(seen) == 1
-    assert problem.is_order(seen[0].order)
+    assert problem.is_order(seen[0].best)
 
 
 def test_what_fails_in_the_solver_s_thread_is_raised_here(monkeypatch):
