@@ -25,10 +25,10 @@ def unroll(program: Program) -> Program:
     It needs the same buffers: ``to_problem(unroll(program))`` has the rows of
     ``to_problem(program)``. O(touches + tensors × stays).
 
-    Where several ops write a storage in parts, and a part is written anew first, the run that
-    writes it also writes the whole new copy. Where an op passes on what it reads as a view, in a
-    stay in which that view lies already, it writes a tensor that nobody else names, and the pairs
-    and placements of that view are those of the first run.
+    Where several ops write a storage in parts, and a part is written anew first, the whole new copy
+    is a workspace of the run that writes it: nobody reads it by its name. Where an op passes on
+    what it reads as a view, in a stay in which that view lies already, it writes a tensor that
+    nobody else names, and the pairs and placements of that view are those of the first run.
 
     Examples
     --------
@@ -65,6 +65,8 @@ class _Unrolling:
         self.begun: dict[tuple[str, int], int] = {}
         self.written: set[tuple[str, int]] = set()
         self.passed_on: list[Tensor] = []
+        # Copies of storages that a run begins by writing but a part.
+        self.in_parts: set[str] = set()
         self.times: Counter[str] = Counter()
         self.ops: list[Op] = []
         for tensor in source.tensors:
@@ -108,12 +110,9 @@ class _Unrolling:
         for (root, number), run in self.begun.items():
             kind = source.tensor[root].kind
             if (root, number) not in self.written and kind != "constant":
-                op, whole = self.ops[run], (self.tensor_names.copy(root, number),)
-                self.ops[run] = (
-                    replace(op, workspaces=op.workspaces + whole)
-                    if kind == "workspace"
-                    else replace(op, outputs=op.outputs + whole)
-                )
+                op, whole = self.ops[run], self.tensor_names.copy(root, number)
+                self.ops[run] = replace(op, workspaces=(*op.workspaces, whole))
+                self.in_parts.add(whole)
         storage: dict[str, list[str]] = defaultdict(list)
         for tensor in source.tensors:
             storage[source.root[tensor.name][0]].append(tensor.name)
@@ -121,6 +120,7 @@ class _Unrolling:
         for root, names in storage.items():
             for number in range(1, self.newest.get(root, 0) + 1):
                 tensors += [self._copy(name, number) for name in names]
+        tensors = [replace(t, kind="workspace") if t.name in self.in_parts else t for t in tensors]
         return Graph(source.name, (*tensors, *self.passed_on), tuple(self.ops))
 
     def _stay_of(self, name: str) -> int:

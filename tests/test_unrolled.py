@@ -99,7 +99,7 @@ def test_parts_that_are_written_anew_first():
     )
     program = Program(Graph("parts", tensors, ops), (0, 1, 2, 1, 3))
     unrolled = unroll(program)
-    assert unrolled.ops[3].outputs == ("l~1", "w~1")
+    assert (unrolled.ops[3].outputs, unrolled.ops[3].workspaces) == (("l~1",), ("w~1",))
     assert unrolled.ops[4].inputs == ("l~1", "r")
     assert rows(to_problem(unrolled)) == rows(to_problem(program))
 

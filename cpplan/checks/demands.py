@@ -177,7 +177,6 @@ class _Scope:
         self.given = frozenset(self.newest)
         self.names, self.op_names = tensor_copies(graph), op_copies(graph)
         self.bound: Counter[str] = Counter()
-        self.written: set[tuple[str, Stay]] = set()
         self.tensors: dict[str, tuple[Tensor, ...]] = {}
         for tensor in graph.tensors:
             root = graph.root[tensor.name][0]
@@ -228,7 +227,7 @@ class _Scope:
             place = self._place_in(stay, tensor)
             passed = [(read.begin, read.end) for read in reads if read.stay is stay]
             # An empty write still says that the buffer is there from this step on.
-            for begin, end in [*_outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
+            for begin, end in [*outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
                 for part, source in _by_source(place, begin, end, self._copied(op, tensor, reads)):
                     record.touch(lower, name, part, writes=True, source=source)
             writes.append(place)
@@ -245,10 +244,10 @@ class _Scope:
     def _run_record(
         self, op: Op, step: int, reads: Sequence[Place], writes: Sequence[Place]
     ) -> Run:
-        known = {(place.tensor, place.stay) for place in writes} & self.written
-        self.written.update((place.tensor, place.stay) for place in writes)
+        stays = {place.stay for place in reads}
+        passed_on = frozenset(place.tensor for place in writes if place.stay in stays)
         places = {place.tensor: place for place in (*reads, *writes)}
-        run = Run(step, op, places, frozenset(tensor for tensor, _ in known))
+        run = Run(step, op, places, passed_on)
         if not self.prefix:
             self.record.runs.append(run)
         return run
@@ -381,7 +380,7 @@ def _by_source(
         yield place._replace(begin=begin, end=max(begin, end)), None
 
 
-def _outside(begin: int, end: int, cover: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def outside(begin: int, end: int, cover: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The pieces of ``[begin, end)`` that ``cover`` leaves."""
     for low, high in sorted(cover):
         if begin < min(low, end):

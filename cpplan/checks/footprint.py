@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from cpplan.checks.demands import Touch, lifespans
+from cpplan.checks.demands import Touch, lifespans, outside
 from cpplan.checks.runs import Run
 from cpplan.checks.shared_bound import needed_otherwise
 from cpplan.graph import Graph, Op
@@ -217,24 +217,24 @@ def _least_shared(
         for root, ops in storages.touchers.items()
         if graph.tensor[root].kind == "constant" or (root in storages.kept and not ops)
     }
-    copied: set[str] = set()
-    for op in graph.ops:
-        for part, whole, _ in () if op.bodies or "placement" not in sharing else op.placements:
-            ends = {graph.root[part][0], graph.root[whole][0]}
-            if len(ends) == 2 and not ends & apart and graph.tensor[part].nbytes:
-                copied |= ends
     first: dict[str, Run] = {}
     for run in runs:
         first.setdefault(run.op.name, run)
+    copied: set[str] = set()
+    for run in first.values() if "placement" in sharing else ():
+        for part, whole, _ in () if run.op.bodies else run.placements():
+            ends = {graph.root[part.tensor][0], graph.root[whole.tensor][0]}
+            if len(ends) == 2 and not ends & apart and part.size:
+                copied |= ends
     most = 0
     for k, op in enumerate(graph.ops):
         own = set(storages.of(op)) - throughout
-        for output, source in () if op.bodies or "in place" not in sharing else op.in_place:
-            new, old = graph.root[output][0], graph.root[source][0]
-            places = first[op.name].places
-            if new == old or {new, old} & apart or not graph.tensor[output].nbytes:
+        run = first[op.name]
+        for output, source in () if op.bodies or "in place" not in sharing else run.in_place():
+            new, old = graph.root[output.tensor][0], graph.root[source.tensor][0]
+            if new == old or {new, old} & apart or not output.size:
                 continue
-            if not needed_otherwise(first[op.name], places[output], places[source]):
+            if not needed_otherwise(run, output, source):
                 own.discard(new)
         largest = max((storages.size[root] for root in own & copied), default=0)
         alone = sum(storages.size[root] for root in own - copied)
@@ -253,12 +253,10 @@ def _never_shared(storages: _Storages) -> set[str]:
         for name in op.inputs:
             root, begin = graph.root[name]
             read.setdefault(root, []).append((begin, begin + graph.tensor[name].nbytes))
-        writers.update({graph.root[name][0] for name in op.outputs} - read.keys())
-        for name in op.outputs:
+        written = [name for name in op.outputs + op.workspaces if graph.tensor[name].nbytes]
+        writers.update({graph.root[name][0] for name in written} - read.keys())
+        for name in written:
             root, begin = graph.root[name]
-            end = begin + graph.tensor[name].nbytes
-            if not any(
-                low <= begin and end <= high for low, high in read.get(root, [(begin, end)])
-            ):
+            if root in read and any(outside(begin, begin + graph.tensor[name].nbytes, read[root])):
                 apart.add(root)
     return apart | {root for root, count in writers.items() if count > 1}

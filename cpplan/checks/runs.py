@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple
 
+from cpplan.checks.said import agreed, copied, written_over
 from cpplan.copy_names import CopyNames
 from cpplan.graph import Op
 from cpplan.plan import Relation
@@ -98,6 +100,8 @@ class Run:
     passed_on
         Outputs that lay there already, since the op passes on what it reads: these are not written,
         and nothing is copied to them or written in their place.
+
+    Of what the op writes under several names, it must say the same under all of them.
     """
 
     step: int
@@ -107,15 +111,30 @@ class Run:
 
     def in_place(self) -> Iterator[tuple[Place, Place]]:
         """Outputs and inputs that they may be written over."""
-        for output, source in self.op.in_place:
-            if output not in self.passed_on:
-                yield self.places[output], self.places[source]
+        pairs = [
+            (self.places[output], self.places[source])
+            for output, source in self.op.in_place
+            if output not in self.passed_on
+        ]
+        said = [written_over(*pair) for pair in pairs]
+        return compress(pairs, agreed(said, self.written, once=False))
 
     def placements(self) -> Iterator[tuple[Place, Place, int]]:
         """Parts, what they may lie within, and at which byte of it."""
-        for part, whole, offset in self.op.placements:
-            if not self.passed_on & {part, whole}:
-                yield self.places[part], self.places[whole], offset
+        allowed = [
+            (self.places[part], self.places[whole], offset)
+            for part, whole, offset in self.op.placements
+            if not self.passed_on & {part, whole}
+        ]
+        results = self.op.outputs
+        said = [copied(*found, joined=found[1].tensor in results) for found in allowed]
+        return compress(allowed, agreed(said, self.written, once=True))
+
+    @property
+    def written(self) -> list[Place]:
+        """What the op writes."""
+        names = self.op.outputs + self.op.workspaces
+        return [self.places[name] for name in names if name not in self.passed_on]
 
     def relations(self) -> Iterator[tuple[Relation, Place, Place]]:
         """All that a plan may say of this run, and where its two tensors lie."""

@@ -130,15 +130,24 @@ def describe(relation: Relation) -> str:
 
 
 def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
-    """Stays that may share bytes by choice: of tensors between ops, written by one run alone."""
+    """Stays that may share bytes by choice: of tensors between ops, written by one run alone.
+
+    What an op begins by writing but a view of it, since that runs again, is none.
+    """
     writers: dict[Stay, set[int | None]] = defaultdict(set)
+    whole: set[Stay] = set()
     for touch in touches:
         if touch.writes and touch.place.begin < touch.place.end:
             writers[touch.place.stay].add(touch.owner)
+            if touch.place.copy == touch.place.stay.name:
+                whole.add(touch.place.stay)
     return {
         stay.name: stay
         for stay, by in writers.items()
-        if len(by) == 1 and not stay.inner and stay.kind not in ("constant", "workspace")
+        if len(by) == 1
+        and stay in whole
+        and not stay.inner
+        and stay.kind not in ("constant", "workspace")
     }
 
 
@@ -298,7 +307,7 @@ class _Check:
         written = next(number for number, touch in self.touches[new] if touch.writes)
         at = self.address[old.name]
         return any(
-            number > written and at + touch.place.begin < end and begin < at + touch.place.end
+            number > written and max(begin, at + touch.place.begin) < min(end, at + touch.place.end)
             for number, touch in self.touches[old]
         )
 
@@ -332,8 +341,9 @@ def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
 def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
     """What every stay holds at the end: serial numbers of the writes its bytes go back to.
 
-    Bytes that two ops write get a negative one, which is no one else's. What the bodies of one op
-    write again is the op's own affair: the last write counts.
+    Bytes that two ops write get a negative one, which is no one else's: copies of them go back to
+    the op that copies. What one op writes again is its own affair, as what its bodies write: the
+    last write counts.
     """
     content: dict[Stay, Content] = defaultdict(list)
     writer: dict[Stay, int | None] = {}
@@ -345,7 +355,12 @@ def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
         serial += 1
         new: Content = [(begin, end, serial, 0)]
         if source is not None:
-            new = copied_content(content[source.stay], source, begin, serial)
+            new = [
+                (low, high, written, start) if written > 0 else (low, high, serial, low - begin)
+                for low, high, written, start in copied_content(
+                    content[source.stay], source, begin, serial
+                )
+            ]
         if clip(content[stay], begin, end):
             if again:
                 new = [(begin, end, -serial, 0)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
-from cpplan.graph import Graph, Op
+from cpplan.graph import Graph
 from cpplan.liveness import outside_storages
 from cpplan.plan import Relation, RelationKind
 from cpplan.residency import Residency
+from cpplan.sharing.candidates import candidate_relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,12 @@ def find_links(
 
     Left out is what no plan can use: storages outside the arena, constants, storages that several
     ops write into (what lies in them is not decided by one op), ops with bodies, tensors that share
-    a storage already, and inputs that the op also reads under a name it may not write over.
+    a storage already, and what an op says that does not hold under another name
+    (:func:`~cpplan.sharing.candidates.candidate_relations`).
 
     Examples
     --------
-    >>> from cpplan.graph import Tensor
+    >>> from cpplan.graph import Op, Tensor
     >>> graph = Graph(
     ...     "tiny",
     ...     (Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output")),
@@ -85,7 +87,7 @@ def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
     for number, op in enumerate(graph.ops):
         if op.bodies:
             continue
-        for relation in dict.fromkeys(_relations(graph, op)):
+        for relation in candidate_relations(graph, op):
             (inner, within), (outer, start) = (
                 graph.root[relation.tensor],
                 graph.root[relation.other],
@@ -97,28 +99,6 @@ def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
             yield Link(relation, number, inner, outer, begin - within, begin, begin + size)
 
 
-def _relations(graph: Graph, op: Op) -> Iterator[Relation]:
-    for output, source in op.in_place:
-        if _may_end(graph, op, output, source):
-            yield Relation("in place", output, source)
-    for part, whole, offset in op.placements:
-        yield Relation("placement", part, whole, offset)
-
-
-def _may_end(graph: Graph, op: Op, output: str, source: str) -> bool:
-    """Whether the op needs the bytes of ``source`` under no name that ``output`` must spare."""
-    root, begin = graph.root[source]
-    end = begin + graph.tensor[source].nbytes
-    for name in op.tensors:
-        other, low = graph.root[name]
-        high = low + graph.tensor[name].nbytes
-        meets = other == root and low < end and begin < high
-        alike = (low, high) == (begin, end) and (output, name) in op.in_place
-        if meets and not alike:
-            return False
-    return True
-
-
 def _not_written_once(graph: Graph) -> set[str]:
     """Storages whose bytes are not those that one op, or the caller, has put there."""
     writers: dict[str, int] = defaultdict(int)
@@ -128,12 +108,21 @@ def _not_written_once(graph: Graph) -> set[str]:
         for name in op.inputs:
             root, begin = graph.root[name]
             read[root].append((begin, begin + graph.tensor[name].nbytes))
-        for root in {graph.root[name][0] for name in op.outputs if graph.root[name][0] not in read}:
+        written = [name for name in op.outputs + op.workspaces if graph.tensor[name].nbytes]
+        for root in {graph.root[name][0] for name in written} - read.keys():
             writers[root] += 1
-        for name in op.outputs:
+        for name in written:
             root, begin = graph.root[name]
-            end = begin + graph.tensor[name].nbytes
-            if root in read and not any(low <= begin and end <= high for low, high in read[root]):
+            if root in read and not _covered(begin, begin + graph.tensor[name].nbytes, read[root]):
                 barred.add(root)
     brought = {t.name for t in graph.tensors if t.kind in ("input", "constant")}
     return barred | {root for root, count in writers.items() if count > (root not in brought)}
+
+
+def _covered(begin: int, end: int, spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether spans of bytes leave nothing of ``[begin, end)``."""
+    for low, high in sorted(spans):
+        if low > begin:
+            break
+        begin = max(begin, high)
+    return begin >= end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -18,7 +19,8 @@ Related = tuple[str, str, str]
 def moving_relations(graph: Graph) -> frozenset[Related]:
     """What lies at an offset that depends on the variables, if it is shared.
 
-    So does what lies at a fixed offset within a view that itself moves within its base.
+    So does what lies at a fixed offset within a view that itself moves within its base, and what an
+    op writes beside such a view in one storage: at some sizes they meet.
     """
     symbols = graph.symbols
     assert symbols is not None
@@ -29,10 +31,12 @@ def moving_relations(graph: Graph) -> frozenset[Related]:
     }
     found: set[Related] = set()
     for op in graph.ops:
+        written = {graph.root[n][0] for n in op.outputs + op.workspaces if n in shifting}
+        moved = shifting | {n for n in op.outputs if graph.root[n][0] in written}
         for part, whole, _ in op.placements:
-            if (op.name, part, whole) in symbols.placements or shifting & {part, whole}:
+            if (op.name, part, whole) in symbols.placements or moved & {part, whole}:
                 found.add(("placement", part, whole))
-        found.update(("in place", *pair) for pair in op.in_place if shifting.intersection(pair))
+        found.update(("in place", *pair) for pair in op.in_place if moved.intersection(pair))
     return frozenset(found)
 
 
@@ -56,9 +60,9 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
     """The graph in which what is copied lies where it is copied to, as a view of that.
 
     Each tensor within one other: the first that an op names. Left out are constants, views, what
-    is outside the arena, and what would lie within itself. Nothing is written over what lies so, or
-    by what does. Returned with the graph: part -> how it
-    lies.
+    is outside the arena, what would lie within itself, and results of which the op writes bytes
+    under another name, or has read them. Nothing is written over what lies so, or by what does.
+    Returned with the graph: part -> how it lies.
 
     Examples
     --------
@@ -74,8 +78,12 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
     outside = outside_storages(graph, residency)
     parts: dict[str, Relation] = {}
     for op in graph.ops:
+        touched = Counter(graph.root[name][0] for name in dict.fromkeys(op.tensors))
         for part, whole, offset in op.placements:
             assert isinstance(offset, int)
+            result = graph.root[whole if whole in op.outputs else part][0]
+            if touched[result] > 1:
+                continue
             tensor = graph.tensor[part]
             barred = tensor.kind in ("constant", "workspace") or tensor.view_of is not None
             roots = {graph.root[part][0], graph.root[whole][0]}
