@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cpplan.deadline import Deadline
-from cpplan.errors import InputError
 from cpplan.problem import Ints, Problem
+from cpplan.registry import Registry
 
 
 class Heuristic(Protocol):
@@ -21,7 +21,7 @@ class Heuristic(Protocol):
     def __call__(self, problem: Problem, deadline: Deadline, /) -> Ints: ...
 
 
-_REGISTRY: dict[str, Heuristic] = {}
+_REGISTRY: Registry[Heuristic] = Registry("a heuristic", "algorithm")
 _PUBLISHED: set[str] = set()
 # What ``solve`` tries, one after another until the bound is met: first what is quick also where
 # there are very many buffers, then what most often ends it.
@@ -66,9 +66,7 @@ def register(
     """
 
     def add(heuristic: Heuristic) -> Heuristic:
-        if name in _REGISTRY:
-            raise InputError(f"a heuristic named {name!r} is already registered")
-        _REGISTRY[name] = heuristic
+        _REGISTRY.add(name, heuristic)
         if as_published:
             _PUBLISHED.add(name)
         if portfolio:
@@ -81,32 +79,19 @@ def register(
 
 def unregister(name: str) -> None:
     """Forget a heuristic."""
-    get(name)
-    del _REGISTRY[name]
+    _REGISTRY.remove(name)
     _PUBLISHED.discard(name)
     for names in (_PORTFOLIO, _PORTFOLIO_OF_MANY):
         if name in names:
             names.remove(name)
 
 
-def get(name: str) -> Heuristic:
-    """The heuristic of that name.
-
-    Raises
-    ------
-    InputError
-        If there is none; lists the known ones.
-    """
-    if name not in _REGISTRY:
-        raise InputError(
-            f"algorithm {name!r} is not understood: expected one of {', '.join(_REGISTRY)}"
-        )
-    return _REGISTRY[name]
+get = _REGISTRY.get
 
 
 def names(*, as_published: bool = True) -> tuple[str, ...]:
     """All registered names, built-in ones first; on request without those that break rules."""
-    return tuple(name for name in _REGISTRY if as_published or name not in _PUBLISHED)
+    return tuple(name for name in _REGISTRY.names() if as_published or name not in _PUBLISHED)
 
 
 def portfolio(buffers: int = 0) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from cpplan.deadline import Deadline
-from cpplan.errors import InputError
 from cpplan.ordering import OrderProblem
 from cpplan.problem import Ints
+from cpplan.registry import Registry
 
 
 class Order(Protocol):
@@ -22,7 +22,7 @@ class Order(Protocol):
     def __call__(self, problem: OrderProblem, deadline: Deadline, /) -> Ints: ...
 
 
-_REGISTRY: dict[str, Order] = {}
+_REGISTRY: Registry[Order] = Registry("an order", "order")
 _Registered = TypeVar("_Registered", bound=Order)
 
 
@@ -46,42 +46,14 @@ def register(name: str) -> Callable[[_Registered], _Registered]:
     """
 
     def add(order: _Registered) -> _Registered:
-        if name in _REGISTRY:
-            raise InputError(f"an order named {name!r} is already registered")
-        _REGISTRY[name] = order
+        _REGISTRY.add(name, order)
         return order
 
     return add
 
 
-def unregister(name: str) -> None:
-    """Forget an order."""
-    del _REGISTRY[get_name(name)]
-
-
-def get(name: str) -> Order:
-    """The order of that name.
-
-    Raises
-    ------
-    InputError
-        If there is none; lists the known ones.
-    """
-    return _REGISTRY[get_name(name)]
-
-
-def get_name(name: str) -> str:
-    """``name`` itself if an order bears it."""
-    if name not in _REGISTRY:
-        raise InputError(
-            f"order {name!r} is not understood: expected one of {', '.join(_REGISTRY)}"
-        )
-    return name
-
-
-def names() -> tuple[str, ...]:
-    """All registered names, the built-in ones first, the cheapest of them first."""
-    return tuple(_REGISTRY)
+# Of the built-in ones, the cheapest are first.
+unregister, get, names = _REGISTRY.remove, _REGISTRY.get, _REGISTRY.names
 
 
 from cpplan.orders import (  # noqa: E402  (they register themselves above)

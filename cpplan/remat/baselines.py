@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from cpplan.deadline import Deadline
-from cpplan.errors import InputError
+from cpplan.registry import Registry
 from cpplan.remat import checkpoints
 from cpplan.remat.eviction import DTR, FARTHEST_USE, evict
 from cpplan.remat.lp_rounding import round_relaxation
@@ -28,7 +28,9 @@ class Baseline(Protocol):
     ) -> tuple[int, ...] | None: ...
 
 
-_REGISTRY: dict[str, Baseline] = {}
+_REGISTRY: Registry[Baseline] = Registry(
+    "a rematerialization baseline", "rematerialization baseline"
+)
 _Registered = TypeVar("_Registered", bound=Baseline)
 
 
@@ -52,39 +54,13 @@ def register(name: str) -> Callable[[_Registered], _Registered]:
     """
 
     def add(baseline: _Registered) -> _Registered:
-        if name in _REGISTRY:
-            raise InputError(f"a rematerialization baseline named {name!r} is already registered")
-        _REGISTRY[name] = baseline
+        _REGISTRY.add(name, baseline)
         return baseline
 
     return add
 
 
-def unregister(name: str) -> None:
-    """Forget a baseline. Raises ``InputError`` if there is none of that name."""
-    get(name)
-    del _REGISTRY[name]
-
-
-def get(name: str) -> Baseline:
-    """The baseline of that name.
-
-    Raises
-    ------
-    InputError
-        If there is none; lists the known ones.
-    """
-    if name not in _REGISTRY:
-        raise InputError(
-            f"rematerialization baseline {name!r} is not understood: "
-            f"expected one of {', '.join(_REGISTRY)}"
-        )
-    return _REGISTRY[name]
-
-
-def names() -> tuple[str, ...]:
-    """All registered names, the built-in ones first."""
-    return tuple(_REGISTRY)
+unregister, get, names = _REGISTRY.remove, _REGISTRY.get, _REGISTRY.names
 
 
 @register("given_order")
