@@ -105,6 +105,7 @@ def _op_at_bounds(
 ) -> Op:
     """The op with the offsets that its placements have at the bounds."""
     concrete: list[Placement] = []
+    fixed = [placement for placement in op.placements if isinstance(placement.offset, int)]
     for part, whole, offset in op.placements:
         known = part in found and whole in found  # an unknown name is said elsewhere
         if whole in free:
@@ -114,7 +115,8 @@ def _op_at_bounds(
             nbytes = found[part].nbytes if known else 0
             within = _offset_at_bounds(place, offset, whole, nbytes, found, symbols)
             here = Placement(part, whole, within)
-            if known and whole in op.outputs and _meets(here, concrete, found):
+            # What stays where it is at every size goes first, wherever the op lists it.
+            if known and whole in op.outputs and _meets(here, [*fixed, *concrete], found):
                 continue
             moving[op.name, part, whole] = offset
             concrete.append(here)
@@ -128,6 +130,7 @@ def _meets(new: Placement, placed: Iterable[Placement], found: Mapping[str, Tens
     return any(
         whole == new.whole and max(begin, at) < min(end, at + found[part].nbytes)
         for part, whole, at in placed
+        if part in found
     )
 
 

@@ -15,7 +15,9 @@ from cpplan.io.graph_json import graph_from_dict, graph_to_dict
 from cpplan.pipeline import solve
 from cpplan.plan import Plan
 from cpplan.pool import Pool
+from cpplan.shapes import parse_dim
 from cpplan.symbolic.binding import bind
+from cpplan.symbols import Symbols
 from cpplan.verifier import verify
 
 FEW = settings(max_examples=20, derandomize=True)
@@ -132,3 +134,22 @@ def test_graphs_round_trip(graph):
 def test_what_is_asked_of_the_order_leaves_sizes_alone(graph):
     if graph.ops:
         assert with_first_last(graph, first=[graph.ops[0].name]).symbols == graph.symbols
+
+
+def test_a_part_at_a_fixed_offset_behind_one_that_moves():
+    """a and b fill six bytes at every n, so c always begins at byte 6; b is left to be copied."""
+    tensors = (
+        *(
+            Tensor(name, shape=(extent,), dtype="int8", kind="input")
+            for name, extent in (("a", "n"), ("b", "6 - n"), ("c", 6))
+        ),
+        Tensor("y", shape=(12,), dtype="int8", kind="output"),
+    )
+    places = Placement("a", "y", 0), Placement("b", "y", parse_dim("n")), Placement("c", "y", 6)
+    join = Op("join", inputs=("a", "b", "c"), outputs=("y",), placements=places)
+    graph = Graph("join", tensors, (join,), Symbols({"n": (1, 6)}))
+    assert [placement.part for placement in graph.op["join"].placements] == ["a", "c"]
+    plan = solve(graph, in_place=True, workers=1)
+    for n in range(1, 7):
+        verify(graph, plan, dims={"n": n})
+        simulate(graph, plan, dims={"n": n})
