@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.shapes import Dim, parse_dim
-from cpplan.symbols import Symbols
+from cpplan.symbols import Symbols, upper_bound
 
 DIMS = {"n": (1, 6), "m": (0, 5)}
 # None is negative within these bounds; some fall as a variable grows.
@@ -76,6 +76,9 @@ def symbolic_graphs(draw: st.DrawFn, *, bodies: bool = True) -> Graph:
                 st.sampled_from([(0, long), (0, (long + 1) // 2), (long // 2, (long + 1) // 2)])
             )
             offset = _bytes((begin, *tail), width)
+            within, room = (_most((e, *tail), width) for e in (extent, long))
+            if offset == 0 and within > room:
+                continue  # it fits at every value, but not by what is known of the bounds
             if step == "slice":
                 result = add((extent, *tail), some_kind())
                 placements = [Placement(result, source, offset)]
@@ -113,4 +116,10 @@ def _bytes(shape: tuple[int | Dim, ...], width: int) -> int | Dim:
     found: int | Dim = width
     for extent in shape:
         found = found * extent
+    return found
+
+
+def _most(shape: tuple[int | Dim, ...], width: int) -> int:
+    found = upper_bound(_bytes(shape, width), Symbols(DIMS).dims)
+    assert found is not None
     return found
