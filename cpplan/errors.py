@@ -5,6 +5,9 @@ The command line turns each into an exit code; a library user catches the class.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from cpplan.printable import MESSAGE, printable
 
 
@@ -40,3 +43,20 @@ class VerificationError(CpplanError, AssertionError):
     """A plan breaks a rule it promised to keep: names the tensors and the step."""
 
     exit_code = 4
+
+
+@contextmanager
+def located(place: object) -> Iterator[None]:
+    """Say in front of an :class:`InputError` where it is: in which file, entry or option.
+
+    Examples
+    --------
+    >>> with located("model.json"):
+    ...     raise InputError("no ops: expected at least one")
+    Traceback (most recent call last):
+    cpplan.errors.InputError: model.json: no ops: expected at least one
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error

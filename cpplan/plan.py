@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.pool import Pool
 from cpplan.problem import Gap, Problem, Spans
 from cpplan.residency import Residency
@@ -341,10 +341,8 @@ class Plan:
         from cpplan.io.json_file import read_json
 
         values = read_json(path)
-        try:
+        with located(path):
             return cls.from_dict(values)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
 
     def to_onnx(
         self,

@@ -53,7 +53,7 @@ from cpplan.batches.inputs import check_distinct
 from cpplan.batches.model_entry import Model, is_pattern, models_in, models_like
 from cpplan.batches.setting import KEYWORDS, Setting, check_key
 from cpplan.batches.task import make_limits
-from cpplan.errors import InputError, MissingExtraError
+from cpplan.errors import InputError, MissingExtraError, located
 from cpplan.io.json_file import read_text
 
 _RUN_KEYS = ("baselines", "processes", "task_seconds", "task_memory")
@@ -89,7 +89,7 @@ def read_manifest(path: str | PathLike[str]) -> Manifest:
     if os.path.isdir(path):
         return Manifest(tuple(models_in(path)), (Setting("default"),), {})
     values = _read_toml(path)
-    try:
+    with located(path):
         for key in values:
             check_key(key, (*_RUN_KEYS, "model", "setting"))
         models: list[Model] = []
@@ -103,8 +103,6 @@ def read_manifest(path: str | PathLike[str]) -> Manifest:
         check_distinct("setting", (setting.name for setting in settings))
         run = {key: values[key] for key in _RUN_KEYS if key in values}
         _check_run(run)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
     return Manifest(tuple(models), tuple(settings), run)
 
 
@@ -147,7 +145,7 @@ def _models(table: Mapping[str, Any], folder: Path) -> list[Model]:
     source = table.get("source")
     name = table.get("name", source)
     here = f"model {name or source!r}"
-    try:
+    with located(here):
         for key in table:
             check_key(key, _MODEL_KEYS)
         if not isinstance(source, str) or not source:
@@ -167,8 +165,6 @@ def _models(table: Mapping[str, Any], folder: Path) -> list[Model]:
         other = next((key for key in table if key != "source"), None)
         if other is not None:
             raise InputError(f"a folder or a pattern of models has no {other}")
-    except InputError as error:
-        raise InputError(f"{here}: {error}") from error
     if is_pattern(source, folder):
         return models_like(source, folder)
     return models_in(where, f"{source.rstrip('/')}/")
@@ -194,11 +190,9 @@ def _settings(table: Mapping[str, Any]) -> list[Setting]:
     name = options.pop("name", None)
     if not isinstance(name, str) or not name:
         raise InputError(f"a setting's name must be a non-empty string, not {name!r}")
-    try:
+    with located(f"setting {name!r}"):
         for key in table:
             check_key(key, _SETTING_KEYS)
-    except InputError as error:
-        raise InputError(f"setting {name!r}: {error}") from error
     seeds = options.pop("seeds", None)
     if seeds is None:
         return [Setting(name, options)]

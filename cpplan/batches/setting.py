@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from cpplan.byte_sizes import parse_bytes
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.graph import Graph, Op
 from cpplan.names import check_name, tuple_of
 from cpplan.pipeline import solve
@@ -59,10 +59,8 @@ class Setting:
 
     def __post_init__(self) -> None:
         check_name("a setting's name", self.name)
-        try:
+        with located(f"setting {self.name!r}"):
             object.__setattr__(self, "options", _checked(self.options))
-        except InputError as error:
-            raise InputError(f"setting {self.name!r}: {error}") from error
 
     @property
     def threads(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from cpplan.anf import Program, to_anf
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.explanation.rules import Rules, make_rules
 from cpplan.graph import Graph
 from cpplan.plan import Plan
@@ -40,10 +40,8 @@ def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan
     pools = None if plan.pools == (Pool(),) else tuple(plan.pools)
     if not isinstance(bound_source, Problem):
         graph = bound_source.graph if isinstance(bound_source, Program) else bound_source
-        try:
+        with located("the plan is for another model"):
             bound_source = to_anf(graph, plan.order)
-        except InputError as error:
-            raise InputError(f"the plan is for another model: {error}") from error
     rules = make_rules(bound_source, plan.residency, pools, frozenset(plan.sharing))
     _check_plan(plan, rules.problem)
     return rules, plan

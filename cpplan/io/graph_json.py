@@ -27,7 +27,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.atomic import write_bytes, write_text
 from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields
@@ -96,10 +96,8 @@ def read_graph(path: str | PathLike[str]) -> Graph:
         As :func:`graph_from_dict`, or if the file cannot be read or is not JSON; names the file.
     """
     values = read_json(path)
-    try:
+    with located(path):
         return graph_from_dict(values)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def write_graph(graph: Graph, path: str | PathLike[str]) -> None:
@@ -267,10 +265,8 @@ def _op(values: Any, position: int, symbols: Symbols | None) -> Op:
 
 
 def _body(values: Any, place: str, symbols: Symbols | None) -> Graph:
-    try:
+    with located(place):
         return _graph(values, symbols)
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
 
 
 def _place(what: str, values: Any, position: int) -> str:

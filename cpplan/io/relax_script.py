@@ -21,7 +21,7 @@ import numpy as np
 
 from cpplan.answers import Answer
 from cpplan.dtypes import tensor_bytes
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.io.json_file import read_text
 from cpplan.names import name_of_file
 from cpplan.problem import Problem
@@ -79,10 +79,8 @@ def read_relax(path: str | PathLike[str]) -> Problem:
         raise InputError(f"{path}: {found} with planned storages: expected one, or main")
     function = planned.get("main") or next(iter(planned.values()))
     walk = _Walk(path, function)
-    try:
+    with located(path):
         return walk.problem(name_of_file(path))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 class _Walk:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from cpplan.dtypes import BITS
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.printable import quote
 from cpplan.shapes import Dim, Range, parse_dim
 from cpplan.symbolic.layout import SymbolicLayout, SymbolicTensor, Unbounded
@@ -97,10 +97,8 @@ def _sizes(values: Any, dims: Mapping[str, Range]) -> tuple[Mapping[str, int], .
     found = []
     for number, given in enumerate(values):
         place = f"size {number}"
-        try:
+        with located(f"symbols: {place}"):
             size = check_values(dims, _object(place, given))
-        except InputError as error:
-            raise InputError(f"symbols: {place}: {error}") from error
         for name, value in size.items():
             upper = dims[name].upper
             if upper is not None and value > upper:
@@ -115,10 +113,8 @@ def _text(expression: int | Dim) -> int | str:
 
 def _expression(place: str, value: Any, dims: Mapping[str, Range]) -> int | Dim:
     if isinstance(value, str):
-        try:
+        with located(place):
             value = parse_dim(value)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from error
         unknown = set() if isinstance(value, int) else {*value.variables} - dims.keys()
         if unknown:
             raise InputError(f"{place}: unknown dimension {min(unknown)!r}")

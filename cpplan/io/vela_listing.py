@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.answers import Answer
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.io.json_file import read_text
 from cpplan.names import name_of_file
 from cpplan.pool import Pool
@@ -102,10 +102,8 @@ def read_vela(path: str | PathLike[str]) -> Problem:
         raise InputError(f"{path}: cut short: expected {_END!r} below each table")
     if not rows:
         raise InputError(f"{path}: no tensors: expected what vela --verbose-allocation prints")
-    try:
+    with located(path):
         return _problem(name_of_file(path), rows)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _problem(name: str, rows: dict[_Row, str]) -> Problem:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.answers import Answer
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.io.json_file import read_text
 from cpplan.names import name_of_file
 from cpplan.pool import Pool
@@ -103,10 +103,8 @@ def read_xla(path: str | PathLike[str]) -> Problem:
                 raise InputError(f"{ranges[0]}: value {_key(value)!r} has no live range")
             first, last = lifespans[_key(value)]
             placed.append(value._replace(lower=first, upper=last + 1))
-    try:
+    with located(path):
         return _problem(name_of_file(path), temporary, placed)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _both(path: Path) -> tuple[tuple[Path, str], tuple[Path, str]]:

@@ -16,7 +16,7 @@ from cpplan.anf import Program
 from cpplan.byte_sizes import parse_bytes
 from cpplan.cores import available_cores
 from cpplan.deadline import Deadline
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.graph import Graph
 from cpplan.interrupts import holding_interrupts
 from cpplan.liveness import to_problem
@@ -195,10 +195,8 @@ def _within_sizes(
         if not isinstance(given, Mapping):
             raise InputError(f"size {number}: expected values, as {{'N': 8}}, not {quote(given)}")
         values = {**single, **given}
-        try:
+        with located(f"size {number}"):
             bind(graph, values)
-        except InputError as error:
-            raise InputError(f"size {number}: {error}") from error
         listed.append({name: values[name] for name in dims})
     return Program(narrow_to(graph, listed), program.order), listed
 

@@ -160,14 +160,12 @@ class SizesPlan:
         InputError
             If the file cannot be read or holds something else; names the file.
         """
-        from cpplan.errors import InputError
+        from cpplan.errors import located
         from cpplan.io.json_file import read_json
 
         values = read_json(path)
-        try:
+        with located(path):
             return cls.from_dict(values)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
 
 
 def size_label(values: Mapping[str, int]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.terminal.options import (
     KINDS,
     MODEL,
@@ -29,10 +29,8 @@ def _parse_limit_or_share(
         return parse_limit(context, option, text)
     from cpplan.remat_comparison import parse_share
 
-    try:
+    with located(option.opts[0]):
         parse_share(text)
-    except InputError as error:
-        raise InputError(f"{option.opts[0]}: {error}") from error
     return text
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 
 if TYPE_CHECKING:
     from cpplan.pool import Pool
@@ -37,10 +37,8 @@ def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> 
     """A byte count given as an option; an error names the option."""
     from cpplan.byte_sizes import parse_bytes
 
-    try:
+    with located(option.opts[0]):
         return None if text is None else parse_bytes(text)
-    except InputError as error:
-        raise InputError(f"{option.opts[0]}: {error}") from error
 
 
 def parse_pool_options(

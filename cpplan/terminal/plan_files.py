@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.terminal.options import check_outputs
 
 if TYPE_CHECKING:
@@ -137,12 +137,10 @@ def read_plan(path: str) -> Plan:
     from cpplan.plan import Plan
 
     values = read_json(path)
-    try:
+    with located(path):
         if isinstance(values, Mapping) and values.get("format") == FORMAT:
             return sizes_from_dict(values).plan
         return Plan.from_dict(values)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _planned(source: Graph | Problem, result: Plan) -> Problem:

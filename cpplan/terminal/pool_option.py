@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cpplan.byte_sizes import parse_bytes
-from cpplan.errors import InputError
+from cpplan.errors import InputError, located
 from cpplan.pool import Pool, check_pools
 
 _BYTES = ("alignment", "base")
@@ -37,10 +37,8 @@ def parse_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
 
 
 def _parse_pool(text: str) -> Pool:
-    try:
+    with located(f"--pool {text!r}"):
         return _pool(text)
-    except InputError as error:
-        raise InputError(f"--pool {text!r}: {error}") from error
 
 
 def _pool(text: str) -> Pool:

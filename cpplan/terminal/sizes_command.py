@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cpplan.errors import InfeasibleError, InputError
+from cpplan.errors import InfeasibleError, InputError, located
 from cpplan.terminal.options import (
     BOUNDARY,
     MODEL,
@@ -136,10 +136,8 @@ def _parse_capacities(texts: Sequence[str], count: int) -> list[int | None]:
     """One a size, or none."""
     from cpplan.byte_sizes import parse_bytes
 
-    try:
+    with located("--capacity"):
         found = [None if text == "any" else parse_bytes(text) for text in texts]
-    except InputError as error:
-        raise InputError(f"--capacity: {error}") from error
     if len(found) not in (0, 1, count):
         raise InputError(
             f"--capacity is given {len(found)} times: expected once, or as often as --at ({count})"

@@ -26,7 +26,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from cpplan.errors import InputError, MissingExtraError
+from cpplan.errors import InputError, MissingExtraError, located
 from cpplan.zoo.source import Options, Source, parse_source, read_options, unknown
 
 if TYPE_CHECKING:
@@ -107,10 +107,8 @@ def read_named(text: str) -> Graph:
     'squeezenet'
     """
     family, source, options = _find(text)
-    try:
+    with located(text):
         return family.read(source.model, options)
-    except InputError as error:
-        raise InputError(f"{text}: {error}") from error
 
 
 def build_network(text: str) -> Network:
@@ -134,10 +132,8 @@ def build_network(text: str) -> Network:
         raise InputError(f"{text}: models of {source.family} are graphs only, there is no module")
     from cpplan.zoo.network import with_weights
 
-    try:
+    with located(text):
         return with_weights(lambda: family.build(source.model, options), options)
-    except InputError as error:
-        raise InputError(f"{text}: {error}") from error
 
 
 def _find(text: str) -> tuple[Family, Source, Options]:
