@@ -16,6 +16,7 @@ from cpplan.terminal.options import (
     parse_dims,
     parse_kinds,
     parse_limit,
+    time_limit_option,
     with_options,
 )
 from cpplan.terminal.printing import naming, print_out
@@ -62,14 +63,7 @@ def _parse_limit_or_share(
     help="With --remat: what the arena may need, in bytes (256KiB) or as a share of the bytes live "
     "at once in the given order (60%).",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds for each row.",
-)
+@time_limit_option("Seconds for each row.", default=10.0)
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], algorithms: tuple[str, ...],

@@ -33,6 +33,18 @@ def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command]
     return add
 
 
+def time_limit_option(purpose: str, default: float | None = 60.0) -> Callable[[_Command], _Command]:
+    """``--time-limit`` of a command that says what its seconds are for."""
+    return click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0, min_open=True),
+        default=default,
+        show_default=default is not None,
+        metavar="S",
+        help=purpose,
+    )
+
+
 def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
     """A byte count given as an option; an error names the option."""
     from cpplan.byte_sizes import parse_bytes

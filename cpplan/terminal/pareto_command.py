@@ -16,6 +16,7 @@ from cpplan.terminal.options import (
     check_outputs,
     parse_dims,
     parse_kinds,
+    time_limit_option,
     with_options,
 )
 from cpplan.terminal.printing import naming, print_out
@@ -36,14 +37,7 @@ from cpplan.terminal.printing import naming, print_out
     show_default=True,
     help="Whether first runs keep the order of MODEL.",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds for all points.",
-)
+@time_limit_option("Seconds for all points.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], points: int, time_limit: float,

@@ -16,6 +16,7 @@ from cpplan.terminal.options import (
     parse_dims,
     parse_kinds,
     parse_limit,
+    time_limit_option,
     with_options,
 )
 from cpplan.terminal.plan_files import Outputs
@@ -30,14 +31,7 @@ _SHORTEST = 0.001
 @with_options(READING)
 @with_options(KINDS)
 @with_options(PLANNING)
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds for everything; the best plan so far is then returned.",
-)
+@time_limit_option("Seconds for everything; the best plan so far is then returned.")
 @click.option(
     "--capacity",
     metavar="BYTES",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cpplan.errors import InputError
-from cpplan.terminal.options import check_outputs, parse_dims
+from cpplan.terminal.options import check_outputs, parse_dims, time_limit_option
 from cpplan.terminal.plan_files import read_plan
 from cpplan.terminal.printing import describe, naming, print_out
 
@@ -28,11 +28,8 @@ from cpplan.terminal.printing import describe, naming, print_out
     metavar="MODEL",
     help="With --explain: what was planned, to tell what each rule costs.",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    help="With --model: seconds for plans without the rules; only bounds if left out.",
+@time_limit_option(
+    "With --model: seconds for plans without the rules; only bounds if left out.", default=None
 )
 @click.option(
     "--report", "report_path", metavar="FILE", help="The plan to look at, as one HTML file."

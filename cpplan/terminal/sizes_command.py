@@ -15,6 +15,7 @@ from cpplan.terminal.options import (
     SEARCHING,
     check_outputs,
     parse_dims,
+    time_limit_option,
     with_options,
 )
 from cpplan.terminal.printing import naming, print_out
@@ -66,14 +67,7 @@ if TYPE_CHECKING:
     metavar="BYTES|any",
     help="What the arena may have: at every size, or once for each --at, in their order.",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds for everything; the best layout so far is then returned.",
-)
+@time_limit_option("Seconds for everything; the best layout so far is then returned.")
 @with_options(SEARCHING)
 @click.option("--deterministic", is_flag=True, help="Count work instead of time.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The plan with its runtime as JSON.")

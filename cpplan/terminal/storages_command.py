@@ -13,6 +13,7 @@ from cpplan.terminal.options import (
     SEARCHING,
     check_outputs,
     parse_dims,
+    time_limit_option,
     with_options,
 )
 from cpplan.terminal.printing import naming, print_out
@@ -29,14 +30,7 @@ from cpplan.terminal.printing import naming, print_out
 @click.option(
     "--algorithm", metavar="NAME", help="This baseline alone (storage_tokens, shared_objects, …)."
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds for everything.",
-)
+@time_limit_option("Seconds for everything.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The assignment as JSON.")
 def storages(
     model: str, dims: tuple[str, ...], json_path: str | None,
