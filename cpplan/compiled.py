@@ -62,6 +62,8 @@ LOADING_SECONDS = 0.5
 # How often a run that waits looks at its deadline, seconds.
 _PATIENCE = 0.05
 _ready: set[str] = set()
+# Loaded by this process.
+_loaded: set[str] = set()
 # Under way in other processes; they outlive the deadlines of stages, but not this process.
 _compiling: dict[str, subprocess.Popen[bytes]] = {}
 # The last line that each of those that have ended had to say, by process.
@@ -117,6 +119,15 @@ def is_ready(group: str) -> bool:
     return group in _ready
 
 
+def load(group: str) -> None:
+    """Use loops that are ready once, so that who times what follows does not time their loading."""
+    from cpplan.first_uses import FIRST_USES
+
+    if group not in _loaded:
+        FIRST_USES[group]()
+        _loaded.add(group)
+
+
 def may_load(deadline: Deadline) -> bool:
     """Whether there is time to ask for loops at all: once they are imported, that takes none."""
     return "numba" in sys.modules or deadline.endless or deadline.remaining() >= LOADING_SECONDS
@@ -151,15 +162,40 @@ def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> di
     for group in groups:
         if group not in LOOPS:
             raise InputError(f"{group!r} is not understood: expected one of {', '.join(LOOPS)}")
-    seconds = {}
-    for group in groups or LOOPS:
-        start = time.monotonic()
-        if not _stamp(group).exists():
+    chosen = groups or tuple(LOOPS)
+    seconds = dict.fromkeys(chosen, 0.0)
+    missing = [group for group in chosen if not _stamp(group).exists()]
+    if len(missing) > 1 and sys.executable:
+        seconds.update(_compile_side_by_side(missing, tell))
+    else:
+        for group in missing:
+            start = time.monotonic()
             tell(group)
             _compile(group)
-        _ready.add(group)
-        seconds[group] = time.monotonic() - start
+            seconds[group] = time.monotonic() - start
+    _ready.update(chosen)
     return seconds
+
+
+def _compile_side_by_side(
+    groups: Sequence[str], tell: Callable[[str], None]
+) -> Iterator[tuple[str, float]]:
+    """Compile each group in a process of its own, as many at once as there are cores."""
+    from cpplan.cores import available_cores
+    from cpplan.deadline import Deadline
+
+    waiting, since = list(groups), dict[str, float]()
+    while waiting or since:
+        while waiting and len(since) < available_cores():
+            group = waiting.pop(0)
+            tell(group)
+            since[group] = time.monotonic()
+            begin(group)
+        for group, start in list(since.items()):
+            if _compile_elsewhere(group, Deadline(0)):
+                del since[group]
+                yield group, time.monotonic() - start
+        time.sleep(_PATIENCE)
 
 
 def _compile(group: str) -> None:

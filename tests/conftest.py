@@ -14,10 +14,10 @@ settings.register_profile("cpplan", deadline=None)
 settings.load_profile("cpplan")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _compiled() -> None:
-    """No test's time limit is spent on compiling."""
-    cpplan.warm_up()
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """No test's time limit is spent on compiling: that is done before, once for all processes."""
+    if not hasattr(session.config, "workerinput"):
+        cpplan.warm_up()
 
 
 @pytest.fixture(scope="session")

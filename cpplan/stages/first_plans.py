@@ -7,7 +7,7 @@ compiled first, which takes seconds, what needs none is tried before, as far as 
 from __future__ import annotations
 
 from cpplan import heuristics
-from cpplan.compiled import begin, is_ready, may_load, prepare, prepare_all
+from cpplan.compiled import begin, is_ready, load, may_load, prepare, prepare_all
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.heuristics.layout import placement_seconds
 from cpplan.problem import Problem
@@ -69,10 +69,12 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     offsets = heuristics.get(name)(problem, deadline)
     if waits and not prepare("checks", deadline):
         raise TimeUpError
+    compiled = len(problem) > _CHECKED_BY_LOOPS and is_ready("checks")
+    if compiled:
+        load("checks")
     start = deadline.elapsed()
     check_offsets(problem, offsets, name)
     if len(problem) >= heuristics.MANY_BUFFERS:
-        compiled = len(problem) > _CHECKED_BY_LOOPS and is_ready("checks")
         times = _VERIFYING_COMPILED if compiled else _VERIFYING
         deadline.reserve(times * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)
