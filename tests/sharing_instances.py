@@ -105,6 +105,26 @@ def halves() -> Graph:
     )
 
 
+def recomputed_activation() -> Program:
+    """x is kept (4 B); a and its relu r (8 B each) are made, used by u, and made again for v.
+
+    Both times r may lie over a.
+    """
+    tensors = (
+        Tensor("x", 4, kind="input"),
+        *(Tensor(name, 8) for name in "ar"),
+        Tensor("u", 2),
+        Tensor("v", 2, kind="output"),
+    )
+    ops = (
+        Op("f", "", ("x",), ("a",)),
+        unary("relu", "a", "r"),
+        Op("g", "", ("r",), ("u",)),
+        Op("h", "", ("r", "u"), ("v",)),
+    )
+    return Program(Graph("recomputed", tensors, ops), (0, 1, 2, 0, 1, 3))
+
+
 def random_read_graph(seed: int, ops: int) -> Graph:
     """A random graph without inputs that nobody reads.
 

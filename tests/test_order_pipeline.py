@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from instances import chain
+from instances import chain, two_chains
 from orders_oracle import layered, least_pressure, random_graph
 
 import cpplan
@@ -21,25 +21,6 @@ from cpplan.search.order_bounds import topological_order
 from cpplan.stages.ordering import search_order
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
-
-
-def two_chains() -> Graph:
-    """Both large tensors at once need 17 bytes; one chain after the other needs 10."""
-    return Graph(
-        "two chains",
-        (
-            Tensor("p", 8),
-            Tensor("q", 8),
-            Tensor("y", 1, kind="output"),
-            Tensor("z", 1, kind="output"),
-        ),
-        (
-            Op("a", outputs=("p",)),
-            Op("b", outputs=("q",)),
-            Op("c", inputs=("p",), outputs=("y",)),
-            Op("d", inputs=("q",), outputs=("z",)),
-        ),
-    )
 
 
 def test_one_chain_after_the_other():

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from instances import two_chains
 from oracles import random_program
 from orders_oracle import least_pressure, random_graph
 
@@ -66,21 +67,7 @@ def test_an_order_runs_every_op_once_after_its_predecessors():
 
 def test_the_oracle_by_hand():
     """a and b make 8 each, c and d shrink them to 1: one after the other, 10; both first, 17."""
-    graph = Graph(
-        "two chains",
-        (
-            Tensor("p", 8),
-            Tensor("q", 8),
-            Tensor("y", 1, kind="output"),
-            Tensor("z", 1, kind="output"),
-        ),
-        (
-            Op("a", outputs=("p",)),
-            Op("b", outputs=("q",)),
-            Op("c", inputs=("p",), outputs=("y",)),
-            Op("d", inputs=("q",), outputs=("z",)),
-        ),
-    )
+    graph = two_chains()
     assert order_problem(graph).peak(np.arange(4)) == 17
     assert least_pressure(graph) == 10
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sharing_instances import random_read_graph, relu_chain, unary
+from sharing_instances import random_read_graph, recomputed_activation, relu_chain, unary
 from sharing_oracle import each_run_alone, random_repeats, random_sharing_graph
 from sharing_verdicts import is_sound, mutated, runs_right, true_relations
 
@@ -68,20 +68,7 @@ def rejected(check, program: Program, plan: Plan, match: str) -> None:
 
 @pytest.fixture
 def activation() -> Program:
-    """x -> a -> r (in place of a), read by g; then a and r again, for h. x is 4 B, a and r 8 B."""
-    tensors = (
-        Tensor("x", 4, kind="input"),
-        *(Tensor(name, 8) for name in "ar"),
-        Tensor("u", 2),
-        Tensor("v", 2, kind="output"),
-    )
-    ops = (
-        Op("f", "", ("x",), ("a",)),
-        unary("relu", "a", "r"),
-        Op("g", "", ("r",), ("u",)),
-        Op("h", "", ("r", "u"), ("v",)),
-    )
-    return Program(Graph("activation", tensors, ops), (0, 1, 2, 0, 1, 3))
+    return recomputed_activation()
 
 
 PLACES = {"x": 8, "a": 0, "r": 0, "u": 12, "a_1": 0, "r_1": 0, "v": 8}

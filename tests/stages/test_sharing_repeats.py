@@ -6,7 +6,7 @@ import oracles
 import pytest
 from hypothesis import given, settings
 from random_graphs import programs
-from sharing_instances import concat, relu_chain, unary
+from sharing_instances import concat, recomputed_activation, relu_chain, unary
 from sharing_oracle import each_run_alone, least_peak, random_repeats, random_sharing_graph
 
 from cpplan import Graph, Op, Plan, Pool, Program, Tensor, simulate, solve
@@ -24,26 +24,6 @@ def plan_of(program: Program, **options) -> Plan:
 
 def pairs(plan: Plan) -> Pairs:
     return [(r.tensor, r.other) for r in plan.relations]
-
-
-def recomputed_activation() -> Program:
-    """x is kept (4 B); a and its relu r (8 B each) are made, used by u, and made again for v.
-
-    Both times r lies over a: x, r and the larger of u and v.
-    """
-    tensors = (
-        Tensor("x", 4, kind="input"),
-        *(Tensor(name, 8) for name in "ar"),
-        Tensor("u", 2),
-        Tensor("v", 2, kind="output"),
-    )
-    ops = (
-        Op("f", "", ("x",), ("a",)),
-        unary("relu", "a", "r"),
-        Op("g", "", ("r",), ("u",)),
-        Op("h", "", ("r", "u"), ("v",)),
-    )
-    return Program(Graph("recomputed", tensors, ops), (0, 1, 2, 0, 1, 3))
 
 
 def test_every_run_writes_over_its_own_copy():
