@@ -193,6 +193,7 @@ def remat_problem(
     )
     row = {name: k for k, name in enumerate(plain.storages)}
     outside = outside_storages(graph, residency)
+    present = set(np.flatnonzero(plain.present).tolist())
     reads, writes, begun_by = [], [], dict[int, set[int]]()
     for unit, ops in enumerate(units.values()):
         inner = {graph.root[n][0] for op in ops for n in graph.ops[op].inputs}
@@ -202,6 +203,8 @@ def remat_problem(
         first = graph.ops[ops[0]]
         read_first = {graph.root[n][0] for n in first.inputs}
         began = {row[root] for root in outer - read_first if root in row}
+        # What is there from the start is one stay: whoever writes a view of it finds it there.
+        began -= present
         writes.append(tuple(sorted(began)))
         reads.append(tuple(sorted({row[root] for root in inner | outer if root in row} - began)))
         for root in outer:
