@@ -19,6 +19,15 @@ from cpplan.stages.sources import as_problem
 MOST_OPS = 40
 
 
+def applies_to(ordering: OrderProblem) -> bool:
+    """Whether a graph is small, without bodies, and all of its buffers are touched by ops.
+
+    There a storage is one buffer, and what the models prove holds.
+    """
+    plain = not (ordering.extra.any() or ordering.base or ordering.entry)
+    return plain and len(ordering) <= MOST_OPS
+
+
 def improve_jointly(
     ordering: OrderProblem,
     packed: Packed,
@@ -30,22 +39,11 @@ def improve_jointly(
     seed: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
-    """A lower peak by another order, or a proof that there is none; else what came in.
-
-    For small graphs without bodies, all of whose buffers are touched by ops: there a storage is one
-    buffer, and what the model proves holds.
-    """
+    """A lower peak by another order, or a proof that there is none; else what came in."""
     program = packed.source
     assert isinstance(program, Program)
-    plain = not (ordering.extra.any() or ordering.base or ordering.entry)
     gap = packed.peak > outcome.bound
-    if (
-        packed.incumbent is None
-        or not gap
-        or not plain
-        or len(ordering) > MOST_OPS
-        or deadline.expired()
-    ):
+    if packed.incumbent is None or not gap or not applies_to(ordering) or deadline.expired():
         return packed, outcome
     from cpplan.search.cp_sat_joint import NAME, search_layouts
     from cpplan.search.cp_sat_proof import Proof

@@ -14,7 +14,7 @@ from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
 from cpplan.sharing.meetings import find_meetings
 from cpplan.sharing.origins import Origins
-from cpplan.stages.joint import MOST_OPS
+from cpplan.stages.joint import applies_to
 from cpplan.stages.packed import Packed
 from cpplan.stages.sharing import SharingSearch
 from cpplan.stages.sources import as_problem
@@ -34,17 +34,13 @@ def improve_sharing_jointly(
     seed: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
-    """A lower peak by another order or other links, or a proof that there is none.
-
-    For small graphs without bodies, all of whose buffers are touched by ops; else what came in.
-    """
+    """A lower peak by another order or other links, or a proof of none; else what came in."""
     program, search = packed.source, packed.sharing
     assert isinstance(program, Program)
     assert search is not None
     ordering = order_problem(program.graph, residency)
-    plain = not (ordering.extra.any() or ordering.base or ordering.entry)
     gap = packed.peak > outcome.bound
-    if not gap or not plain or len(ordering) > MOST_OPS or deadline.expired():
+    if not gap or not applies_to(ordering) or deadline.expired():
         return packed, outcome
     from cpplan.search.cp_sat_joint_sharing import NAME, search_shared_layouts
     from formulations.joint_sharing import SharedLayout
