@@ -22,7 +22,7 @@ from cpplan.remat.problem import RematProblem
 NAME = "local search"
 ONCE = "every op once"
 # Positions that one call of the compiled loop looks at, about; several make a round.
-_CALL = 1e7
+_CALL = 1e6
 # Positions looked at in a second, about; counted where time is deterministic.
 _RATE = 1e8
 # Moves of the first round for each position of the start, how that grows, and of all rounds.

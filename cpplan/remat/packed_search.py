@@ -31,7 +31,7 @@ NAME = "packed search"
 # Moves times runs looked at in a second, about; counted where time is deterministic.
 _RATE = 1.5e7
 # Moves times runs in one call of the compiled loop.
-_CALL = 5e6
+_CALL = 1e6
 # Moves of the first round for each run, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
 # Moves that separate, for each stay.
@@ -85,6 +85,7 @@ def search_packed(
     deadline: Deadline,
     *,
     residency: Residency | None = None,
+    goal_cost: float = 0,
     joint: bool = True,
     seed: int = 0,
     moves: int | None = None,
@@ -105,6 +106,8 @@ def search_packed(
         When it passes, the best so far is returned.
     residency
         What ``problem`` was made with.
+    goal_cost
+        A cost that is good enough.
     joint
         Whether the order may change; else first runs keep the start's order.
     seed
@@ -152,6 +155,7 @@ def search_packed(
             limit - int(min(walk.lacking, _SLACK) * buffers.room),
             sequence,
             deadline.share(_FEWER_SHARE),
+            goal_cost=goal_cost,
             seed=seed + turn,
             moves=moves,
         )
@@ -163,7 +167,7 @@ def search_packed(
             _explore(other, tried, deadline.share(_WARM_SHARE))
         if other.lacking < walk.lacking:
             walk, sequence = other, np.array(fewer.sequence, np.int64)
-    base = problem.total_cost(range(len(problem)))
+    goal = max(goal_cost, problem.total_cost(range(len(problem))))
     left = _MOST * len(sequence) if moves is None else moves
     best: PackedSequence | None = None
     size = _FIRST * len(sequence)
@@ -173,7 +177,7 @@ def search_packed(
             if best is None or made.cost < best.cost:
                 best = made
                 report(best)
-        if left <= 0 or deadline.expired() or (best is not None and best.cost <= base):
+        if left <= 0 or deadline.expired() or (best is not None and best.cost <= goal):
             return best
         tried = min(left, size)
         walk.round(tried, deadline)

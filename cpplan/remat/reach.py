@@ -20,8 +20,9 @@ from cpplan.remat.problem import RematProblem
 
 # Sets of values looked at: for all units together, and for one.
 STATES, STATES_OF_ONE = 200_000, 50_000
-# Sets looked at in a second, about; counted where time is deterministic.
-_RATE = 2e4
+# Sets looked at in a second, about, counted where time is deterministic; and from one look at the
+# deadline to the next.
+_RATE, _UNWATCHED = 2e4, 100
 
 
 def reach_bound(
@@ -64,8 +65,7 @@ def reach_bound(
     for unit in sorted(range(len(problem)), key=lambda unit: -own[unit]):
         left = min(states, STATES_OF_ONE)
         while left > 0 and not deadline.expired() and (goal is None or best.bytes < goal):
-            beyond, looked = ways.least_beyond(unit, best.bytes, left)
-            deadline.spend(looked / _RATE)
+            beyond, looked = ways.least_beyond(unit, best.bytes, left, deadline)
             left, states = left - looked, states - looked
             if beyond is None:
                 break
@@ -97,10 +97,13 @@ class _Ways:
         units = range(len(self._problem))
         return [self._bytes(self._reads[u] | self._writes[u]) + self._extra[u] for u in units]
 
-    def least_beyond(self, unit: int, level: int, states: int) -> tuple[int | None, int]:
+    def least_beyond(
+        self, unit: int, level: int, states: int, deadline: Deadline
+    ) -> tuple[int | None, int]:
         """The least level above at which the unit may be reached, if it cannot be at this one.
 
-        ``None`` if it can, or if that many sets do not tell; and the number of sets looked at.
+        ``None`` if it can, or if so many sets or so much time do not tell; and the number of sets
+        looked at.
         """
         own = self._bytes(self._reads[unit] | self._writes[unit]) + self._extra[unit]
         if own > level:
@@ -118,7 +121,9 @@ class _Ways:
                 self._reached.add(start)
                 return None, looked
             looked += 1
-            if looked >= states:
+            if looked % _UNWATCHED == 0:
+                deadline.spend(_UNWATCHED / _RATE)
+            if looked >= states or (looked % _UNWATCHED == 0 and deadline.expired()):
                 return None, looked
             steps = self._steps_back(held)
             # A part of what was to be held is never harder to reach: no other way is needed.

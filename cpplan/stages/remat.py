@@ -31,8 +31,11 @@ SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
 ORDER_SHARE = 0.25
 # Of all, at the end: for a bound on the cost.
 PROOF_SHARE = 0.08
-# Then, where packing needed more than the limit: for sequence and offsets together.
-TOGETHER_SHARE = 0.85
+# Then, where packing needed more than the limit: for sequence and offsets together; the first time
+# not so much, for a sequence of a little less may just pack.
+TOGETHER_SHARE, FIRST_TOGETHER_SHARE = 0.85, 0.3
+# There, then, for one with fewer live bytes, and for packing it; again and again.
+DESCENT_SHARE = 0.5
 # Peaks tried on the way to the least one under a cost limit.
 BISECTIONS = 8
 # A sequence with so many more live bytes than the limit may be brought below it with its offsets.
@@ -141,7 +144,7 @@ class RematSearch:
         search = self.sequences
         if search.least.bytes > limit:
             return self._judged(self._try(search.best(limit), deadline), limit)
-        trials = Trials(limit, search.least.bytes, sharing=bool(self._links))
+        trials, first = Trials(limit, search.least.bytes, sharing=bool(self._links)), True
         try:
             if self._links:
                 # What sharing saves where every op runs once, it may save elsewhere.
@@ -154,7 +157,9 @@ class RematSearch:
                     if search.none_within(target) or not slot.expired():
                         break
                     if trials.cost is None and outcome.peak <= NEAR * limit:
-                        self._search_together(trials, outcome, work.share(TOGETHER_SHARE))
+                        self._search_together(
+                            limit, outcome, work.share(TOGETHER_SHARE), trials.keep
+                        )
                 elif trials.knows(outcome):
                     break
                 else:
@@ -166,7 +171,9 @@ class RematSearch:
                         self._fall_back(trials, work.share(FALL_BACK_SHARE))
                     dearer = trials.cost is None or trials.cost > outcome.cost
                     if trial.over(limit) > 0 and dearer:
-                        self._search_together(trials, outcome, work.share(TOGETHER_SHARE))
+                        part = FIRST_TOGETHER_SHARE if first else TOGETHER_SHARE
+                        self._search_together(limit, outcome, work.share(part), trials.keep)
+                        first = False
             if trials.cost != search.cost_bound(limit)[0]:
                 search.bound_cost(limit, deadline)
         except KeyboardInterrupt:
@@ -181,6 +188,7 @@ class RematSearch:
         """The smallest packing found of a sequence that costs at most ``most``."""
         best = self._once(deadline)
         try:
+            best = self._descend(most, best, deadline)
             while not deadline.expired():
                 found = self._bisect(most, best, deadline)
                 if found.packed.value >= best.packed.value:
@@ -204,6 +212,31 @@ class RematSearch:
         if given is not search.once and not hopeless and not deadline.expired():
             trial = self._try(given, deadline.share(1 / BISECTIONS))
             best = min(best, trial, key=lambda trial: trial.packed.value)
+        return best
+
+    def _descend(self, most: float, best: Trial, deadline: Deadline) -> Trial:
+        """The best packing on the way down to fewer and fewer live bytes."""
+        search, tried = self.sequences, {best.outcome.sequence}
+
+        def keep(trial: Trial) -> None:
+            nonlocal best
+            if trial.outcome.cost <= most and trial.packed.value < best.packed.value:
+                best = trial
+
+        while search.descends and not deadline.expired():
+            outcome = search.below(most, deadline.share(DESCENT_SHARE))
+            if outcome.sequence not in tried:
+                tried.add(outcome.sequence)
+                keep(self._try(outcome, deadline.share(DESCENT_SHARE)))
+            elif search.few or (search.ended(most) and self._place is None):
+                break
+            if self._place is not None and best.packed.peak > outcome.peak:
+                # Halfway between what is live and what packing made of it.
+                limit = (outcome.peak + best.packed.peak) // 2
+                slot = deadline.share(DESCENT_SHARE)
+                self._search_together(limit, outcome, slot, keep, goal=most)
+            elif search.ended(most):
+                break
         return best
 
     def _bisect(self, most: float, best: Trial, deadline: Deadline) -> Trial:
@@ -240,8 +273,15 @@ class RematSearch:
             if start.peak <= target:
                 trials.keep(self._try(start, slot))
 
-    def _search_together(self, trials: Trials, start: RematOutcome, deadline: Deadline) -> None:
-        """Sequence and offsets at once."""
+    def _search_together(
+        self,
+        limit: int,
+        start: RematOutcome,
+        deadline: Deadline,
+        keep: Callable[[Trial], None],
+        goal: float = 0,
+    ) -> None:
+        """Sequence and offsets at once, within a limit; a cost of ``goal`` is good enough."""
         place = self._place
         if place is None:
             return
@@ -254,15 +294,16 @@ class RematSearch:
                 cost=found.cost,
                 found_by=TOGETHER,
             )
-            trials.keep(Trial(outcome, place(program, found.offsets, TOGETHER)))
+            keep(Trial(outcome, place(program, found.offsets, TOGETHER)))
             self._report(f"{TOGETHER}: {found.peak} B, cost +{self._extra(found.cost):.2%}")
 
         search_packed(
             self.problem,
-            trials.limit,
+            limit,
             start.sequence,
             deadline,
             residency=self._residency,
+            goal_cost=goal,
             joint=self._joint,
             seed=self._seed,
             report=add,

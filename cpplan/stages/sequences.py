@@ -18,6 +18,7 @@ from cpplan.costs import sum_costs
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.remat.chain import as_chain, solve_chain
 from cpplan.remat.cut_bound import RUNS_ONCE, cut_bound
+from cpplan.remat.descent import Descent
 from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
 from cpplan.remat.local_search import NAME as LOCAL
 from cpplan.remat.local_search import search_sequences
@@ -35,6 +36,8 @@ GIVEN = "given order"
 # on few units, a bound on the cost, local search, windows.
 ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.5, 0.2, 0.05, 0.3
 BOUND_SHARE, LOCAL_SHARE, WINDOWS_SHARE = 0.2, 0.6, 0.5
+# Limits tried for a start of least peak.
+HALVINGS = 8
 # A sequence that needs so much more than the limit may be brought below it.
 NEAR = 1.15
 # A dearest op that costs so many times the median one.
@@ -94,13 +97,26 @@ class SequenceSearch:
         self._orders = [self.given]
         # A smaller peak than this has not been looked for among orders.
         self._order_goal: float = math.inf if joint else 0
+        # So large a bound was looked for among ways to reach a unit.
+        self._reach_goal: float = 0
         # For every limit, what no sequence within it costs less than.
         self._bounds: dict[int, tuple[int | float, str]] = {}
         self._starts: dict[int, RematOutcome] = {}
+        self._descents: dict[float, Descent] = {}
         self._turns = 0
         costs = np.array(problem.cost, np.float64)
         self._skewed = costs.max(initial=0) > SKEWED * np.median(costs) if len(costs) else False
         self.known = [self._outcome(self.given, GIVEN)]
+
+    @property
+    def few(self) -> bool:
+        """Whether CP-SAT may find more than local search."""
+        return self._exact and len(self.problem) <= MOST_UNITS
+
+    @property
+    def descends(self) -> bool:
+        """Whether :meth:`below` is of use: chains are solved, and so may be what runs once."""
+        return self._chain is None
 
     @property
     def once(self) -> RematOutcome:
@@ -125,6 +141,51 @@ class SequenceSearch:
         except TimeUpError:
             pass  # what was found until then stands
         return self.best(limit)
+
+    def below(self, most: float, deadline: Deadline) -> RematOutcome:
+        """The sequence of least peak found that costs at most ``most``.
+
+        What eviction makes within ever smaller limits, and local search from there. Asked again,
+        it goes on.
+        """
+        descent = self._descents.get(most)
+        if descent is None:
+            self._look_for_reach(None, deadline)
+            self._start_below(most, deadline.share(START_SHARE))
+        best = self._cheap(most)
+        if descent is None or best.peak < descent.best.peak:
+            descent = self._descents[most] = Descent(
+                self.problem,
+                most,
+                best.sequence,
+                joint=self.joint,
+                seed=self.seed + self._turns,
+                report=self._add,
+            )
+            self._turns += 1
+        descent.run(deadline, goal=self.least.bytes)
+        return self._cheap(most)
+
+    def ended(self, most: float) -> bool:
+        """Whether :meth:`below` finds nothing more, however long it goes on."""
+        descent = self._descents[most]
+        return descent.exhausted or descent.best.peak <= self.least.bytes
+
+    def _start_below(self, most: float, deadline: Deadline) -> None:
+        """Starts halfway between what is possible and what is cheap enough, again and again."""
+        low = self.least.bytes
+        for left in range(HALVINGS, 0, -1):
+            high = self._cheap(most).peak
+            if low >= high or deadline.expired():
+                break
+            limit = (low + high) // 2
+            start = self.start(limit, deadline.share(1 / left))
+            if start.peak > limit or start.cost > most:
+                low = limit + 1
+
+    def _cheap(self, most: float) -> RematOutcome:
+        """Of least peak among what is known and costs at most so much."""
+        return min((o for o in self.known if o.cost <= most), key=lambda o: (o.peak, o.cost))
 
     def start(self, limit: int, deadline: Deadline) -> RematOutcome:
         """What eviction and checkpoints make of the orders known, once for a limit."""
@@ -184,12 +245,9 @@ class SequenceSearch:
         if limit not in self._starts:
             self.start(limit, deadline.share(START_SHARE))
             yield
-            if self._exact:
-                self._needs(
-                    reach_bound(self.problem, deadline.share(REACH_SHARE), goal=limit + 1), REACH
-                )
-                yield
-        if self._exact and len(self.problem) <= MOST_UNITS:
+            self._look_for_reach(limit + 1, deadline)
+            yield
+        if self.few:
             self._solve_whole(limit, deadline.share(PROOF_SHARE))
             yield
         if limit not in self._bounds and self.best(limit).peak <= limit:
@@ -203,7 +261,7 @@ class SequenceSearch:
             if self._exact and self.joint and self.best(limit).peak <= limit:
                 self._improve_windows(limit, deadline.share(WINDOWS_SHARE))
                 yield
-        if self._exact and len(self.problem) <= MOST_UNITS:
+        if self.few:
             self._solve_whole(limit, deadline)
         if self._exact and self.best(limit).peak <= limit:
             self.bound_cost(limit, deadline)
@@ -226,6 +284,15 @@ class SequenceSearch:
         if found.peak < once.peak:
             self._orders.append(tuple(found.order.tolist()))
             self._add(self._outcome(self._orders[-1], found.found_by))
+
+    def _look_for_reach(self, goal: int | None, deadline: Deadline) -> None:
+        """Bytes without which some unit is never reached; ``goal`` are enough to know."""
+        wanted = math.inf if goal is None else goal
+        # What was looked for does not depend on the goal, but for where it ends.
+        if self._exact and self.least.bytes < wanted and self._reach_goal < wanted:
+            self._reach_goal = wanted
+            found = reach_bound(self.problem, deadline.share(REACH_SHARE), goal=goal)
+            self._needs(found, REACH)
 
     def _solve_chain(self, limit: int, deadline: Deadline) -> None:
         assert self._chain is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from remat_oracle import least_cost, random_remat_problem, remat_chain
 
@@ -10,6 +12,8 @@ from cpplan.deadline import Deadline
 from cpplan.remat.footprint import Footprint, least_footprint
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.reach import reach_bound
+
+DATASETS = Path(__file__).parents[2] / "datasets"
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -31,6 +35,14 @@ def test_half_of_rl100_is_too_little(shared_data):
     assert least_footprint(problem) == Footprint(20020, 61)
     goal = 46319 // 2 + 1
     assert reach_bound(problem, Deadline(600), goal=goal).bytes >= goal
+
+
+def test_one_unit_takes_no_more_than_its_time():
+    """The unit that needs most is not settled by 50,000 sets; a second is 20,000 of them."""
+    problem = remat_problem(cpplan.load(DATASETS / "training/unet_training.json"))
+    whole = Deadline(10, deterministic=True)
+    reach_bound(problem, whole.share(0.01))
+    assert 9.8 < whole.remaining() <= 9.9
 
 
 def test_no_sets_no_gain():

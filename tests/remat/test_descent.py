@@ -1,0 +1,66 @@
+"""Fewer and fewer bytes within a cost: optima of small graphs, chains, what is kept throughout."""
+
+from __future__ import annotations
+
+import pytest
+from remat_oracle import least_cost, random_remat_problem, remat_chain
+
+from cpplan.deadline import Deadline
+from cpplan.remat.checkpoints import given_order
+from cpplan.remat.descent import Descent
+from cpplan.remat.problem import remat_problem
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_optima_of_random_graphs(seed):
+    problem = random_remat_problem(seed, 6)
+    order = given_order(problem)
+    peaks = range(problem.peak(order), 0, -1)
+    costs = {peak: cost for peak in peaks if (cost := least_cost(problem, peak)) is not None}
+    for most in set(costs.values()):
+        least = min(peak for peak, cost in costs.items() if cost <= most)
+        descent = Descent(problem, most, order, seed=seed)
+        descent.run(Deadline(60), goal=least)
+        best = descent.best
+        assert problem.is_sequence(best.sequence)
+        assert problem.total_cost(best.sequence) == best.cost <= most
+        assert problem.peak(best.sequence) == best.peak == least
+
+
+@pytest.mark.parametrize(("n", "slots", "cost"), [(4, 5, 10), (8, 5, 22), (8, 7, 20), (11, 6, 30)])
+def test_published_chains(n, slots, cost):
+    problem = remat_problem(remat_chain(n))
+    descent = Descent(problem, cost, range(2 * n + 1))
+    descent.run(Deadline(60), goal=slots)
+    assert (descent.best.peak, descent.best.cost <= cost) == (slots, True)
+
+
+def test_first_runs_keep_their_order_where_they_must():
+    problem = random_remat_problem(3, 8)
+    order = tuple(given_order(problem))
+    descent = Descent(problem, 2 * problem.total_cost(order), order, joint=False)
+    descent.run(Deadline(0.02, deterministic=True))
+    assert tuple(dict.fromkeys(descent.best.sequence)) == order
+
+
+def test_asked_again_it_goes_on_and_is_never_worse():
+    problem = remat_problem(remat_chain(16))
+    reported = []
+    descent = Descent(problem, 45, range(33), report=reported.append)
+    peaks = [descent.best.peak]
+    for _ in range(3):
+        descent.run(Deadline(0.02, deterministic=True))
+        peaks.append(descent.best.peak)
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[-1] < peaks[0]
+    told = [outcome.peak for outcome in reported]
+    assert told == sorted(set(told), reverse=True)
+    assert told[-1] == peaks[-1]
+
+
+def test_without_a_time_limit_it_ends():
+    problem = random_remat_problem(1, 3)
+    order = given_order(problem)
+    descent = Descent(problem, problem.total_cost(order), order)
+    descent.run(Deadline(float("inf")))
+    assert descent.exhausted
