@@ -20,6 +20,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -56,6 +57,8 @@ _LIMIT = 1 << 62  # so that the end of a buffer still fits 64 bits
 # Rows read at once: few enough that they are gone before garbage collection comes to them.
 _CHUNK = 1 << 9
 _LONGEST = csv.field_size_limit()
+# The csv module neither writes nor reads it.
+_WITHOUT_NUL = sys.version_info < (3, 11)
 
 
 def read_problem(path: str | PathLike[str]) -> Problem:
@@ -107,6 +110,10 @@ def check_ids(names: Sequence[str], path: str | PathLike[str]) -> None:
         if not name or len(name) > _LONGEST:
             raise InputError(
                 f"{path}: buffer {name!r}: an id must have from 1 to {_LONGEST} characters"
+            )
+        if _WITHOUT_NUL and "\0" in name:
+            raise InputError(
+                f"{path}: buffer {name!r}: an id must have no NUL character before Python 3.11"
             )
 
 

@@ -383,7 +383,7 @@ POINTS = st.fixed_dictionaries({"n": st.integers(0, 6), "m": st.integers(0, 6)})
 @settings(max_examples=60, derandomize=True)
 @given(
     graphs(),
-    st.lists(POINTS, min_size=1, max_size=3, unique_by=lambda p: tuple(p.values())),
+    st.lists(POINTS, min_size=1, max_size=3, unique_by=lambda p: (p["n"], p["m"])),
     POINTS,
     st.booleans(),
     st.booleans(),
