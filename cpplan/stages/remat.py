@@ -23,12 +23,13 @@ from cpplan.residency import Residency
 from cpplan.sharing.links import Link
 from cpplan.stages.packed import Packed
 from cpplan.stages.sequences import SequenceSearch
-from cpplan.stages.trials import Trial, Trials
+from cpplan.stages.trials import Least, Trial, Trials
 
 # Of what is left: for a sequence, for packing it.
 SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
-# Where the cost is limited, first: for an order in which nothing runs again.
-ORDER_SHARE = 0.25
+# Where the cost is limited, first: for orders in which nothing runs again, and packing them; where
+# only what costs nothing may.
+ORDER_SHARE, FREE_ORDER_SHARE = 0.3, 0.8
 # Of all, at the end: for a bound on the cost.
 PROOF_SHARE = 0.08
 # Then, where packing needed more than the limit: for sequence and offsets together; the first time
@@ -82,6 +83,15 @@ class Rematerialized:
     least_op: str | None
 
 
+class OrderSearch(Protocol):
+    """Packs the best order found in which nothing runs again, and says what found it.
+
+    Ctrl-C cancels the deadline.
+    """
+
+    def __call__(self, deadline: Deadline, /) -> tuple[Packed, str]: ...
+
+
 class RematSearch:
     """A search for sequences of one program, and packings of them.
 
@@ -93,6 +103,8 @@ class RematSearch:
         What the arena holds of the boundary.
     joint
         Whether the order may change; else first runs keep the program's order.
+    order
+        A search for orders in which nothing runs again, if the order may change.
     pack, place
         Pack a program; take offsets found for it (``None`` where they would not do: several pools,
         or bytes that are shared).
@@ -110,6 +122,7 @@ class RematSearch:
         residency: Residency,
         *,
         joint: bool,
+        order: OrderSearch | None = None,
         pack: Packer,
         place: Placer | None = None,
         links: Sequence[Link] = (),
@@ -121,6 +134,7 @@ class RematSearch:
             raise InputError("remat=True needs a program that runs every op once")
         self.program, self._pack, self._place, self._links = program, pack, place, links
         self._residency, self._joint, self._seed = residency, joint, seed
+        self._order = order
         in_place = any(link.in_place for link in links)
         self.problem = remat_problem(program, residency, in_place=in_place)
         self.sequences = SequenceSearch(
@@ -186,63 +200,56 @@ class RematSearch:
 
     def cheap(self, most: float, deadline: Deadline) -> Rematerialized:
         """The smallest packing found of a sequence that costs at most ``most``."""
-        best = self._once(deadline)
+        least = Least(most, self._once(most, deadline))
+        if not self.sequences.affords(most):
+            return self._judged(least.best, None)
         try:
-            best = self._descend(most, best, deadline)
+            self._descend(least, deadline)
             while not deadline.expired():
-                found = self._bisect(most, best, deadline)
-                if found.packed.value >= best.packed.value:
+                before = least.best
+                self._bisect(least, deadline)
+                if least.best is before:
                     break
-                best = found
         except KeyboardInterrupt:
             deadline.cancel()
-        return self._judged(best, None)
+        return self._judged(least.best, None)
 
-    def _once(self, deadline: Deadline) -> Trial:
+    def _once(self, most: float, deadline: Deadline) -> Trial:
         """The best packing found of an order in which nothing runs again."""
         search = self.sequences
-        try:
-            search.search_order(search.least.bytes, deadline.share(ORDER_SHARE))
-        except KeyboardInterrupt:
+        if self._order is None:
+            return self._try(search.once, deadline.share(1 / BISECTIONS))
+        part = FREE_ORDER_SHARE if search.affords(most) else 1
+        slot = deadline.share(ORDER_SHARE if search.affords(most, free=False) else part)
+        packed, name = self._order(slot)
+        if slot.cancelled:
             deadline.cancel()
-        slot = deadline.share(1 / BISECTIONS)
-        best = self._try(search.once, Deadline(GRACE) if deadline.cancelled else slot)
-        given = search.known[0]
-        hopeless = not self._links and best.packed.cannot_be_beaten_by(given.peak)
-        if given is not search.once and not hopeless and not deadline.expired():
-            trial = self._try(given, deadline.share(1 / BISECTIONS))
-            best = min(best, trial, key=lambda trial: trial.packed.value)
-        return best
+        assert isinstance(packed.source, Program)
+        return Trial(search.take_order(_units(self.problem, packed.source), name), packed)
 
-    def _descend(self, most: float, best: Trial, deadline: Deadline) -> Trial:
-        """The best packing on the way down to fewer and fewer live bytes."""
-        search, tried = self.sequences, {best.outcome.sequence}
-
-        def keep(trial: Trial) -> None:
-            nonlocal best
-            if trial.outcome.cost <= most and trial.packed.value < best.packed.value:
-                best = trial
-
+    def _descend(self, least: Least, deadline: Deadline) -> None:
+        """Pack what is met on the way down to fewer and fewer live bytes."""
+        search, tried = self.sequences, {least.best.outcome.sequence}
         while search.descends and not deadline.expired():
-            outcome = search.below(most, deadline.share(DESCENT_SHARE))
+            before = least.best
+            outcome = search.below(least.most, deadline.share(DESCENT_SHARE))
             if outcome.sequence not in tried:
                 tried.add(outcome.sequence)
-                keep(self._try(outcome, deadline.share(DESCENT_SHARE)))
-            elif search.few or (search.ended(most) and self._place is None):
+                least.keep(self._try(outcome, deadline.share(DESCENT_SHARE)))
+            elif search.few:
                 break
-            if self._place is not None and best.packed.peak > outcome.peak:
+            if self._place is not None and least.best.packed.peak > outcome.peak:
                 # Halfway between what is live and what packing made of it.
-                limit = (outcome.peak + best.packed.peak) // 2
+                limit = (outcome.peak + least.best.packed.peak) // 2
                 slot = deadline.share(DESCENT_SHARE)
-                self._search_together(limit, outcome, slot, keep, goal=most)
-            elif search.ended(most):
+                self._search_together(limit, outcome, slot, least.keep, goal=least.most)
+            if least.best is before and search.ended(least.most):
                 break
-        return best
 
-    def _bisect(self, most: float, best: Trial, deadline: Deadline) -> Trial:
-        """The best packing at limits halfway between what is possible and what was found."""
-        search = self.sequences
-        low, high = search.least.bytes, best.outcome.peak
+    def _bisect(self, least: Least, deadline: Deadline) -> None:
+        """Pack sequences of limits halfway between what is possible and what was found."""
+        search, most = self.sequences, least.most
+        low, high = search.least.bytes, least.best.outcome.peak
         for left in range(BISECTIONS, 0, -1):
             if low >= high or deadline.expired():
                 break
@@ -253,10 +260,7 @@ class RematSearch:
                 low = limit + 1
                 continue
             high = outcome.peak
-            found = self._try(outcome, slot)
-            if found.packed.value < best.packed.value:
-                best = found
-        return best
+            least.keep(self._try(outcome, slot))
 
     def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
         program = Program(self.program.graph, self.problem.expand(outcome.sequence))

@@ -183,6 +183,7 @@ class Run:
             source,
             self.residency,
             joint=joint,
+            order=run.search_within(source) if joint else None,
             pack=run.pack,
             place=run.place if self.pools is None and not run.sharing else None,
             links=links,
@@ -196,6 +197,15 @@ class Run:
         if limit is None:
             limit = sum(pool.capacity or 0 for pool in self.pools or ())
         return search.within(limit, self.deadline)
+
+    def search_within(self, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
+        """A search for orders that has its own deadline, and says what found the best."""
+
+        def search(deadline: Deadline) -> tuple[Packed, str]:
+            packed, outcome = replace(self, deadline=deadline).search(source, (), ())
+            return packed, outcome.found_by
+
+        return search
 
     def search(
         self, source: Program | Problem, first: Sequence[str], last: Sequence[str]

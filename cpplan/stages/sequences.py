@@ -115,13 +115,27 @@ class SequenceSearch:
 
     @property
     def descends(self) -> bool:
-        """Whether :meth:`below` is of use: chains are solved, and so may be what runs once."""
+        """Whether :meth:`below` is of use: chains are solved."""
         return self._chain is None
 
     @property
     def once(self) -> RematOutcome:
         """Of the orders in which every unit runs once, the one of least peak."""
         return min((o for o in self.known if o.cost <= self.base), key=lambda o: o.peak)
+
+    def affords(self, most: float, *, free: bool = True) -> bool:
+        """Whether anything may run again at a cost of ``most``; or what is not free, at least."""
+        problem = self.problem
+        again = [cost for cost, may in zip(problem.cost, problem.repeatable, strict=True) if may]
+        return any(self.base + cost <= most and (free or cost > 0) for cost in again)
+
+    def take_order(self, order: Sequence[int], name: str) -> RematOutcome:
+        """Add an order that was found elsewhere: none of fewer live bytes is looked for again."""
+        outcome = self._outcome(order, name)
+        self._add(outcome)
+        self._orders.append(outcome.sequence)
+        self._order_goal = 0
+        return outcome
 
     def none_within(self, limit: int) -> bool:
         """Whether it is proved that every sequence has more than ``limit`` live bytes."""

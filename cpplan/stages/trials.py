@@ -2,7 +2,7 @@
 
 What is live says only about what packing needs: holes cost bytes, sharing saves some. So the limit
 on live bytes moves: down by what a packing had too much, up by what it had too little, and then
-between what packed and what did not.
+between what packed and what did not. Where the cost is limited, the smallest packing is kept.
 """
 
 from __future__ import annotations
@@ -29,6 +29,24 @@ class Trial(NamedTuple):
         if self.packed.pooled is None:
             return self.packed.peak - limit
         return 0 if self.packed.pooled.packing.offset is not None else int(POOLS_STEP * limit) + 1
+
+
+class Least:
+    """The smallest packing among trials that cost at most ``most``.
+
+    Attributes
+    ----------
+    best
+        That trial.
+    """
+
+    def __init__(self, most: float, first: Trial):
+        self.most, self.best = most, first
+
+    def keep(self, trial: Trial) -> None:
+        """Take a trial if it is smaller, and cheap enough."""
+        if trial.outcome.cost <= self.most and trial.packed.value < self.best.packed.value:
+            self.best = trial
 
 
 class Trials:
