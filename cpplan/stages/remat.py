@@ -175,7 +175,9 @@ class RematSearch:
                             limit, outcome, work.share(TOGETHER_SHARE), trials.keep
                         )
                 elif trials.knows(outcome):
-                    break
+                    # Asked again, a search that had no time left goes on.
+                    if not slot.expired():
+                        break
                 else:
                     # An order in which nothing runs twice is worth more effort to pack.
                     share = ONCE_SHARE if outcome.cost <= self.base else PACKING_SHARE

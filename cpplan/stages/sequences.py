@@ -36,8 +36,8 @@ GIVEN = "given order"
 # on few units, a bound on the cost, local search, windows.
 ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.5, 0.2, 0.05, 0.3
 BOUND_SHARE, LOCAL_SHARE, WINDOWS_SHARE = 0.2, 0.6, 0.5
-# Limits tried for a start of least peak.
-HALVINGS = 8
+# Limits tried for a start of least peak, and the time for that.
+HALVINGS, FIRST_STARTS_SHARE = 8, 0.4
 # A sequence that needs so much more than the limit may be brought below it.
 NEAR = 1.15
 # A dearest op that costs so many times the median one.
@@ -165,7 +165,7 @@ class SequenceSearch:
         descent = self._descents.get(most)
         if descent is None:
             self._look_for_reach(None, deadline)
-            self._start_below(most, deadline.share(START_SHARE))
+            self._start_below(most, deadline.share(FIRST_STARTS_SHARE))
         best = self._cheap(most)
         if descent is None or best.peak < descent.best.peak:
             descent = self._descents[most] = Descent(
@@ -188,12 +188,12 @@ class SequenceSearch:
     def _start_below(self, most: float, deadline: Deadline) -> None:
         """Starts halfway between what is possible and what is cheap enough, again and again."""
         low = self.least.bytes
-        for left in range(HALVINGS, 0, -1):
+        for _ in range(HALVINGS):
             high = self._cheap(most).peak
             if low >= high or deadline.expired():
                 break
             limit = (low + high) // 2
-            start = self.start(limit, deadline.share(1 / left))
+            start = self.start(limit, deadline.share(0.5))
             if start.peak > limit or start.cost > most:
                 low = limit + 1
 
