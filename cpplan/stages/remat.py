@@ -35,8 +35,9 @@ PROOF_SHARE = 0.08
 # Then, where packing needed more than the limit: for sequence and offsets together; the first time
 # not so much, for a sequence of a little less may just pack.
 TOGETHER_SHARE, FIRST_TOGETHER_SHARE = 0.85, 0.3
-# There, then, for one with fewer live bytes, and for packing it; again and again.
-DESCENT_SHARE = 0.5
+# There, then, for a first one that is cheap enough; for one with fewer live bytes, and for packing
+# it, again and again.
+BEGIN_SHARE, DESCENT_SHARE = 0.2, 0.5
 # Peaks tried on the way to the least one under a cost limit.
 BISECTIONS = 8
 # A sequence with so many more live bytes than the limit may be brought below it with its offsets.
@@ -232,6 +233,12 @@ class RematSearch:
     def _descend(self, least: Least, deadline: Deadline) -> None:
         """Pack what is met on the way down to fewer and fewer live bytes."""
         search, tried = self.sequences, {least.best.outcome.sequence}
+        if search.descends and not deadline.expired():
+            # As regular as the order that it was made from, it often packs best.
+            start = search.start_below(least.most, deadline.share(BEGIN_SHARE))
+            if start.sequence not in tried:
+                tried.add(start.sequence)
+                least.keep(self._try(start, deadline.share(PACKING_SHARE)))
         while search.descends and not deadline.expired():
             before = least.best
             outcome = search.below(least.most, deadline.share(DESCENT_SHARE))

@@ -36,8 +36,8 @@ GIVEN = "given order"
 # on few units, a bound on the cost, local search, windows.
 ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.5, 0.2, 0.05, 0.3
 BOUND_SHARE, LOCAL_SHARE, WINDOWS_SHARE = 0.2, 0.6, 0.5
-# Limits tried for a start of least peak, and the time for that.
-HALVINGS, FIRST_STARTS_SHARE = 8, 0.4
+# Limits tried for a start of least peak.
+HALVINGS = 8
 # A sequence that needs so much more than the limit may be brought below it.
 NEAR = 1.15
 # A dearest op that costs so many times the median one.
@@ -159,13 +159,9 @@ class SequenceSearch:
     def below(self, most: float, deadline: Deadline) -> RematOutcome:
         """The sequence of least peak found that costs at most ``most``.
 
-        What eviction makes within ever smaller limits, and local search from there. Asked again,
-        it goes on.
+        Local search from the best known. Asked again, it goes on.
         """
         descent = self._descents.get(most)
-        if descent is None:
-            self._look_for_reach(None, deadline)
-            self._start_below(most, deadline.share(FIRST_STARTS_SHARE))
         best = self._cheap(most)
         if descent is None or best.peak < descent.best.peak:
             descent = self._descents[most] = Descent(
@@ -185,8 +181,12 @@ class SequenceSearch:
         descent = self._descents[most]
         return descent.exhausted or descent.best.peak <= self.least.bytes
 
-    def _start_below(self, most: float, deadline: Deadline) -> None:
-        """Starts halfway between what is possible and what is cheap enough, again and again."""
+    def start_below(self, most: float, deadline: Deadline) -> RematOutcome:
+        """Of least peak, what eviction and checkpoints make that costs at most ``most``.
+
+        Within limits halfway between what is possible and what was cheap enough.
+        """
+        self._look_for_reach(None, deadline)
         low = self.least.bytes
         for _ in range(HALVINGS):
             high = self._cheap(most).peak
@@ -196,6 +196,7 @@ class SequenceSearch:
             start = self.start(limit, deadline.share(0.5))
             if start.peak > limit or start.cost > most:
                 low = limit + 1
+        return self._cheap(most)
 
     def _cheap(self, most: float) -> RematOutcome:
         """Of least peak among what is known and costs at most so much."""
