@@ -22,7 +22,7 @@ from cpplan.names import tuple_of
 from cpplan.pipeline import solve
 from cpplan.plan import Plan
 from cpplan.problem import Problem
-from cpplan.stages.sources import as_problem
+from cpplan.sources import as_problem
 from cpplan.verifier import check_offsets
 
 if TYPE_CHECKING:

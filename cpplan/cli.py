@@ -14,6 +14,7 @@ import click
 from cpplan import __version__
 from cpplan.errors import CpplanError
 from cpplan.printable import MESSAGE, printable
+from cpplan.streams import write_to
 from cpplan.terminal.batch_command import batch
 from cpplan.terminal.compare_command import compare
 from cpplan.terminal.pareto_command import pareto
@@ -21,7 +22,6 @@ from cpplan.terminal.plan_command import plan
 from cpplan.terminal.show_command import show
 from cpplan.terminal.sizes_command import sizes
 from cpplan.terminal.storages_command import storages
-from cpplan.terminal.streams import write_to
 from cpplan.terminal.summary_command import summary
 from cpplan.terminal.verify_command import verify
 from cpplan.terminal.warm_up_command import warm_up

@@ -24,9 +24,9 @@ from cpplan.pool import Pool, check_pools
 from cpplan.problem import Problem
 from cpplan.residency import choose_residency
 from cpplan.search_options import check_search_options
+from cpplan.sources import as_program
 from cpplan.stages.plan_maker import make_plan, make_remat_plan
 from cpplan.stages.run import Run
-from cpplan.stages.sources import as_program
 from cpplan.verifier import verify
 
 ORDERS = ("given", "search")

@@ -20,7 +20,7 @@ from cpplan.remat import baselines
 from cpplan.remat.checkpoints import given_order
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.residency import choose_residency
-from cpplan.stages.sources import as_program
+from cpplan.sources import as_program
 
 SOLVE = "cpplan"
 # Of a row's seconds, for finding its sequence; the rest is for packing it.

@@ -12,7 +12,7 @@ from cpplan.pipeline import solve
 from cpplan.plan import Plan
 from cpplan.residency import choose_residency
 from cpplan.search_options import check_search_options
-from cpplan.stages.sources import as_program
+from cpplan.sources import as_program
 
 if TYPE_CHECKING:
     import pandas

@@ -53,6 +53,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,8 +86,6 @@ def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.
     >>> precedence(problem, (1, 0, 2)).astype(int).tolist()
     [[0, 0, 1], [1, 0, 1], [0, 0, 0]]
     """
-    from cpplan.search.order_bounds import topological_order
-
     units = len(problem)
     before = np.zeros((units, units), bool)
     if order is not None:
@@ -94,8 +93,9 @@ def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.
         place[np.asarray(order, np.int64)] = np.arange(units)
         result: np.ndarray = place[:, None] < place[None, :]
         return result
-    for unit in topological_order(problem.ordering):
-        for other in problem.ordering.predecessors[unit]:
+    waits_for = dict(enumerate(problem.ordering.predecessors))
+    for unit in TopologicalSorter(waits_for).static_order():
+        for other in waits_for[unit]:
             before[:, unit] |= before[:, other]
             before[other, unit] = True
     return before

@@ -15,7 +15,7 @@ from cpplan.pipeline import solve
 from cpplan.printable import MESSAGE, printable
 from cpplan.remat_comparison import parse_share
 from cpplan.residency import choose_residency
-from cpplan.stages.sources import as_problem, as_program
+from cpplan.sources import as_problem, as_program
 
 if TYPE_CHECKING:
     from cpplan.anf import Program

@@ -179,7 +179,7 @@ def make_rules(
     >>> make_rules(problem, Residency(), None, frozenset()).problem.names
     ('a',)
     """
-    from cpplan.stages.sources import as_problem
+    from cpplan.sources import as_problem
 
     links: tuple[Link, ...] = ()
     if isinstance(source, Program):

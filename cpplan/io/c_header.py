@@ -82,7 +82,7 @@ def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[in
     """What each buffer's offset must be a multiple of; only the pools' where there is no source."""
     own: dict[str, int] = {}
     if source is not None:
-        from cpplan.stages.sources import as_problem
+        from cpplan.sources import as_problem
 
         problem = as_problem(source, plan.residency, plan.pools)
         own = dict(zip(problem.names, problem.alignment.tolist(), strict=True))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpplan.byte_sizes import format_bytes
 from cpplan.printable import printable
-from cpplan.terminal.streams import write_to
+from cpplan.streams import write_to
 
 if TYPE_CHECKING:
     from cpplan.batches.progress import BatchProgress

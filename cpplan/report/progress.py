@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from cpplan.byte_sizes import format_bytes
 from cpplan.plan import Progress
 from cpplan.printable import printable
-from cpplan.terminal.streams import write_to
+from cpplan.streams import write_to
 
 
 @contextmanager

@@ -31,8 +31,8 @@ from cpplan.sizes.levels import SizesObjective
 from cpplan.sizes.planning import layout_for_sizes
 from cpplan.sizes.results import plan_of, sizes_plan_of
 from cpplan.sizes.sizes_plan import SizesPlan, size_label
+from cpplan.sources import as_program
 from cpplan.stages.run import Run
-from cpplan.stages.sources import as_program
 from cpplan.symbolic.binding import bind
 from cpplan.symbolic.narrowing import narrow_to
 from cpplan.verifier import verify

@@ -11,9 +11,9 @@ from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
+from cpplan.sources import as_problem
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.packed import Packed
-from cpplan.stages.sources import as_problem
 
 # The model has a rectangle with variable sides for every storage: beyond this it only costs time.
 MOST_OPS = 40

@@ -14,10 +14,10 @@ from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
 from cpplan.sharing.meetings import find_meetings
 from cpplan.sharing.origins import Origins
+from cpplan.sources import as_problem
 from cpplan.stages.joint import applies_to
 from cpplan.stages.packed import Packed
 from cpplan.stages.sharing import SharingSearch
-from cpplan.stages.sources import as_problem
 
 if TYPE_CHECKING:
     from cpplan.search.cp_sat_proof import Proof

@@ -21,13 +21,13 @@ from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
 from cpplan.search.order_bounds import FORCED
 from cpplan.search.outcome import OrderOutcome
+from cpplan.sources import as_problem, as_program
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.joint import improve_jointly
 from cpplan.stages.joint_sharing import improve_sharing_jointly
 from cpplan.stages.packed import Packed
 from cpplan.stages.packing import pack, pack_by
 from cpplan.stages.sharing import SharingSearch
-from cpplan.stages.sources import as_problem, as_program
 
 if TYPE_CHECKING:
     from cpplan.stages.remat import Rematerialized

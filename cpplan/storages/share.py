@@ -16,7 +16,7 @@ from cpplan.interrupts import holding_interrupts
 from cpplan.problem import Ints, Problem
 from cpplan.residency import Residency
 from cpplan.search_options import check_search_options
-from cpplan.stages.sources import as_problem, as_program
+from cpplan.sources import as_problem, as_program
 from cpplan.storages.assignment import StorageAssignment, make_assignment
 from cpplan.storages.by_size import shared_objects, shared_objects_improved
 from cpplan.storages.checker import check_assignment

@@ -10,9 +10,9 @@ import click
 
 from cpplan.errors import InputError
 from cpplan.printable import MESSAGE, printable
+from cpplan.streams import write_to
 from cpplan.terminal.options import parse_limit
 from cpplan.terminal.printing import print_out
-from cpplan.terminal.streams import write_to
 
 # What the shell calls a command that Ctrl-C ended.
 _INTERRUPTED = 130

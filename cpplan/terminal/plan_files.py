@@ -83,7 +83,7 @@ class Outputs:
         if options["in_place"] or options["placement"]:
             raise InputError("--csv cannot say which buffers share bytes (--in-place, --placement)")
         from cpplan.io.minimalloc_csv import check_ids
-        from cpplan.stages.sources import as_problem
+        from cpplan.sources import as_problem
 
         check_ids(as_problem(source, where).names, self.csv)
 
@@ -147,7 +147,7 @@ def _planned(source: Graph | Problem, result: Plan) -> Problem:
     """The packing problem that the plan solves, which depends on the plan's order."""
     from cpplan.anf import to_anf
     from cpplan.graph import Graph
-    from cpplan.stages.sources import as_problem
+    from cpplan.sources import as_problem
 
     ordered = to_anf(source, result.order) if isinstance(source, Graph) else source
     return as_problem(ordered, result.residency)

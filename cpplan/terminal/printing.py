@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpplan.errors import CpplanError, InputError, MissingExtraError
 from cpplan.printable import MESSAGE, printable
-from cpplan.terminal.streams import write_to
+from cpplan.streams import write_to
 
 if TYPE_CHECKING:
     from cpplan.plan import Plan

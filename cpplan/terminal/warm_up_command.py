@@ -7,8 +7,8 @@ import sys
 import click
 
 from cpplan.compiled import LOOPS
+from cpplan.streams import write_to
 from cpplan.terminal.printing import print_out
-from cpplan.terminal.streams import write_to
 
 
 @click.command("warm-up")

@@ -31,7 +31,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
     InputError
         If the plan is for another model than ``source``.
     """
-    from cpplan.stages.sources import as_problem
+    from cpplan.sources import as_problem
 
     head = plan.to_dict(clock=True)
     del head["buffers"]
