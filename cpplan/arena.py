@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cpplan.anf import Program
 from cpplan.checks.demands import trace
-from cpplan.checks.filled_bytes import copies, run_in_bytes
+from cpplan.checks.filled_bytes import rounds_needed, run_in_bytes
 from cpplan.checks.planned import (
     check_types,
     planned_offsets,
@@ -25,8 +25,12 @@ from cpplan.graph import Graph, Op
 from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
 
-# Where more is written and checked, no bytes are filled, and runs of them are kept instead.
+# Where more is written and checked, all rounds together, no bytes are filled, and runs of them are
+# kept instead. An access takes as long as to fill so many bytes, beside its own.
 _MOVED_AT_MOST = 1 << 33
+_BYTES_AN_ACCESS = 1 << 13
+# No arena is larger, whatever a plan claims.
+_HIGHEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,11 @@ def simulate(
 
     Arenas over 1 GiB are simulated in cells: the stretches between two neighbouring addresses at
     which any access begins or ends. No access begins or ends within a cell, so this is exact.
-    Where nothing is copied and over 8 GiB would be moved, one round keeps which write each byte
-    goes back to, in runs, and fills none.
+    Where over 8 GiB would be moved, or hundreds of thousands of accesses made, one round keeps
+    which byte of which write each byte goes back to, in runs, and fills none.
+
+    Beside the arena, and what a program's ops say they touch, it takes some 200 B of memory for
+    every write and check.
 
     Lifespans, costs, status and bounds claimed in the plan play no part: see ``verify``. With
     ``dims``, a plan of symbolic sizes is run at these values, else at its bounds, or at the size
@@ -118,7 +125,8 @@ buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))
     length = script.end - script.begin
-    if int(length.sum()) > _MOVED_AT_MOST and not copies(script):
+    moved = int(length.sum()) + _BYTES_AN_ACCESS * len(length)
+    if rounds_needed(script) * moved > _MOVED_AT_MOST:
         rounds, found = 1, run_in_runs(script, begin, end)
     else:
         rounds, found = run_in_bytes(script, offset, begin, end, peak)
@@ -139,37 +147,47 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
 
     Several pools lie one above the other.
     """
-    peak, offset_of = (
-        plan.peak,
-        dict(zip(plan.buffers, planned_offsets(plan).tolist(), strict=True)),
-    )
+    peak, planned = plan.peak, planned_offsets(plan)
     if not isinstance(peak, int) or isinstance(peak, bool) or peak < 0:
         raise VerificationError(f"the plan's peak must be a byte count, not {peak!r}")
-    start_of = dict(zip(plan.buffers, pool_starts(plan).tolist(), strict=True))
-    top, offsets = 0, []
-    for name, size, alignment, step in zip(
-        script.names, script.size, script.alignment, script.first_step, strict=True
-    ):
-        if name not in offset_of:
-            raise VerificationError(f"buffer {name!r}, used at step {step}, is not in the plan")
-        offset = offset_of[name]
-        here = f"buffer {name!r}, used at step {step}"
-        start = start_of[name]
-        if offset % alignment:
-            raise VerificationError(
-                f"{here}: address {offset} is not a multiple of its alignment {alignment}"
-            )
-        if offset < 0 or start + offset + size > peak:
-            raise VerificationError(
-                f"{here}: bytes {offset}..{offset + size} lie outside the arena of {peak} B"
-            )
-        top = max(top, start + offset + size)
-        offsets.append(start + offset)
+    row = _planned_rows(script, plan)
+    # What the plan lacks takes the row after its last: at -1, so that it is found wrong.
+    offset, start = np.append(planned, -1)[row], np.append(pool_starts(plan), 0)[row]
+    # Where one of these sums exceeds 64 bits, a condition before it holds.
+    room = min(peak, _HIGHEST) - start
+    outside = (offset < 0) | (start < 0) | (room < script.size) | (offset > room - script.size)
+    wrong = outside | (offset % script.alignment != 0)
+    if wrong.any():
+        raise _misplaced(script, plan, int(np.argmax(wrong)), row, offset)
+    address = start + offset
+    top = int((address + script.size).max(initial=0))
     if top < peak:
         raise VerificationError(
             f"the plan claims a peak of {peak} B, but nothing touches its bytes from {top} on"
         )
-    return peak, np.array(offsets, np.int64)
+    return peak, address
+
+
+def _planned_rows(script: Script, plan: Plan) -> Ints:
+    """Each buffer's row in the plan; one beyond its last where the plan lacks the buffer."""
+    if tuple(script.names) == tuple(plan.buffers):
+        return np.arange(len(plan.buffers), dtype=np.int64)
+    row, absent = {name: k for k, name in enumerate(plan.buffers)}, len(plan.buffers)
+    return np.array([row.get(name, absent) for name in script.names], np.int64)
+
+
+def _misplaced(script: Script, plan: Plan, k: int, row: Ints, offset: Ints) -> VerificationError:
+    """Why buffer number ``k`` of the script cannot lie where the plan puts it."""
+    here = f"buffer {script.names[k]!r}, used at step {script.first_step[k]}"
+    if row[k] == len(plan.buffers):
+        return VerificationError(f"{here}, is not in the plan")
+    at, alignment = int(offset[k]), int(script.alignment[k])
+    if at % alignment:
+        return VerificationError(
+            f"{here}: address {at} is not a multiple of its alignment {alignment}"
+        )
+    span, arena = f"{at}..{at + int(script.size[k])}", min(plan.peak or 0, _HIGHEST)
+    return VerificationError(f"{here}: bytes {span} lie outside the arena of {arena} B")
 
 
 def _corruption(

@@ -46,7 +46,7 @@ LOOPS = {
         "cpplan.remat.stay_kernel",
     ),
     "sizes": ("cpplan.sizes.fit_kernel",),
-    "checks": ("cpplan.checks.sweep_kernel",),
+    "checks": ("cpplan.checks.runs_kernel", "cpplan.checks.sweep_kernel"),
     "many-buffers": (
         "cpplan.heuristics.fit_index_kernel",
         "cpplan.heuristics.segregated_fit_kernel",

@@ -86,9 +86,12 @@ def use_skyline() -> None:
 
 def use_checks() -> None:
     from cpplan.checks.rectangles import all_apart, cut_gaps
+    from cpplan.checks.written_runs import first_wrong_compiled
 
     problem = _random_packing(9)
     all_apart(cut_gaps(problem), np.cumsum(problem.size))
+    access = np.array([1, 2])
+    first_wrong_compiled(access < 2, access, access + 1, access)
 
 
 def use_many_buffers() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cpplan.checks.script import Script
+from cpplan.checks.script import Script, copies
 from cpplan.problem import Ints
 
 # Larger arenas are simulated in cells instead of bytes.
@@ -43,10 +43,9 @@ def run_in_bytes(
     return len(patterns), None
 
 
-def copies(script: Script) -> bool:
-    """Whether two writes bear the same number, because one only copies."""
-    written = script.serial[script.writes]
-    return len(np.unique(written)) < len(written)
+def rounds_needed(script: Script) -> int:
+    """How many rounds it takes until any two writes, or bytes of copies, differ in one."""
+    return sum(map(len, _shifts(script)))
 
 
 def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Pattern]:
@@ -66,13 +65,15 @@ def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Patte
 
         return pattern
 
-    patterns = [number_of_write(shift) for shift in _shifts(max(serial, default=0))]
-    if copies(script):
-        last = int((script.start + script.end - script.begin).max()) - 1
-        patterns += [number_of_byte(shift) for shift in _shifts(last)]
-    return patterns
+    of_writes, of_bytes = _shifts(script)
+    return [*map(number_of_write, of_writes), *map(number_of_byte, of_bytes)]
 
 
-def _shifts(most: int) -> range:
-    """Of the bytes of numbers up to this one."""
-    return range(0, max(1, most.bit_length()), 8)
+def _shifts(script: Script) -> tuple[range, range]:
+    """Of the bytes of the highest number of a write; and, where writes are copied, of a byte."""
+    last = int(script.serial.max(initial=0))
+    of_writes = range(0, max(1, last.bit_length()), 8)
+    if not copies(script):
+        return of_writes, range(0)
+    last = int((script.start + script.end - script.begin).max()) - 1
+    return of_writes, range(0, max(1, last.bit_length()), 8)

@@ -106,7 +106,8 @@ def pool_starts(plan: Plan) -> Ints:
     if pool.size and not 0 <= pool.min() <= pool.max() < len(plan.pools):
         raise VerificationError("a buffer of the plan lies in none of its pools")
     ends = np.zeros(len(plan.pools), np.int64)
-    np.maximum.at(ends, pool, planned_offsets(plan) + integers("size", plan.size, len(pool)))
+    offset, size = (integers(c, getattr(plan, c), len(pool)) for c in ("offset", "size"))
+    np.maximum.at(ends, pool, offset + size)
     return (np.cumsum(ends) - ends)[pool]
 
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from cpplan.checks.demands import Touch
 from cpplan.checks.rectangles import cut_gaps
 from cpplan.checks.runs import Place, Stay
+from cpplan.errors import VerificationError
 from cpplan.problem import Ints, Problem
+from cpplan.tensor import LIMIT
 
 # Bytes [begin, end) are those that write number ``serial`` wrote, from its byte ``start`` on.
 Content = list[tuple[int, int, int, int]]
@@ -41,9 +43,9 @@ class Script:
     """
 
     names: Sequence[str]
-    size: Sequence[int]
-    alignment: Sequence[int]
-    first_step: Sequence[int]
+    size: Ints
+    alignment: Ints
+    first_step: Ints
     writes: NDArray[np.bool_]
     serial: Ints
     start: Ints
@@ -68,6 +70,11 @@ def from_touches(touches: Iterable[Touch]) -> Script:
 
     A check asks for what was last written to each of its bytes in a memory where every stay has
     bytes of its own; bytes that nobody wrote are not asked for.
+
+    Raises
+    ------
+    VerificationError
+        If an alignment exceeds 2**62 bytes.
     """
     rows: dict[Stay, int] = {}
     first_step: list[int] = []
@@ -92,14 +99,15 @@ def from_touches(touches: Iterable[Touch]) -> Script:
             accesses.append((writes, written, start, rows[stay], low, high, step))
             tensors.append(tensor)
             op_names.append(op)
-    is_write, serials, starts, buffer, begins, ends, steps = (
-        np.array(accesses, np.int64).reshape(-1, 7).T
-    )
+    if max((stay.alignment for stay in rows), default=0) >= LIMIT:
+        raise VerificationError("an alignment of the model exceeds 2**62 bytes")
+    table = np.array(accesses, np.int64).reshape(-1, 7)
+    is_write, serials, starts, buffer, begins, ends, steps = table.T
     return Script(
         [stay.name for stay in rows],
-        [stay.size for stay in rows],
-        [stay.alignment for stay in rows],
-        first_step,
+        np.array([stay.size for stay in rows], np.int64),
+        np.array([stay.alignment for stay in rows], np.int64),
+        np.array(first_step, np.int64),
         is_write.astype(bool),
         serials,
         starts,
@@ -126,7 +134,8 @@ def from_problem(problem: Problem) -> Script:
     ([True, False], [0, 1])
     """
     shapes = cut_gaps(problem)
-    by_buffer = np.lexsort((shapes.lower, shapes.buffer))
+    # Of each buffer, they come in the order of their steps.
+    by_buffer = np.argsort(shapes.buffer, kind="stable")
     buffer, lower, upper, begin, end = (column[by_buffer] for column in shapes)
     height = end - begin
     kept = np.zeros(len(buffer), bool)
@@ -138,31 +147,43 @@ def from_problem(problem: Problem) -> Script:
     )
     count, written = len(buffer), np.flatnonzero(~kept)
     # Serial numbers by step; a kept window bears the number of the rectangle before it.
+    written = written[np.argsort(lower[written], kind="stable")]
     serial = np.zeros(count, np.int64)
-    serial[written[np.argsort(lower[written], kind="stable")]] = np.arange(1, len(written) + 1)
+    serial[written] = np.arange(1, len(written) + 1)
     serial = serial[np.maximum.accumulate(np.where(kept, 0, np.arange(count)))]
-    step = np.concatenate([lower[written], upper - 1])
-    writes = np.arange(len(step)) < len(written)
-    shape = np.concatenate([written, np.arange(count)])
-    order = np.lexsort((serial[shape], ~writes, step))
-    shape, none = shape[order], [None] * len(order)
-    begin_of_write = np.zeros(count + 1, np.int64)
-    begin_of_write[serial[written]] = begin[written]
+    held = np.argsort(serial, kind="stable")
+    step = np.concatenate([lower[written], upper[held] - 1])
+    # Within a step writes come first, and both in the order of their numbers.
+    order = np.argsort(step, kind="stable")
+    shape, none = np.concatenate([written, held])[order], [None] * len(order)
+    number, begins = serial[shape], begin[shape]
     return Script(
         problem.names,
-        problem.size.tolist(),
-        problem.alignment.tolist(),
-        problem.lower.tolist(),
-        writes[order],
-        serial[shape],
-        begin[shape] - begin_of_write[serial[shape]],
+        problem.size,
+        problem.alignment,
+        problem.lower,
+        order < len(written),
+        number,
+        begins - begin[written][number - 1],
         buffer[shape],
-        begin[shape],
+        begins,
         end[shape],
         step[order],
         none,
         none,
     )
+
+
+def copies(script: Script) -> bool:
+    """Whether two writes bear the same number, because one only copies.
+
+    Examples
+    --------
+    >>> problem = Problem(("a",), lower=[0], upper=[2], size=[4])
+    >>> copies(from_problem(problem))
+    False
+    """
+    return bool(np.bincount(script.serial[script.writes]).max(initial=0) > 1)
 
 
 def copied_content(content: Content, source: Place, begin: int, unknown: int) -> Content:

@@ -1,0 +1,52 @@
+"""Compiled ``written_runs.first_wrong``; imports numba. Shares no code with any planner."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def first_wrong(writes, begin, end, number):
+    """The first access that checks for what is not there, and the first address found wrong.
+
+    ``(-1, -1)`` if there is none. Runs lie in two arrays, sorted by address: where each begins, and
+    the number that all of its bytes have; before the first write that is 0.
+
+    Parameters
+    ----------
+    writes, begin, end, number
+        Of every access, in time: whether it writes, its addresses, at least one, and the number
+        that is written or must be found.
+    """
+    begins, numbers = np.zeros(64, np.int64), np.zeros(64, np.int64)
+    count = 1
+    for access in range(len(writes)):
+        low, high = begin[access], end[access]
+        if not writes[access]:
+            run = np.searchsorted(begins[:count], low, side="right") - 1
+            while run < count and begins[run] < high:
+                if numbers[run] != number[access]:
+                    return access, max(low, begins[run])
+                run += 1
+            continue
+        first = np.searchsorted(begins[:count], low)
+        after = np.searchsorted(begins[:count], high)
+        # What stays of the last run that is written over begins a run of its own.
+        rest = after == count or begins[after] != high
+        number_of_rest = numbers[after - 1]
+        grown = first + 1 + rest - after
+        if count + grown > len(begins):
+            begins = np.concatenate((begins, np.empty(count, np.int64)))
+            numbers = np.concatenate((numbers, np.empty(count, np.int64)))
+        if grown > 0:
+            for run in range(count - 1, after - 1, -1):
+                begins[run + grown], numbers[run + grown] = begins[run], numbers[run]
+        elif grown < 0:
+            for run in range(after, count):
+                begins[run + grown], numbers[run + grown] = begins[run], numbers[run]
+        count += grown
+        begins[first], numbers[first] = low, number[access]
+        if rest:
+            begins[first + 1], numbers[first + 1] = high, number_of_rest
+    return -1, -1
