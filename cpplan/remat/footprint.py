@@ -50,11 +50,8 @@ def least_footprint(problem: RematProblem) -> Footprint:
     """
     ordering = problem.ordering
     again = np.zeros(len(ordering.size), bool)
-    for ops, written in zip(problem.units, problem.writes, strict=True):
-        # Whether the search would let it run again or not: any program may.
-        writer = problem.graph.ops[ops[0]]
-        if writer.recomputable and writer.sequence is None:
-            again[list(written)] = True
+    # Whether the search would let it run again or not: any program may.
+    again[list(problem.begun_again)] = True
     extra = ordering.extra.copy()
     for unit, storages in enumerate(ordering.touches):
         extra[unit] += sum(int(ordering.size[s]) for s in storages if again[s])

@@ -93,6 +93,21 @@ class RematProblem:
         times = Counter(storage for written in self.writes for storage in written)
         return frozenset(storage for storage, count in times.items() if count > 1)
 
+    @cached_property
+    def begun_again(self) -> frozenset[int]:
+        """Storages that an op which may run again, by the graph, writes of but does not read.
+
+        A program that runs it again holds them in several stays, also where a sequence of units
+        has one: of what is there from the start, and of what several units begin.
+        """
+        row = {name: k for k, name in enumerate(self.ordering.storages)}
+        root, found = self.graph.root, set[str]()
+        for op in self.graph.ops:
+            if op.recomputable and op.sequence is None:
+                written = {root[name][0] for name in op.outputs + op.workspaces}
+                found |= written - {root[name][0] for name in op.inputs}
+        return frozenset(row[name] for name in found if name in row)
+
     def stays(self, sequence: Sequence[int]) -> list[tuple[int, int, int]]:
         """Every stay as ``(storage, position, position)``, from the first to before the second.
 

@@ -86,9 +86,11 @@ class _Ways:
         self._writer: list[int] = flat.writer.tolist()
         self._reads = [sum(1 << s for s in storages) for storages in problem.reads]
         self._writes = [sum(1 << s for s in storages) for storages in problem.writes]
-        # What several units begin says nothing about when it was begun: it is left out.
-        unclear = np.flatnonzero((flat.writer < 0) & ~flat.present).tolist()
-        self._known = (1 << len(self._size)) - 1 - sum(1 << s for s in unclear)
+        # What several units begin says nothing about when it was begun: it is left out. So does
+        # what is there from the start where an op may write of it again.
+        unclear = (flat.writer < 0) & ~flat.present
+        unclear[list(problem.begun_again & set(np.flatnonzero(flat.present).tolist()))] = True
+        self._known = sum(1 << s for s in np.flatnonzero(~unclear).tolist())
         self._fixed = sum(1 << s for s in np.flatnonzero(flat.present).tolist())
         self._reached: set[int] = set()
 

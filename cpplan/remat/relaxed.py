@@ -13,6 +13,7 @@ import numpy as np
 
 from cpplan.costs import sum_costs
 from cpplan.graph import Graph
+from cpplan.ordering import OrderProblem
 from cpplan.remat.problem import RematProblem
 
 
@@ -47,9 +48,25 @@ def relax_repetition(problem: RematProblem) -> RematProblem:
             cost[unit] = min(sum_costs(graph.ops[op].cost for op in some) for some in needed[unit])
     # To run again what begins no stay frees nothing.
     repeatable &= problem.repeatable | np.array([bool(w) for w in problem.writes], bool)
-    if tuple(cost) == problem.cost and (repeatable == problem.repeatable).all():
+    ordering = _held_while_touched(problem)
+    unchanged = ordering is problem.ordering and (repeatable == problem.repeatable).all()
+    if unchanged and tuple(cost) == problem.cost:
         return problem
-    return replace(problem, cost=tuple(cost), repeatable=repeatable)
+    return replace(problem, ordering=ordering, cost=tuple(cost), repeatable=repeatable)
+
+
+def _held_while_touched(problem: RematProblem) -> OrderProblem:
+    """What has one stay here but may have several: live while a unit touches it, and then only."""
+    ordering = problem.ordering
+    one_stay = problem.written_in_parts.union(np.flatnonzero(ordering.present).tolist())
+    several = sorted(problem.begun_again & one_stay)
+    if not several:
+        return ordering
+    size, extra = ordering.size.copy(), ordering.extra.copy()
+    for unit, storages in enumerate(ordering.touches):
+        extra[unit] += sum(int(size[s]) for s in storages if s in several)
+    size[several] = 0
+    return replace(ordering, size=size, extra=extra)
 
 
 def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:

@@ -12,9 +12,13 @@ from remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
 from cpplan import Op, Plan, Pool, Problem, Tensor
+from cpplan.deadline import Deadline
 from cpplan.errors import InputError, VerificationError
 from cpplan.liveness import to_problem
+from cpplan.remat.cut_bound import cut_bound
 from cpplan.remat.problem import remat_problem
+from cpplan.remat.reach import reach_bound
+from cpplan.remat.relaxed import relax_repetition
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 
@@ -332,3 +336,32 @@ def test_a_cost_limit_is_used_whether_bytes_may_be_shared_or_not():
     assert plans[0] == plans[1]
     assert plans[0].peak < 560_000_000
     assert plans[0].cost <= 1.1 * plans[0].base_cost
+
+
+def test_an_op_that_writes_into_an_input_again_leaves_its_bytes_free_meanwhile():
+    # x, 8 B, lies there from the start; "big" scratches 10 B after "write" and before "read". With
+    # "write" run again after "big" the old x is gone by then: max(8, 10, 8 + 1) = 10 B. The search
+    # lets x lie there throughout, 18 B, but must not call that proved.
+    tensors = (
+        Tensor("x", 8, kind="input"),
+        Tensor("v", 8, view_of=("x", 0)),
+        Tensor("w", 10, kind="workspace"),
+        Tensor("y", 1, kind="output"),
+    )
+    ops = (
+        Op("write", outputs=("v",)),
+        Op("big", workspaces=("w",), after=("write",)),
+        Op("read", inputs=("v",), outputs=("y",), after=("big",)),
+    )
+    graph = cpplan.Graph("into an input again", tensors, ops)
+    again = checked(graph, cpplan.solve(cpplan.Program(graph, (0, 1, 0, 2))))
+    assert (again.peak, again.status) == (10, "optimal")
+    problem = remat_problem(graph)
+    assert reach_bound(problem, Deadline(10)).bytes <= again.peak
+    assert not cut_bound(relax_repetition(problem), again.peak, Deadline(10)).infeasible
+    for shared in (False, True):
+        options = {"remat": True, "in_place": shared, "workers": 1, "time_limit": 0.2}
+        tight = cpplan.solve(graph, memory_limit=10, deterministic=True, **options)
+        assert (tight.status, tight.lower_bound) == ("unknown", 10)
+        loose = checked(graph, cpplan.solve(graph, cost_limit=2, deterministic=True, **options))
+        assert (loose.status, loose.lower_bound) == ("feasible", 10)
