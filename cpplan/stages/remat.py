@@ -38,6 +38,8 @@ TOGETHER_SHARE, FIRST_TOGETHER_SHARE = 0.85, 0.3
 # There, then, for a first one that is cheap enough; for one with fewer live bytes, and for packing
 # it, again and again.
 BEGIN_SHARE, DESCENT_SHARE = 0.2, 0.5
+# To begin with sequence and offsets together takes a second with a thousand ops: not at the end.
+TOGETHER_LEAST = 0.1
 # Peaks tried on the way to the least one under a cost limit.
 BISECTIONS = 8
 # A sequence with so many more live bytes than the limit may be brought below it with its offsets.
@@ -251,7 +253,8 @@ class RematSearch:
                 # Halfway between what is live and what packing made of it.
                 limit = (outcome.peak + least.best.packed.peak) // 2
                 slot = deadline.share(DESCENT_SHARE)
-                self._search_together(limit, outcome, slot, least.keep, goal=least.most)
+                if slot.remaining() >= TOGETHER_LEAST * deadline.seconds:
+                    self._search_together(limit, outcome, slot, least.keep, goal=least.most)
             if least.best is before and search.ended(least.most):
                 break
 
