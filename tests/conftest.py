@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cli_models import TINY
 from hypothesis import settings
 
 import cpplan
@@ -27,3 +28,11 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data at {folder}")
     return folder
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    """A CSV with three buffers; b meets both others: the optimum is 12."""
+    path = tmp_path / "tiny.csv"
+    path.write_text(TINY)
+    return str(path)
