@@ -25,8 +25,8 @@ import numpy as np
 from cpplan.anf import Program
 from cpplan.checks.demands import Touch, trace
 from cpplan.checks.planned import planned_offsets, planned_program, pool_starts
+from cpplan.checks.relations import pairs_in_place
 from cpplan.checks.runs import Place
-from cpplan.checks.sharing import pairs_in_place
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph, Op
 from cpplan.io.onnx.bytes import Array, Bytes, from_bytes, to_bytes

@@ -23,8 +23,9 @@ from cpplan.checks.planned import (
     planned_program,
 )
 from cpplan.checks.rectangles import check_apart, cut_gaps
+from cpplan.checks.relations import check_relations, pairs_in_place
 from cpplan.checks.shared_bound import least_bytes
-from cpplan.checks.sharing import Union, check_relations, pairs_in_place, shared_unions
+from cpplan.checks.sharing import Union, shared_unions
 from cpplan.errors import VerificationError
 from cpplan.graph import Graph
 from cpplan.plan import Plan

@@ -19,8 +19,8 @@ from cpplan.heuristics.usmp import (
     UsmpProblem,
     usmp_greedy_by_conflicts,
     usmp_greedy_by_size,
-    usmp_hill_climb,
 )
+from cpplan.heuristics.usmp_climb import usmp_hill_climb
 from cpplan.pool import Pool
 from cpplan.problem import Ints, Problem
 

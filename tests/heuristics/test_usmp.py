@@ -21,8 +21,8 @@ from cpplan.heuristics.usmp import (
     pool_totals,
     usmp_greedy_by_conflicts,
     usmp_greedy_by_size,
-    usmp_hill_climb,
 )
+from cpplan.heuristics.usmp_climb import usmp_hill_climb
 from cpplan.pool import Pool
 from cpplan.stages.pools import pack_pools
 
