@@ -133,6 +133,18 @@ class Plan:
     symbols
         What depends on variables, where sizes do: the columns above are those at the bounds. See
         :meth:`at`.
+
+    Examples
+    --------
+    >>> from cpplan.pipeline import solve
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> plan = solve(problem)
+    >>> plan.status, plan.peak, plan.lower_bound, plan.gap
+    ('optimal', 12, 12, 0.0)
+    >>> plan.pool_of("b"), plan.offset_of("a") == plan.offset_of("c")
+    ('arena', True)
+    >>> Plan.from_dict(plan.to_dict()) == plan
+    True
     """
 
     name: str

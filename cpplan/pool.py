@@ -83,7 +83,20 @@ class Pool:
                     raise InputError(f"{here}: {field} must be positive, or None for no limit")
 
     def access_cycles(self, size: int, reads: int, writes: int) -> float:
-        """Cycles that so many whole reads and writes of ``size`` bytes take."""
+        """Cycles that so many whole reads and writes of ``size`` bytes take.
+
+        Parameters
+        ----------
+        size
+            Bytes of the buffer.
+        reads, writes
+            How often it is read and written as a whole.
+
+        Examples
+        --------
+        >>> Pool("dram", read_latency=100, read_bandwidth=8).access_cycles(64, reads=2, writes=1)
+        216.0
+        """
         reading = self.read_latency + (size / self.read_bandwidth if self.read_bandwidth else 0.0)
         writing = self.write_latency + (
             size / self.write_bandwidth if self.write_bandwidth else 0.0

@@ -194,6 +194,12 @@ class Problem:
         """Steps at which the live set changes, and the bytes live from each to the next.
 
         Both have shape ``(k,)``; the last entry is the end, where nothing is live. O(n log n).
+
+        Examples
+        --------
+        >>> problem = Problem(("a", "b"), lower=[0, 5], upper=[9, 7], size=[4, 8])
+        >>> [column.tolist() for column in problem.live_profile()]
+        [[0, 5, 7, 9], [4, 12, 4, 0]]
         """
         spans = self.spans
         times = distinct(np.concatenate([spans.lower, spans.upper]))
@@ -212,14 +218,29 @@ class Problem:
         return np.concatenate([start, np.repeat(live[:-1], np.diff(times))])
 
     def live_at(self, step: int) -> Ints:
-        """Rows that hold bytes at ``step``, the largest first."""
+        """Rows that hold bytes at ``step``, the largest first.
+
+        Examples
+        --------
+        >>> problem = Problem(("a", "b"), lower=[0, 5], upper=[9, 7], size=[4, 8])
+        >>> problem.live_at(5).tolist(), problem.live_at(7).tolist()
+        ([1, 0], [0])
+        """
         spans = self.spans
         held = (spans.lower <= step) & (step < spans.upper) & (spans.end > spans.begin)
         rows = spans.buffer[held]
         return rows[np.argsort(-(spans.end - spans.begin)[held], kind="stable")]
 
     def subset(self, rows: Ints) -> Problem:
-        """The same problem with these rows only."""
+        """The same problem with these rows only, in the order in which they are given.
+
+        Examples
+        --------
+        >>> problem = Problem(("a", "b"), lower=[0, 5], upper=[9, 7], size=[4, 8], hint={1: 4})
+        >>> part = problem.subset(np.array([1]))
+        >>> part.names, part.hint
+        (('b',), {0: 4})
+        """
         new_row = {int(row): k for k, row in enumerate(rows)}
         return replace(
             self,
@@ -243,7 +264,14 @@ class Problem:
         return replace(self.subset(rows), candidates={}, pools=(pool,)).aligned_to(pool.alignment)
 
     def aligned_to(self, alignment: int) -> Problem:
-        """The same problem with all offsets multiples of ``alignment`` bytes too."""
+        """The same problem with all offsets multiples of ``alignment`` bytes too.
+
+        Examples
+        --------
+        >>> problem = Problem(("a", "b"), [0, 0], [1, 1], size=[4, 8], alignment=[4, 6])
+        >>> problem.aligned_to(8).alignment.tolist()
+        [8, 24]
+        """
         if alignment == 1:
             return self
         return replace(self, alignment=np.lcm(self.alignment, alignment))

@@ -45,9 +45,16 @@ _PORTFOLIO_OF_MANY = ["segregated_fit", "fullest_first"]
 def register(
     name: str, *, portfolio: bool = False, as_published: bool = False
 ) -> Callable[[Heuristic], Heuristic]:
-    """Make a heuristic known to ``compare`` by a name; with ``portfolio``, ``solve`` tries it too.
+    """Make a heuristic known to ``compare`` by a name.
 
-    ``as_published`` says that it may break the rules, as what it repeats does.
+    Parameters
+    ----------
+    name
+        By which users ask for it.
+    portfolio
+        Whether ``solve`` tries it too.
+    as_published
+        Whether it may break the rules, as what it repeats does.
 
     Raises
     ------
@@ -78,7 +85,13 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Forget a heuristic."""
+    """Forget a heuristic.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name; lists the known ones.
+    """
     _REGISTRY.remove(name)
     _PUBLISHED.discard(name)
     for names in (_PORTFOLIO, _PORTFOLIO_OF_MANY):
@@ -90,7 +103,13 @@ get = _REGISTRY.get
 
 
 def names(*, as_published: bool = True) -> tuple[str, ...]:
-    """All registered names, built-in ones first; on request without those that break rules."""
+    """All registered names, built-in ones first; on request without those that break rules.
+
+    Examples
+    --------
+    >>> sorted(set(names()) - set(names(as_published=False)))
+    ['usmp_greedy_by_conflicts', 'usmp_greedy_by_size', 'usmp_hill_climb']
+    """
     return tuple(name for name in _REGISTRY.names() if as_published or name not in _PUBLISHED)
 
 
@@ -98,6 +117,11 @@ def portfolio(buffers: int = 0) -> tuple[str, ...]:
     """The names that ``solve`` tries on so many buffers, in this order.
 
     Those for many buffers need the loops of ``cpplan.compiled.LOOPS["many-buffers"]``.
+
+    Examples
+    --------
+    >>> portfolio(10)[0], portfolio(10_000)
+    ('first_fit', ('segregated_fit', 'fullest_first'))
     """
     return tuple(_PORTFOLIO if buffers < MANY_BUFFERS else _PORTFOLIO_OF_MANY)
 
