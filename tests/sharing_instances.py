@@ -166,3 +166,13 @@ def setting(graph: Graph, residency: Residency | None = None) -> Setting:
     lives, origins = ProgramLives(program, problem, residency), Origins(graph, links)
     rules = SharingRules(storages_of(problem), lives, origins, links)
     return Setting(graph, program, problem, links, lives, origins, rules)
+
+
+def calling(*, reads: bool) -> Graph:
+    """An op that copies x into y, and one whose body writes a view of x, which it reads or not."""
+    x = Tensor("x", 1, kind="input")
+    write = Op("write", inputs=("x",) if reads else (), outputs=("v",))
+    body = Graph("body", (x, Tensor("v", 1, view_of=("x", 0))), (write,))
+    pad = Op("pad", inputs=("x",), outputs=("y",), placements=(Placement("x", "y", 2),))
+    call = Op("call", inputs=("x",), bodies=(body,))
+    return Graph("calling", (x, Tensor("y", 3)), (pad, call))

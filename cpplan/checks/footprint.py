@@ -8,7 +8,7 @@ first run for what its bodies need.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def least_footprint(
     storages = _Storages(graph, residency)
     inside, constants = _in_bodies(graph, touches, runs)
     if sharing:
-        shared = _least_shared(storages, sharing, runs, inside)
+        shared = _least_shared(storages, sharing, touches, runs, inside)
         return constants + shared
     end = sum(storages.size[root] for root in storages.kept)
     if not graph.ops:
@@ -208,10 +208,14 @@ def _members(sets: Iterator[int], count: int) -> np.ndarray:
 
 
 def _least_shared(
-    storages: _Storages, sharing: Collection[str], runs: Sequence[Run], inside: Ints
+    storages: _Storages,
+    sharing: Collection[str],
+    touches: Sequence[Touch],
+    runs: Sequence[Run],
+    inside: Ints,
 ) -> int:
     """Bytes that some op needs of what it touches, and of constants, whatever shares bytes."""
-    graph, apart = storages.graph, _never_shared(storages)
+    graph = storages.graph
     throughout = {
         root
         for root, ops in storages.touchers.items()
@@ -220,6 +224,8 @@ def _least_shared(
     first: dict[str, Run] = {}
     for run in runs:
         first.setdefault(run.op.name, run)
+    steps = {run.step: name for name, run in first.items()}
+    apart = _never_shared(storages, _written_in_bodies(graph, touches, steps))
     copied: set[str] = set()
     for run in first.values() if "placement" in sharing else ():
         for part, whole, _ in () if run.op.bodies else run.placements():
@@ -242,7 +248,21 @@ def _least_shared(
     return most + sum(storages.size[root] for root in throughout)
 
 
-def _never_shared(storages: _Storages) -> set[str]:
+def _written_in_bodies(
+    graph: Graph, touches: Sequence[Touch], steps: Mapping[int, str]
+) -> dict[str, set[str]]:
+    """For every op, the storages outside its bodies that these write; ``steps`` of first runs."""
+    found: dict[str, set[str]] = {}
+    for touch in touches:
+        place, name = touch.place, steps.get(-1 if touch.owner is None else touch.owner)
+        if name is None or touch.op == name or place.stay.inner:
+            continue
+        if touch.writes and place.begin < place.end:
+            found.setdefault(name, set()).add(graph.root[place.stay.tensors[0].name][0])
+    return found
+
+
+def _never_shared(storages: _Storages, in_bodies: Mapping[str, set[str]]) -> set[str]:
     """What shares no bytes by choice: constants, workspaces, and what not one op alone writes."""
     graph = storages.graph
     apart = {root for root, _ in graph.root.values() if root not in storages.size}
@@ -254,7 +274,8 @@ def _never_shared(storages: _Storages) -> set[str]:
             root, begin = graph.root[name]
             read.setdefault(root, []).append((begin, begin + graph.tensor[name].nbytes))
         written = [name for name in op.outputs + op.workspaces if graph.tensor[name].nbytes]
-        writers.update({graph.root[name][0] for name in written} - read.keys())
+        begun = {graph.root[name][0] for name in written} - read.keys()
+        writers.update(begun | in_bodies.get(op.name, set()))
         for name in written:
             root, begin = graph.root[name]
             if root in read and any(outside(begin, begin + graph.tensor[name].nbytes, read[root])):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from cpplan.graph import Graph
+from cpplan.graph import Graph, Op
 from cpplan.liveness import outside_storages
 from cpplan.plan import Relation, RelationKind
 from cpplan.residency import Residency
@@ -109,7 +109,8 @@ def _not_written_once(graph: Graph) -> set[str]:
             root, begin = graph.root[name]
             read[root].append((begin, begin + graph.tensor[name].nbytes))
         written = [name for name in op.outputs + op.workspaces if graph.tensor[name].nbytes]
-        for root in {graph.root[name][0] for name in written} - read.keys():
+        begun = {graph.root[name][0] for name in written} - read.keys()
+        for root in begun | _written_in_bodies(op, {n: graph.root[n][0] for n in op.tensors}):
             writers[root] += 1
         for name in written:
             root, begin = graph.root[name]
@@ -117,6 +118,32 @@ def _not_written_once(graph: Graph) -> set[str]:
                 barred.add(root)
     brought = {t.name for t in graph.tensors if t.kind in ("input", "constant")}
     return barred | {root for root, count in writers.items() if count > (root not in brought)}
+
+
+def _written_in_bodies(op: Op, storage: Mapping[str, str]) -> set[str]:
+    """Storages of the op's tensors that its bodies write, and do not only pass on.
+
+    ``storage`` says which one every tensor of the op lies in.
+    """
+    found = set()
+    for body in op.bodies:
+        given = {
+            t.name: storage[t.name]
+            for t in body.tensors
+            if t.kind in ("input", "output") and t.view_of is None and t.name in op.tensors
+        }
+        for inner in body.ops:
+            lies = {name: given.get(body.root[name][0], "") for name in inner.tensors}
+            found |= _written_in_bodies(inner, lies)
+            read = defaultdict(list)
+            for name in inner.inputs:
+                begin = body.root[name][1]
+                read[lies[name]].append((begin, begin + body.tensor[name].nbytes))
+            for name in inner.outputs + inner.workspaces:
+                begin, size = body.root[name][1], body.tensor[name].nbytes
+                if size and not _covered(begin, begin + size, read[lies[name]]):
+                    found.add(lies[name])
+    return found - {""}
 
 
 def _covered(begin: int, end: int, spans: Iterable[tuple[int, int]]) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_graphs import programs
 from remat_oracle import least_cost, random_remat_problem, remat_chain
+from sharing_instances import calling
 from sharing_oracle import random_sharing_graph
 
 import cpplan
@@ -158,3 +159,13 @@ def test_a_bare_problem_has_no_ops():
     plan = Plan("p", "optimal", ("a",), offset=problem.lower, peak=4, lower_bound=4, **columns)
     with pytest.raises(VerificationError, match="least footprint of None B"):
         verify(problem, replace(plan, bound_by="least footprint"))
+
+
+@pytest.mark.parametrize(("reads", "least"), [(False, 4), (True, 3)])
+def test_what_a_body_writes_into_lies_apart(reads, least):
+    # x, 1 B, may lie within y, 3 B, where the body of a call only passes it on.
+    graph = calling(reads=reads)
+    links = find_links(graph, Residency())
+    demands = replay(to_anf(graph), Residency())
+    assert least_footprint(graph, Residency(), ("placement",), *demands) == least
+    assert shared_footprint(remat_problem(graph), links).bytes == least

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sharing_instances import concat, halves, two_branches, unary
+from sharing_instances import calling, concat, halves, two_branches, unary
 from sharing_oracle import random_sharing_graph
 
+import cpplan
 from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.plan import Relation
 from cpplan.residency import Residency
@@ -149,3 +150,27 @@ def test_links_lie_within_both_storages(seed):
         assert 0 <= link.begin < link.end <= outer
         assert 0 <= link.begin - link.shift < link.end - link.shift <= inner
         assert link.relation.tensor in graph.ops[link.op].tensors
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_a_body_writes_into_is_written_twice(reads):
+    # x lies within y where both are there, unless the call's body writes into x; what it writes as
+    # a view of what it reads it only passes on. Apart 4 B, together 3 B.
+    graph = calling(reads=reads)
+    found = relations(graph)
+    assert found == ([Relation("placement", "x", "y", 2)] if reads else [])
+    for recompute in ({}, {"remat": True, "cost_limit": 2, "deterministic": True}):
+        plan = cpplan.solve(graph, placement=True, order="search", time_limit=0.5, **recompute)
+        cpplan.verify(graph, plan)
+        cpplan.simulate(graph, plan)
+        assert (plan.status, plan.peak) == ("optimal", 3 if reads else 4)
+
+
+def test_what_a_body_of_a_body_writes_into_is_written_twice():
+    inner = calling(reads=False).ops[1]
+    x = Tensor("x", 1, kind="input")
+    outer = Graph("outer", (x,), (inner,))
+    graph = calling(reads=True)
+    call = replace(graph.ops[1], bodies=(outer,))
+    assert relations(graph)
+    assert not relations(replace(graph, ops=(graph.ops[0], call)))
