@@ -108,8 +108,21 @@ def near_perfect_packing(
     """What is left of a perfect packing once pieces are taken out: ``fill`` of its area or less.
 
     It fits into ``height``, as hard benchmark problems fit into their capacity; the optimum may be
-    smaller, and is known only where ``height`` bytes are live at some step. Parameters are those of
-    :func:`perfect_packing`.
+    smaller, and is known only where ``height`` bytes are live at some step.
+
+    Parameters
+    ----------
+    count
+        Buffers that are left.
+    fill
+        Share of the area that they cover at most, in ``(0, 1]``.
+    seed, pinwheels, steps, height, alignment
+        Of the perfect packing that pieces are taken out of; see :func:`perfect_packing`.
+
+    Raises
+    ------
+    InputError
+        If ``fill`` is out of its range, or :func:`perfect_packing` refuses one of the others.
 
     Examples
     --------

@@ -133,6 +133,13 @@ def planning_pass(
 def read_program(program: ExecutorchProgramManager, method: str = "forward") -> Problem:
     """What a program places where, whoever planned it: a problem, with that plan as an answer.
 
+    Parameters
+    ----------
+    program
+        As ``to_executorch`` made it.
+    method
+        Which of its methods.
+
     Raises
     ------
     InputError
