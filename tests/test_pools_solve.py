@@ -307,3 +307,16 @@ def test_bytes_too_many_to_be_added_are_refused():
     assert objective_value(problem, "total", np.array([0, 1]), np.array([0, 0])) == (2**61,)
     with pytest.raises(InputError, match="misplaced bytes add up to more than 2"):
         solve(replace(problem, size=np.array([2**60, 2**60 + 2**59 + 2**60 - 2**59])))
+
+
+def test_the_first_pool_alone_needs_only_its_own_alignment():
+    # While f runs, b takes a's bytes and c is apart: 4 + 3 B in the first pool, whose base suits
+    # its own alignment only; 3 B in each of the two, together 6 B.
+    tensors = (Tensor("a", 3, kind="input"), *(Tensor(name, 3) for name in "bc"), Tensor("d", 1))
+    split = Op("f", inputs=("a",), outputs=("b", "c"), in_place=(("b", "a"), ("c", "a")))
+    graph = Graph("two pools", tensors, (split, Op("g", outputs=("d",))))
+    pools = (Pool("p", alignment=4, base=12), Pool("q", alignment=8))
+    plan = solve(graph, pools=pools, objective="total", in_place=True, workers=1, time_limit=1)
+    verify(graph, plan)
+    simulate(graph, plan)
+    assert plan.pool_peaks == {"p": 3, "q": 3}

@@ -96,7 +96,7 @@ def pack_in_pools(
             return None
         alone = SharingSearch(
             source,
-            _on_every_grid(problem).in_pool(0, everyone),
+            problem.in_pool(0, everyone),
             residency,
             kinds=sharing,
             ceiling=capacity,
