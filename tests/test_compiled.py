@@ -146,6 +146,16 @@ def test_an_unknown_group_is_named():
 
 
 @pytest.mark.slow
+def test_of_a_loop_for_packing_there_is_one_version(tmp_path):
+    """A constant passed on would make another, which takes seconds to compile."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "cpplan", "warm-up", "packing"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    versions = [file.name.split(".py")[0] for file in tmp_path.rglob("*.nbc")]
+    assert sorted(versions) == sorted(set(versions)) != []
+
+
+@pytest.mark.slow
 def test_after_a_warm_up_nothing_is_compiled(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "cpplan", "warm-up"]

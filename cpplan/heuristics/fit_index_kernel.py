@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
+
+from cpplan.inner_loop import inner_loop
 
 # Fewer are sorted by insertion.
 _FEW = 12
@@ -67,7 +70,7 @@ def remove(index, row):
                 index.entry[k, column] = index.entry[last, column]
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def lowest_fit(index, row, at_least):
     """The lowest offset from ``at_least`` on at which a row fits, and the number of entries read.
 
@@ -80,7 +83,7 @@ def lowest_fit(index, row, at_least):
     at = (at_least + step - 1) // step * step
     # Right ends of the parts still to be sorted, the innermost last: a part's length halves.
     ends = [count]
-    first = 0
+    first = np.int64(0)
     while len(ends) > 0:
         last = ends[-1]
         while last - first > _FEW:
@@ -97,7 +100,7 @@ def lowest_fit(index, row, at_least):
     return at, read
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _forbidden(index, row):
     """Open intervals of offsets at which a row would overlap; their number, and entries read."""
     count, read = 0, 0
@@ -123,7 +126,7 @@ def _forbidden(index, row):
     return count, read
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _split(start, stop, first, last):
     """Partition around the median of three: nothing before the place returned starts later.
 
@@ -147,7 +150,7 @@ def _split(start, stop, first, last):
     return j + 1
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _sort_few(start, stop, first, last):
     """By insertion."""
     for k in range(first + 1, last):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from numba import njit
 
+from cpplan.inner_loop import inner_loop
+
 # Of a power of two, sizes of holes are told apart by so many bits; see ``hole_class``.
 _BITS = 3
 # Holes of a class that are looked at before the next class is.
@@ -38,7 +40,7 @@ def hole_class(size):
     return (shift << _BITS) + (size >> shift)
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _take(memory, size, alignment):
     """A block of this size: from the first class with a hole that fits, else at the top."""
     for kind in range(hole_class(size), memory.state[CLASSES]):
@@ -57,7 +59,7 @@ def _take(memory, size, alignment):
     return _append(memory, at + size)
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _cut(memory, hole, begin, end):
     """Take ``[begin, end)`` out of a hole; what is left on either side is a hole again."""
     _unlist(memory, hole)
@@ -78,7 +80,7 @@ def _cut(memory, hole, begin, end):
     return hole
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _free(memory, block):
     """Give back a block; it joins the holes beside it, or the room above the top."""
     state = memory.state
@@ -98,7 +100,7 @@ def _free(memory, block):
         _list(memory, block)
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _append(memory, end):
     """A block from the top to ``end``, which is the top then."""
     state = memory.state
@@ -110,7 +112,7 @@ def _append(memory, end):
     return block
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _new(memory, begin, end):
     """A block that is not in use, between two addresses; without neighbours yet."""
     state = memory.state
@@ -125,7 +127,7 @@ def _new(memory, begin, end):
     return block
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _remove(memory, block):
     """Take a block out of the row of neighbours; its number is to be used again."""
     state, before, after = memory.state, memory.before[block], memory.after[block]
@@ -139,7 +141,7 @@ def _remove(memory, block):
     state[SPARE] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _list(memory, hole):
     """Make a block a hole: the first of its class."""
     kind = hole_class(memory.end[hole] - memory.begin[hole])
@@ -152,7 +154,7 @@ def _list(memory, hole):
     memory.state[CLASSES] = max(memory.state[CLASSES], kind + 1)
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _unlist(memory, hole):
     """Take a hole out of the list of its class."""
     previous, following = memory.previous[hole], memory.following[hole]

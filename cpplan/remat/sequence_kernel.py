@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cpplan.inner_loop import inner_loop
+
 # Units that one move removes or carries along at most, and those that it inserts.
 _BLOCK, _INSERTED = 8, 24
 # How often what is computed again is chosen anywhere, comes earlier, ends with this value, and is
@@ -100,7 +102,8 @@ def anneal(
     count = np.zeros(units, np.int64)
     first = np.full(units, room, np.int64)
     rank = np.empty(units, np.int64)
-    rank[flat.topological] = np.arange(units)
+    for place in range(units):
+        rank[flat.topological[place]] = place
     cost = 0.0
     for position in range(length):
         unit = sequence[position]
@@ -153,13 +156,20 @@ def anneal(
             first[sequence[position]] = position
         fits = peak <= limit
         if (fits and (result[1] > limit or cost < result[2])) or (not fits and peak < result[1]):
-            best[:length] = sequence[:length]
+            _copy(sequence, 0, length, best, 0)
             result[0], result[1], result[2] = length, peak, cost
-    given[:length] = sequence[:length]
+    _copy(sequence, 0, length, given, 0)
     return length
 
 
-@njit(cache=True)
+@inner_loop
+def _copy(source, begin, end, target, at):
+    """Copy ``source[begin:end]`` to ``target`` from ``at`` on: slices take seconds to compile."""
+    for k in range(end - begin):
+        target[at + k] = source[begin + k]
+
+
+@inner_loop
 def _keeps_order(sequence, length, turn):
     """Whether units run for the first time in turn."""
     ahead = 0
@@ -171,7 +181,7 @@ def _keeps_order(sequence, length, turn):
     return True
 
 
-@njit(cache=True)
+@inner_loop
 def _insert(random, flat, rank, sequence, length, other):
     """Before some reader of a value, compute it again, and perhaps what that reads, and so on."""
     block = np.empty(_INSERTED, np.int64)
@@ -208,14 +218,14 @@ def _insert(random, flat, rank, sequence, length, other):
     for k in range(count):
         if not _ran(sequence, place, block[k]):
             return -1
-    other[:place] = sequence[:place]
+    _copy(sequence, 0, place, other, 0)
     for k in range(count):
         other[place + k] = block[count - 1 - k]
-    other[place + count : length + count] = sequence[place:length]
+    _copy(sequence, place, length, other, place + count)
     return length + count
 
 
-@njit(cache=True)
+@inner_loop
 def _grow(random, flat, block, most, rank):
     """Add units that the first of a block needs, and what they need; the last in order first."""
     count, part, k = 1, random.random(), 0
@@ -224,15 +234,20 @@ def _grow(random, flat, block, most, rank):
             writer = flat.writer[flat.reads[t]]
             if writer < 0 or not flat.repeatable[writer] or random.random() > part:
                 continue
-            if count < most and not (block[:count] == writer).any():
+            if count < most and not _ran(block, count, writer):
                 block[count] = writer
                 count += 1
         k += 1
-    block[:count] = block[:count][np.argsort(-rank[block[:count]])]
+    for k in range(1, count):
+        unit, at = block[k], k
+        while at > 0 and rank[block[at - 1]] < rank[unit]:
+            block[at] = block[at - 1]
+            at -= 1
+        block[at] = unit
     return count
 
 
-@njit(cache=True)
+@inner_loop
 def _ran(sequence, place, unit):
     """Whether the unit runs before a place."""
     for position in range(place):
@@ -241,7 +256,7 @@ def _ran(sequence, place, unit):
     return False
 
 
-@njit(cache=True)
+@inner_loop
 def _pick_copy(random, sequence, length, count):
     """The position of a unit that runs more than once, or -1."""
     start = random.integers(0, length)
@@ -252,7 +267,7 @@ def _pick_copy(random, sequence, length, count):
     return -1
 
 
-@njit(cache=True)
+@inner_loop
 def _removable(flat, sequence, length, first, position):
     """Whether what waits for the unit still finds it run before."""
     unit = sequence[position]
@@ -269,7 +284,7 @@ def _removable(flat, sequence, length, first, position):
     return True
 
 
-@njit(cache=True)
+@inner_loop
 def _remove(random, flat, sequence, length, other, count, first):
     """Run some unit once less, and perhaps its neighbours."""
     position = _pick_copy(random, sequence, length, count)
@@ -284,24 +299,24 @@ def _remove(random, flat, sequence, length, other, count, first):
         and first[sequence[end]] < position
     ):
         end += 1
-    other[:position] = sequence[:position]
-    other[position : length - (end - position)] = sequence[end:length]
+    _copy(sequence, 0, position, other, 0)
+    _copy(sequence, end, length, other, position)
     return length - (end - position)
 
 
-@njit(cache=True)
+@inner_loop
 def _exchange(random, flat, rank, sequence, length, other, count, first):
     """Run some unit once less, and compute another value again."""
     position = _pick_copy(random, sequence, length, count)
     if position < 0 or not _removable(flat, sequence, length, first, position):
         return -1
     shorter = np.empty(length - 1, np.int64)
-    shorter[:position] = sequence[:position]
-    shorter[position:] = sequence[position + 1 : length]
+    _copy(sequence, 0, position, shorter, 0)
+    _copy(sequence, position + 1, length, shorter, position)
     return _insert(random, flat, rank, shorter, length - 1, other)
 
 
-@njit(cache=True)
+@inner_loop
 def _move(random, flat, sequence, length, other, first, reach):
     """Some units in a row run earlier or later."""
     size = 1
@@ -337,16 +352,16 @@ def _move(random, flat, sequence, length, other, first, reach):
             moves_ahead = first[unit] >= begin and first[unit] < begin + size
             if moves_ahead and not _ready(flat, unit, first, begin):
                 return -1
-    other[:length] = sequence[:length]
+    _copy(sequence, 0, length, other, 0)
     if place < begin:
-        other[place + size : begin + size] = sequence[place:begin]
+        _copy(sequence, place, begin, other, place + size)
     else:
-        other[begin:place] = sequence[begin + size : place + size]
-    other[place : place + size] = sequence[begin : begin + size]
+        _copy(sequence, begin + size, place + size, other, begin)
+    _copy(sequence, begin, begin + size, other, place)
     return length
 
 
-@njit(cache=True)
+@inner_loop
 def _ready(flat, unit, first, place):
     """Whether all that the unit waits for runs before a place."""
     for t in range(flat.before_start[unit], flat.before_start[unit + 1]):
@@ -355,7 +370,7 @@ def _ready(flat, unit, first, place):
     return True
 
 
-@njit(cache=True)
+@inner_loop
 def _ready_before(flat, unit, first, place, begin):
     """Whether nothing that the unit waits for runs from one place up to another."""
     for t in range(flat.before_start[unit], flat.before_start[unit + 1]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cpplan.inner_loop import inner_loop
 from cpplan.search.canonical_state_kernel import (
     FAR,
     copy_levels,
@@ -17,7 +18,7 @@ from cpplan.search.canonical_tables import LEVELS, NODES, TRAIL
 from cpplan.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _select(board, search, begin, end, ranked):
     """The lowest unplaced buffer between two sections, the first ranked of equals; or -1."""
     best, lowest = -1, FAR
@@ -32,7 +33,7 @@ def _select(board, search, begin, end, ranked):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _back(board, search):
     """Take back the decisions down to the last to blame, and decide it the other way.
 
@@ -56,7 +57,7 @@ def _back(board, search):
             return True
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _last_bit(word):
     last = 0
     for shift in (32, 16, 8, 4, 2, 1):
@@ -76,14 +77,15 @@ def explore(board, search, ranked, nodes, margin):
         return EXHAUSTED
     while True:
         # The component decided last, as long as it lasts; then what it was split from.
-        level, row = counter[LEVELS] - 1, -1
-        while level >= 0 and row < 0:
-            row = _select(board, search, search.begin[level], search.end[level], ranked)
+        level, row = counter[LEVELS], -1
+        while row < 0:
             level -= 1
-        if row < 0:
-            row = _select(board, search, 0, sections, ranked)
-        if row < 0:
-            return FOUND
+            begin, end = np.int64(0), sections
+            if level >= 0:
+                begin, end = search.begin[level], search.end[level]
+            row = _select(board, search, begin, end, ranked)
+            if row < 0 and level < 0:
+                return FOUND
         if counter[NODES] >= last:
             return NODES_SPENT
         if counter[TRAIL] + margin > len(search.trail):

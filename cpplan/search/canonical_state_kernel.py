@@ -3,56 +3,59 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cpplan.inner_loop import inner_loop
 from cpplan.search.canonical_tables import TRAIL
 
 FAR = np.int64(1) << np.int64(62)
+# Kinds of entries of ``Search.trail``; see ``inner_loop`` on constants.
+_FLOOR, _LOWEST, _PLACED = np.int64(0), np.int64(1), np.int64(2)
+_NOTHING = np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _align(value, alignment):
     return value if alignment == 1 else -(-value // alignment) * alignment
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def copy_levels(levels, others):
     for word in range(len(levels)):
         levels[word] = others[word]
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _join(levels, others):
     for word in range(len(levels)):
         levels[word] |= others[word]
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _join_level(levels, level):
     levels[level >> 6] |= np.uint64(1) << np.uint64(level & 63)
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _record(search, kind, item, first, second):
     at = search.counter[TRAIL]
     trail = search.trail
     trail[at, 0], trail[at, 1], trail[at, 2], trail[at, 3] = kind, item, first, second
-    if kind == 0:
+    if kind == _FLOOR:
         copy_levels(search.old_reason[at], search.reason[item])
     search.counter[TRAIL] = at + 1
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def undo(board, search, mark):
     at = search.counter[TRAIL]
     trail = search.trail
     while at > mark:
         at -= 1
         item = trail[at, 1]
-        if trail[at, 0] == 0:
+        if trail[at, 0] == _FLOOR:
             search.floor[item], search.rest[item] = trail[at, 2], trail[at, 3]
             copy_levels(search.reason[item], search.old_reason[at])
-        elif trail[at, 0] == 1:
+        elif trail[at, 0] == _LOWEST:
             search.lowest[item], search.witness[item] = trail[at, 2], trail[at, 3]
         else:
             search.placed[item] = False
@@ -66,11 +69,11 @@ def undo(board, search, mark):
     search.counter[TRAIL] = mark
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _raise(board, search, row, floor, rest, count):
     """Raise a buffer's floor, and its later twins' with it; how many are marked as raised."""
     while True:
-        _record(search, 0, row, search.floor[row], search.rest[row])
+        _record(search, _FLOOR, row, search.floor[row], search.rest[row])
         search.floor[row], search.rest[row] = floor, rest
         copy_levels(search.reason[row], search.why)
         if not search.is_raised[row]:
@@ -86,7 +89,7 @@ def _raise(board, search, row, floor, rest, count):
         row, rest = following, search.rest[following]
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _look_for_lowest(board, search, section):
     """Find the lowest floor in a section again: it is no lower than before."""
     least = search.lowest[section]
@@ -98,11 +101,11 @@ def _look_for_lowest(board, search, section):
             lowest, witness = search.floor[row], row
             if lowest <= least:
                 break
-    _record(search, 1, section, search.lowest[section], search.witness[section])
+    _record(search, _LOWEST, section, search.lowest[section], search.witness[section])
     search.lowest[section], search.witness[section] = lowest, witness
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _blame_section(board, search, section):
     """A section fails because of what raised the buffers still to be placed there."""
     search.conflict[:] = np.uint64(0)
@@ -111,7 +114,7 @@ def _blame_section(board, search, section):
         _join(search.conflict, search.reason[search.members[k]])
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _fits(board, search, count):
     """Whether every section touched by the raised buffers can still hold what is not placed."""
     fits = True
@@ -125,7 +128,7 @@ def _fits(board, search, count):
             fits = False
             continue
         for at in range(board.first_section[row], board.first_section[row + 1]):
-            section = board.sections[at]
+            section = np.int64(board.sections[at])
             if search.witness[section] == row:
                 _look_for_lowest(board, search, section)
                 lowest = search.lowest[section]
@@ -137,7 +140,7 @@ def _fits(board, search, count):
     return fits
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _swap(search, entry, slot):
     """Exchange an entry's member with the one in a slot of the same section."""
     old, other = search.slot[entry], search.entry[slot]
@@ -146,11 +149,11 @@ def _swap(search, entry, slot):
     search.slot[other], search.slot[entry] = old, slot
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def place(board, search, row):
     """Place a buffer at its floor; whether the rest can still fit."""
     search.placed[row] = True
-    _record(search, 2, row, 0, 0)
+    _record(search, _PLACED, row, _NOTHING, _NOTHING)
     for k in range(board.first_section[row], board.first_section[row + 1]):
         section = board.sections[k]
         search.total[section] -= board.size[row]
@@ -162,9 +165,9 @@ def place(board, search, row):
     _join_level(search.why, search.level[row])
     search.raised[0] = row
     search.is_raised[row] = True
-    count, top = 1, search.floor[row] + board.size[row]
+    count, top = np.int64(1), search.floor[row] + board.size[row]
     for k in range(board.first_neighbour[row], board.first_neighbour[row + 1]):
-        other = board.neighbours[k]
+        other = np.int64(board.neighbours[k])
         if not search.placed[other]:
             rest = _align(top, board.alignment[other])
             if rest > search.rest[other]:
@@ -172,12 +175,12 @@ def place(board, search, row):
                 if floor > search.floor[other]:
                     count = _raise(board, search, other, floor, rest, count)
                 else:
-                    _record(search, 0, other, floor, search.rest[other])
+                    _record(search, _FLOOR, other, floor, search.rest[other])
                     search.rest[other] = rest
     return _fits(board, search, count)
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def postpone(board, search, row):
     """Raise a buffer above what may lie in its place; whether that is possible.
 
@@ -205,10 +208,10 @@ def postpone(board, search, row):
     if above == FAR:
         copy_levels(search.conflict, search.why)
         return False
-    return _fits(board, search, _raise(board, search, row, above, search.rest[row], 0))
+    return _fits(board, search, _raise(board, search, row, above, search.rest[row], np.int64(0)))
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def may_fit(board, search):
     """What :func:`_fits` asks, before anything is placed."""
     for row in range(len(search.floor)):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cpplan.inner_loop import inner_loop
 from cpplan.search.niche_state_kernel import lift, mix, put, ways_of
 from cpplan.search.niche_tables import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
 from cpplan.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _known_to_fail(fill, one, other):
     at = one % np.uint64(len(fill.failed))
     return fill.failed[at, 0] == one and fill.failed[at, 1] == other
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _choose(shape, fill, limit, highest, rank, first, last, fails):
     """Write the ways of the corner that has the fewest, by weight, as the next level's.
 
@@ -26,7 +27,7 @@ def _choose(shape, fill, limit, highest, rank, first, last, fails):
     level = fill.counter[LEVELS]
     at = fill.counter[WAYS]
     best, best_score = -1, np.inf
-    best_begin, best_end, best_right = -1, -1, False
+    best_begin, best_end, best_right = first, last, np.bool_(False)
     best_from, best_to = first, last
     best_one, best_other = np.uint64(0), np.uint64(0)
     start = first
@@ -108,7 +109,7 @@ def _choose(shape, fill, limit, highest, rank, first, last, fails):
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner_loop
 def _take_back(shape, fill):
     """Undo what the last level did."""
     level = fill.counter[LEVELS] - 1
@@ -120,7 +121,7 @@ def _take_back(shape, fill):
         lift(fill, section, fill.raised[level])
         fill.raised[level] = lifted
     else:
-        put(shape, fill, row, -1)
+        put(shape, fill, row, np.int64(-1))
 
 
 @njit(cache=True, nogil=True)
@@ -145,14 +146,16 @@ def explore(shape, fill, limit, highest, rank, nodes):
         if level + 1 >= len(fill.section) or counter[WAYS] + count + 2 > len(fill.ways):
             return ROOM_SPENT
         # The component decided last, as long as it lasts; then what it was split from.
-        found, first, end, back = -1, 0, 0, level
+        found, first, end, back = -1, np.int64(0), np.int64(0), level
         while found < 0:
             back -= 1
             if back < 0:
-                found = _choose(shape, fill, limit, highest, rank, 0, sections, fails)
-            elif fill.begin[back] != first or fill.end[back] != end:
+                first, end = np.int64(0), sections
+            elif fill.begin[back] == first and fill.end[back] == end:
+                continue
+            else:
                 first, end = fill.begin[back], fill.end[back]
-                found = _choose(shape, fill, limit, highest, rank, first, end, fails)
+            found = _choose(shape, fill, limit, highest, rank, first, end, fails)
         if found == 0:
             # Only decisions in the component that fails are to blame.
             while True:
@@ -181,4 +184,4 @@ def explore(shape, fill, limit, highest, rank, nodes):
             lift(fill, section, fill.raised[level])
             fill.raised[level] = before
         else:
-            put(shape, fill, row, 1)
+            put(shape, fill, row, np.int64(1))
