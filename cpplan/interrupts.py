@@ -1,4 +1,4 @@
-"""Ctrl-C while results are checked and written: too late to stop anything but that."""
+"""Ctrl-C: held while results are checked and written, noted where one search follows another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 
 @contextmanager
@@ -23,6 +24,30 @@ def holding_interrupts() -> Iterator[Callable[[], None]]:
         # A handler that does nothing would still cut a write to a pipe short: the signal itself
         # must be ignored.
         yield _ignore
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def noting_interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C has come: a search that ends at it, with what it has, does not say so.
+
+    Ctrl-C acts as ever. Only in the main thread, as above.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
+        yield lambda: False
+        return
+    noted = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal noted
+        noted = True
+        previous(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: noted
     finally:
         signal.signal(signal.SIGINT, previous)
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpplan.anf import Program
 from cpplan.errors import InputError
 from cpplan.graph import Graph
+from cpplan.interrupts import noting_interrupts
 from cpplan.pipeline import solve
-from cpplan.plan import Plan
+from cpplan.plan import Plan, Status
+from cpplan.remat.cut_bound import RUNS_ONCE
 from cpplan.residency import choose_residency
 from cpplan.search_options import check_search_options
 from cpplan.sources import as_program
 
 if TYPE_CHECKING:
     import pandas
+
+Bound = tuple[int | float, str]
+"""No plan within a limit costs less, and what proves it."""
 
 
 def pareto(
@@ -43,6 +48,7 @@ def pareto(
     pandas.DataFrame
         Columns ``limit``, ``peak``, ``cost``, ``extra`` (over every op once), ``cost_bound``,
         ``status``, ``plan``; one row a limit, the largest first. What was not found has no peak.
+        Costs never fall from row to row. Ctrl-C ends the table with the rows that it has.
 
     Raises
     ------
@@ -72,8 +78,8 @@ def pareto(
 
 def pareto_plans(
     source: Graph | Program, points: int, time_limit: float, **options: Any
-) -> Iterator[Plan]:
-    """The plans of :func:`pareto`, the one with most memory first, as they are found."""
+) -> list[Plan]:
+    """The plans of :func:`pareto`, the one with most memory first."""
     from cpplan.remat.footprint import least_footprint, shared_footprint
     from cpplan.remat.problem import remat_problem
     from cpplan.sharing.links import find_links
@@ -91,21 +97,68 @@ def pareto_plans(
     residency = choose_residency(**where)
     order = options.pop("order", "search")
     share = time_limit / (points + 1)
-    first = solve(source, order=order, time_limit=share, **options)
-    links = find_links(program.graph, residency, first.sharing)
-    problem = remat_problem(program, residency)
-    least = (shared_footprint(problem, links) if links else least_footprint(problem)).bytes
-    most = first.peak or least
-    for k in range(points):
-        limit = most - (most - least) * k // (points - 1)
-        yield solve(
-            source,
-            remat=True,
-            order=order,
-            memory_limit=limit,
-            time_limit=share,
-            **options,
+    plans: list[Plan] = []
+    with noting_interrupts() as interrupted:
+        first = solve(source, order=order, time_limit=share, **options)
+        links = find_links(program.graph, residency, first.sharing)
+        problem = remat_problem(program, residency)
+        least = (shared_footprint(problem, links) if links else least_footprint(problem)).bytes
+        most = first.peak or least
+        for k in range(points):
+            if plans and interrupted():
+                break
+            limit = most - (most - least) * k // (points - 1)
+            plan = solve(
+                source, remat=True, order=order, memory_limit=limit, time_limit=share, **options
+            )
+            plans.append(plan)
+    return _consistent(first, plans)
+
+
+def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
+    """What the limits say of each other.
+
+    What fits a tighter limit fits a looser one, so no row costs more than one with less memory; and
+    a bound on the cost within a looser limit is one within a tighter. ``first`` runs every op once.
+    """
+    bounds: list[Bound | None] = []
+    bound = None if first.base_cost is None else (first.base_cost, RUNS_ONCE)
+    for plan in plans:
+        if plan.cost_bound is not None and (bound is None or plan.cost_bound > bound[0]):
+            bound = plan.cost_bound, str(plan.cost_bound_by)
+        # Of symbolic shapes, costs are known at the bounds alone: nothing is proved of them.
+        bounds.append(bound if plan.symbols is None else None)
+    rows: list[Plan] = []
+    for plan, bound in zip(reversed(plans), reversed(bounds), strict=True):
+        better = [other for other in rows[-1:] if _costs_less(other, plan)]
+        rows.append(_within(better[0] if better else plan, plan, bound))
+    if rows and rows[-1].symbols is None and _costs_less(first, rows[-1]):
+        rows[-1] = _within(first, rows[-1], bounds[0])
+    return rows[::-1]
+
+
+def _costs_less(one: Plan, other: Plan) -> bool:
+    if one.offset is None or one.cost is None:
+        return False
+    return other.offset is None or other.cost is None or one.cost < other.cost
+
+
+def _within(plan: Plan, row: Plan, bound: Bound | None) -> Plan:
+    """``plan`` as what was found within the limit of ``row``, where ``bound`` holds."""
+    if plan is not row:
+        plan = replace(
+            plan,
+            capacity=row.capacity,
+            lower_bound=row.lower_bound,
+            bound_by=row.bound_by,
+            scope=row.scope,
         )
+    if bound is None or plan.offset is None or plan.cost is None:
+        return plan
+    # Sums of floating-point costs may be rounded otherwise at another limit.
+    least = min(bound[0], plan.cost)
+    status: Status = "optimal" if plan.cost == least else "feasible"
+    return replace(plan, cost_bound=least, cost_bound_by=bound[1], status=status)
 
 
 def _row(plan: Plan) -> dict[str, Any]:

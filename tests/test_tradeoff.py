@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+from contextlib import suppress
 
+import numpy as np
 import pytest
 from remat_oracle import remat_chain
 
 import cpplan
-from cpplan import Graph, Op, Tensor
+from cpplan import Graph, Op, Plan, Tensor, solve, tradeoff
 from cpplan.cli import main
 from cpplan.errors import InputError
 from cpplan.io.graph_json import write_graph
@@ -103,3 +106,53 @@ def test_bad_input():
         cpplan.compare(remat_chain(2), remat=True, memory_limit=3, algorithms="dtr")
     with pytest.raises(InputError, match="algorithms must be a list of names, not 'bump'"):
         cpplan.compare(remat_chain(2), algorithms="bump")
+
+
+def found(limit: int, cost: int | None, bound: int | None, peak: int | None = None) -> Plan:
+    """A plan of one buffer within ``limit``, or none: as ``solve`` returns it."""
+    some = np.array([0])
+    return Plan(
+        "p", "unknown" if cost is None else "feasible", ("a",), some + 8, some, some + 1,
+        None if cost is None else some, peak=peak or (None if cost is None else limit),
+        lower_bound=8, bound_by="least footprint", scope="every order", capacity=limit,
+        cost=cost or 10, base_cost=10, cost_bound=bound,
+        cost_bound_by=None if bound is None else "CP-SAT cut",
+    )  # fmt: skip
+
+
+def test_what_fits_a_tighter_limit_fits(monkeypatch):
+    """Searches within five limits: what each finds and proves is so of others, too."""
+    answers = iter(
+        [
+            found(40, None, None),
+            found(32, None, None),
+            found(24, 19, 11),
+            found(16, 14, 13),
+            found(8, None, None),
+        ]
+    )
+    once = found(40, 10, None)
+    monkeypatch.setattr(
+        tradeoff, "solve", lambda *_, remat=False, **__: next(answers) if remat else once
+    )
+    table = cpplan.pareto(remat_chain(2), points=5)
+    assert table["limit"].tolist() == [40, 32, 24, 16, 8]
+    assert table["cost"].tolist()[:4] == [10, 14, 14, 14]
+    assert table["cost_bound"].tolist()[:4] == [10, 10, 11, 13]
+    assert table["status"].tolist() == ["optimal", "feasible", "feasible", "feasible", "unknown"]
+
+
+def test_interrupted_it_ends_with_the_rows_it_has(monkeypatch):
+    """A search ends at Ctrl-C with the best it has; there are no others after that one."""
+
+    def interrupt(source, *, remat=False, **options):
+        plan = solve(source, remat=remat, **options)
+        if remat:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return plan
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(tradeoff, "solve", interrupt)
+    assert cpplan.pareto(remat_chain(8), points=8)["cost"].tolist() == [17]
+    assert signal.getsignal(signal.SIGINT) is before
