@@ -18,6 +18,7 @@ from cpplan.deadline import Deadline, TimeUpError
 from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Graph
 from cpplan.heuristics.in_pools import PoolLayout, run_in_pools
+from cpplan.interrupts import noting_interrupts
 from cpplan.names import tuple_of
 from cpplan.pipeline import solve
 from cpplan.plan import Plan
@@ -82,6 +83,7 @@ def compare(
     given. They are for the order in which the model lists its ops.
 
     With ``remat``, baselines of rematerialization within a ``memory_limit``, the cheapest first.
+    Ctrl-C while ``solve`` runs ends the table with the row that this has by then.
 
     Parameters
     ----------
@@ -161,10 +163,15 @@ def compare_rows(
     chosen = tuple(heuristics.names() if algorithms is None else algorithms)
     for name in chosen:
         heuristics.get(name)
-    plan = solve(source, time_limit=time_limit, **options)
-    problem = as_problem(source, plan.residency, options.get("pools"))
-    objective = options.get("objective", "preference")
-    found = [run_baseline(name, problem, objective, time_limit) for name in chosen]
+    with noting_interrupts() as interrupted:
+        plan = solve(source, time_limit=time_limit, **options)
+        problem = as_problem(source, plan.residency, options.get("pools"))
+        objective = options.get("objective", "preference")
+        found = [
+            run_baseline(name, problem, objective, time_limit)
+            for name in chosen
+            if not interrupted()
+        ]
     value = plan.objective_value or (() if plan.peak is None else (plan.peak,))
     found += [_stated(answer, problem, objective) for answer in answers]
     ours = Baseline(SOLVE, plan.peak, None, plan.runtime or 0.0, plan.status, value)

@@ -14,6 +14,7 @@ from cpplan.byte_sizes import parse_bytes
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.errors import InputError
 from cpplan.graph import Graph
+from cpplan.interrupts import noting_interrupts
 from cpplan.pipeline import solve
 from cpplan.problem import Problem
 from cpplan.remat import baselines
@@ -128,13 +129,16 @@ def compare_remat_rows(
     where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
     problem = remat_problem(graph, choose_residency(**where))
     limit = _bytes_of(memory_limit, problem)
-    plan = solve(graph, remat=True, memory_limit=limit, time_limit=time_limit, **options)
-    base = problem.total_cost(range(len(problem)))
-    found = plan.offset is not None
-    cost = plan.cost if found else None
-    rows = [RematBaseline(SOLVE, plan.peak, cost, None, plan.runtime or 0.0, plan.status)]
     packing = {key: options[key] for key in _PACKING if key in options}
-    rows += [_run(name, problem, limit, time_limit, packing) for name in chosen]
+    with noting_interrupts() as interrupted:
+        plan = solve(graph, remat=True, memory_limit=limit, time_limit=time_limit, **options)
+        others = [
+            _run(name, problem, limit, time_limit, packing) for name in chosen if not interrupted()
+        ]
+    base = problem.total_cost(range(len(problem)))
+    cost = plan.cost if plan.offset is not None else None
+    ours = RematBaseline(SOLVE, plan.peak, cost, None, plan.runtime or 0.0, plan.status)
+    rows = (ours, *others)
     least = base if plan.cost_bound is None else plan.cost_bound
     return sorted((_judge(row, base, least) for row in rows), key=_rank)
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json
+import signal
+from contextlib import suppress
 
 import pytest
 from remat_oracle import remat_chain
 
 import cpplan
-from cpplan import Graph, Op, Problem, Program, Tensor
+from cpplan import (
+    Graph,
+    Op,
+    Problem,
+    Program,
+    Tensor,
+    remat_comparison,
+    solve,
+)
+from cpplan import (
+    baselines as heuristic_rows,
+)
 from cpplan.cli import main
 from cpplan.errors import InputError
 from cpplan.io.graph_json import write_graph
@@ -152,3 +165,21 @@ def test_usage_errors(chain_file, capsys, arguments, reason):
     error = capsys.readouterr().err
     assert reason in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "options"),
+    [(heuristic_rows, {}), (remat_comparison, {"remat": True, "memory_limit": 7})],
+)
+def test_interrupted_in_solve_no_baseline_runs(monkeypatch, module, options):
+    """``solve`` ends at Ctrl-C with the best it has; that row is all there is."""
+
+    def interrupt(source, **given):
+        plan = solve(source, **given)
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return plan
+
+    monkeypatch.setattr(module, "solve", interrupt)
+    table = cpplan.compare(remat_chain(8), **options)
+    assert table["algorithm"].tolist() == ["cpplan"]
