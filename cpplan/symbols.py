@@ -70,6 +70,8 @@ class Symbols:
 def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[str, int]:
     """All values, in the order of the variables; one may be above its upper bound.
 
+    A variable that can have one value only has that one if it is not given.
+
     Raises
     ------
     InputError
@@ -77,12 +79,14 @@ def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[s
 
     Examples
     --------
-    >>> check_values({"n": Range(1, 8)}, {"n": 3})
-    {'n': 3}
+    >>> check_values({"n": Range(1, 8), "m": Range(7, 7)}, {"n": 3})
+    {'n': 3, 'm': 7}
     """
     for name in values:
         if name not in dims:
             raise InputError(f"there is no dimension {quote(name)}: expected {', '.join(dims)}")
+    fixed = {name: low for name, (low, high) in dims.items() if low is not None and low == high}
+    values = {**fixed, **values}
     for name, within in dims.items():
         if name not in values:
             raise InputError(f"dimension {name!r} has no value")

@@ -25,9 +25,9 @@ def format_symbols(plan: Plan, most: int | None = MOST) -> str:
     ...     Tensor("x", shape=("n",), dtype="int8", kind="input"),
     ...     Tensor("y", shape=("n", "m"), dtype="int8", kind="input"),
     ... )
-    >>> plan = solve(Graph("g", tensors, (), Symbols({"n": (1, 8), "m": (0, None)})))
+    >>> plan = solve(Graph("g", tensors, (), Symbols({"n": (1, 8), "m": (0, None), "k": 7})))
     >>> print(format_symbols(plan))
-    dimensions   n = 1..8, m = 0..
+    dimensions   n = 1..8, m = 0.., k = 7
     tensor  storage  bytes  at most
     y             0  m*n    8*m
     <BLANKLINE>
@@ -37,8 +37,9 @@ def format_symbols(plan: Plan, most: int | None = MOST) -> str:
         return ""
     ranges = []
     for name, (lower, upper) in layout.dims.items():
-        ends = ("" if end is None else str(end) for end in (lower, upper))
-        ranges.append(f"{printable(name)} = {'..'.join(ends)}")
+        ends = ["" if end is None else str(end) for end in (lower, upper)]
+        one = lower is not None and lower == upper
+        ranges.append(f"{printable(name)} = {ends[0] if one else '..'.join(ends)}")
     text = f"{'dimensions':<12} {', '.join(ranges)}\n"
     if layout.unbounded:
         cells = [

@@ -234,3 +234,16 @@ def test_extents_whose_intervals_are_too_wide_are_tried():
     assert graph_from_dict(graph_to_dict(graph)) == graph
     with pytest.raises(InputError, match="may be negative"):
         Graph("g", (tensor,), (), Symbols({"n": (0, 10**6)}))
+
+
+def test_a_variable_of_one_value_need_not_be_given():
+    """n is 3 in any case: 3·m bytes of x are 6 at m = 2; another n than that is refused."""
+    tensor = Tensor("x", shape=("n", "m"), dtype="int8", kind="input")
+    graph = Graph("g", (tensor,), (), Symbols({"n": 3, "m": (1, 8)}))
+    plan = solve(graph)
+    assert plan.at(m=2).peak == 6
+    verify(graph, plan, dims={"m": 2})
+    with pytest.raises(InputError, match="dimension 'm' has no value"):
+        plan.at()
+    with pytest.raises(InputError, match="dimension 'n' is 2, below its lower bound 3"):
+        plan.at(n=2, m=2)
