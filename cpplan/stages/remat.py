@@ -38,6 +38,9 @@ TOGETHER_SHARE, FIRST_TOGETHER_SHARE = 0.85, 0.3
 # There, then, for a first one that is cheap enough; for one with fewer live bytes, and for packing
 # it, again and again.
 BEGIN_SHARE, DESCENT_SHARE = 0.2, 0.5
+# Before, for limits halfway, which find what is far below at once or not at all; of what is left,
+# for going down; the rest is for limits halfway again.
+FIRST_BISECTION_SHARE, DESCENDING_SHARE = 0.25, 0.7
 # To begin with sequence and offsets together takes a second with a thousand ops: not at the end.
 TOGETHER_LEAST = 0.1
 # Peaks tried on the way to the least one under a cost limit.
@@ -209,7 +212,8 @@ class RematSearch:
         if not self.sequences.affords(most):
             return self._judged(least.best, None)
         try:
-            self._descend(least, deadline)
+            self._bisect(least, deadline.share(FIRST_BISECTION_SHARE))
+            self._descend(least, deadline.share(DESCENDING_SHARE))
             while not deadline.expired():
                 before = least.best
                 self._bisect(least, deadline)
