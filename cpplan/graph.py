@@ -193,6 +193,8 @@ class Graph:
         object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
         check_unique("tensor", (t.name for t in self.tensors))
         check_unique("op", (op.name for op in self.ops))
+        if not (self.symbols is None or hasattr(self.symbols, "dims")):
+            raise InputError(f"symbols must be Symbols, not {type(self.symbols).__name__}")
         if self.symbols is not None or _depends_on_variables(self.tensors, self.ops):
             from cpplan.symbolic.resolving import resolve
 

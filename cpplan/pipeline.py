@@ -19,6 +19,7 @@ from cpplan.deadline import Deadline
 from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.interrupts import holding_interrupts
+from cpplan.names import tuple_of
 from cpplan.plan import Objective, Plan, Progress, RelationKind
 from cpplan.pool import Pool, check_pools
 from cpplan.problem import Problem
@@ -141,6 +142,7 @@ def solve(
     if remat or cost_limit is not None:
         _check_remat(remat, cost_limit, (memory_limit, capacity), bool(first or last), pools)
     check_search_options(time_limit, workers, seed, deterministic=deterministic)
+    first, last = tuple_of(str, "first", first), tuple_of(str, "last", last)
     if (first or last) and order != "search":
         raise InputError("first and last constrain a searched order: they need order='search'")
     if algorithm is not None:

@@ -65,7 +65,7 @@ class Registry(Generic[T]):
         InputError
             If there is none; lists the known ones.
         """
-        if name not in self._functions:
+        if not isinstance(name, str) or name not in self._functions:
             known = ", ".join(self._functions)
             raise InputError(f"{self._wanted} {name!r} is not understood: expected one of {known}")
         return self._functions[name]

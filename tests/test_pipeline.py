@@ -350,3 +350,26 @@ def test_an_easy_model_loads_no_solver():
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cpplan.solve(TWO_OPS, order="search", first=3), "first must be a sequence of str"),
+        (lambda: cpplan.solve(TWO_OPS, order="search", last=[3]), "last must be a sequence of str"),
+        (lambda: cpplan.solve(TWO_OPS, algorithm=[]), r"algorithm \[\] is not understood"),
+        (lambda: cpplan.Graph("g", (), (), 3), "symbols must be Symbols, not int"),
+        (lambda: cpplan.batch(3), "models must be a list or a mapping, not 3"),
+        (lambda: cpplan.batch({"g": TWO_OPS}, 3), "settings must be a mapping"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_by_name(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+TWO_OPS = cpplan.Graph(
+    "two",
+    (cpplan.Tensor("a", 8), cpplan.Tensor("b", 8, kind="output")),
+    (cpplan.Op("f", outputs=("a",)), cpplan.Op("g", inputs=("a",), outputs=("b",))),
+)

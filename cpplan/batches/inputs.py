@@ -12,7 +12,7 @@ from cpplan.errors import InputError
 
 
 def as_models(given: Mapping[str, Any] | Iterable[Any]) -> list[Model]:
-    if isinstance(given, (str, PathLike)):
+    if isinstance(given, (str, PathLike)) or not isinstance(given, Iterable):
         raise InputError(f"models must be a list or a mapping, not {given!r}")
     if isinstance(given, Mapping):
         models = [Model(name, source) for name, source in given.items()]
@@ -40,7 +40,7 @@ def as_settings(
         return [Setting("default")]
     if isinstance(given, Mapping):
         return [Setting(name, options) for name, options in given.items()]
-    settings = list(given)
+    settings = list(given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(setting, Setting) for setting in settings):
         raise InputError("settings must be a mapping of names to keywords, or a list of Setting")
     check_distinct("setting", (setting.name for setting in settings))
