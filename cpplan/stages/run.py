@@ -192,7 +192,11 @@ class Run:
             report=lambda text: self.record(None, None, text),
         )
         if cost_limit is not None:
-            return search.cheap(cost_limit * search.base, self.deadline)
+            found = search.cheap(cost_limit * search.base, self.deadline)
+            pooled, ceiling = found.packed.pooled, self.ceiling
+            if pooled is None and ceiling is not None and found.packed.peak > ceiling:
+                return replace(found, limit=ceiling)  # the one pool does not hold it
+            return found
         limit = self.ceiling
         if limit is None:
             limit = sum(pool.capacity or 0 for pool in self.pools or ())

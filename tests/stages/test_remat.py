@@ -365,3 +365,14 @@ def test_an_op_that_writes_into_an_input_again_leaves_its_bytes_free_meanwhile()
         assert (tight.status, tight.lower_bound) == ("unknown", 10)
         loose = checked(graph, cpplan.solve(graph, cost_limit=2, deterministic=True, **options))
         assert (loose.status, loose.lower_bound) == ("feasible", 10)
+
+
+def test_one_pool_that_holds_nothing_at_any_cost():
+    # x and y, 8 B each, are live while f runs.
+    tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    graph = cpplan.Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),))
+    options = {"remat": True, "cost_limit": 1.2}
+    plan = cpplan.solve(graph, pools=(Pool("a", capacity=8),), **options)
+    assert (plan.status, plan.offset, plan.lower_bound) == ("infeasible", None, 16)
+    plan = checked(graph, cpplan.solve(graph, pools=(Pool("a", capacity=16),), **options))
+    assert (plan.status, plan.peak) == ("optimal", 16)
