@@ -61,7 +61,12 @@ def test_files(model, tmp_path, capsys):
     assert main(["verify", model, str(first)]) == 0
     assert "geometry   ok: 2 buffers within 1120 B" in capsys.readouterr().out
     assert main(["show", str(first)]) == 0
-    assert "peak         1120 B" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "status       optimal\nminimised    largest arena 1120, " in shown
+    assert [line.split()[:2] for line in shown.splitlines()[7:9]] == [
+        ["n=1", "120"],
+        ["n=11", "1120"],
+    ]
 
 
 def test_json_on_stdout_is_one_object(model, capsys):

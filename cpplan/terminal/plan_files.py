@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cpplan.graph import Graph
     from cpplan.plan import Plan
     from cpplan.problem import Problem
+    from cpplan.sizes.sizes_plan import SizesPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,14 @@ def read_plan(path: str) -> Plan:
     InputError
         If the file cannot be read or holds neither; names the file.
     """
+    from cpplan.plan import Plan
+
+    found = read_planned(path)
+    return found if isinstance(found, Plan) else found.plan
+
+
+def read_planned(path: str) -> Plan | SizesPlan:
+    """What a file of ``cpplan plan`` or ``cpplan sizes`` holds; refuses as :func:`read_plan`."""
     from cpplan.io.json_file import read_json
     from cpplan.io.sizes_json import FORMAT, sizes_from_dict
     from cpplan.plan import Plan
@@ -139,7 +148,7 @@ def read_plan(path: str) -> Plan:
     values = read_json(path)
     with located(path):
         if isinstance(values, Mapping) and values.get("format") == FORMAT:
-            return sizes_from_dict(values).plan
+            return sizes_from_dict(values)
         return Plan.from_dict(values)
 
 

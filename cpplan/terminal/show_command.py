@@ -6,7 +6,7 @@ import click
 
 from cpplan.errors import InputError
 from cpplan.terminal.options import check_outputs, parse_dims, time_limit_option
-from cpplan.terminal.plan_files import read_plan
+from cpplan.terminal.plan_files import read_plan, read_planned
 from cpplan.terminal.printing import describe, naming, print_out
 
 
@@ -44,6 +44,7 @@ def show(
     report_path: str | None,
 ) -> None:
     """Print a saved PLAN: its summary, its buffers, and a map of the arena if it is small."""
+    from cpplan.plan import Plan
     from cpplan.report.symbols_text import MOST, format_sized
     from cpplan.report.tables import format_buffers
 
@@ -58,11 +59,14 @@ def show(
         print_out(_explain(plan_file, everything, dims, model, time_limit))
         return
     values = parse_dims(dims)
-    result = read_plan(plan_file)
+    planned = read_planned(plan_file)
+    result = planned if isinstance(planned, Plan) else planned.plan
     most = None if everything else MOST
     with naming(plan_file):
         if values is None:
-            text = describe(result) + format_buffers(result, most=most)
+            # What was planned for several sizes is judged over all of them.
+            head = describe(result) if planned is result else f"{planned}\n"
+            text = head + format_buffers(result, most=most)
         else:
             bounds = next((name for name, value in values.items() if type(value) is not int), None)
             if bounds is not None:
