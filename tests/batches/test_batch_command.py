@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from batch_manifests import DATASETS
@@ -127,5 +128,12 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path):
     said = "cpplan: interrupted: 1 rows are kept, and the same command goes on from them\n"
     assert (out, err) == ("", said)
     assert len(list((tmp_path / "r.parquet.parts").glob("*.json"))) == 1
-    with pytest.raises(ProcessLookupError):
-        os.killpg(run.pid, 0)
+    # What joblib keeps beside its processes notices within moments that they are gone.
+    for _ in range(200):
+        try:
+            os.killpg(run.pid, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("a process of the batch is left")
