@@ -416,7 +416,7 @@ def test_bounds_come_by_name():
     [name] = cpplan.load(open_below).symbols.dims
     ranges = cpplan.load(open_below, dims={name: (None, 7)}).symbols.dims
     assert tuple(ranges[name]) == (0, 7)
-    with pytest.raises(InputError, match=r"dims must map names to integers or bounds, not \[8\]"):
+    with pytest.raises(InputError, match=r"^dims=\[8\]: expected values by name"):
         cpplan.load(program, dims=[8])
 
 
