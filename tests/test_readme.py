@@ -53,7 +53,13 @@ def test_the_table_is_what_the_command_prints(tmp_path, capsys):
     assert main(["batch", str(ROOT / "datasets/results.toml"), "-o", str(table), "-q"]) == 0
     capsys.readouterr()
     assert main(["summary", str(table), "--models"]) == 0
-    for line in capsys.readouterr().out.splitlines():
-        name, *cells = line.split("|")[1:2] + [c for c in line.split("|") if c.endswith("* ")]
+    check_proved(capsys.readouterr().out)
+
+
+def check_proved(printed: str) -> None:
+    """Every row stands in the README, and so does every cell of it that is proved."""
+    rows = [line.split("|")[1:-1] for line in printed.splitlines() if line.startswith("| ")]
+    assert len(rows) > 10
+    for name, *cells in rows:
         shown = next(row for row in README.splitlines() if row.startswith(f"|{name}|"))
-        assert all(cell in shown.split("|") for cell in cells)
+        assert {cell for cell in cells if cell.endswith("* ")} <= set(shown.split("|"))
