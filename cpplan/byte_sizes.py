@@ -24,6 +24,7 @@ _FACTORS = {
     "TB": 10**12,
     "TIB": 1 << 40,
 }
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _LIMIT = 2**63  # what 64-bit integers hold
 _MOST_DIGITS = 100
 _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
@@ -66,20 +67,24 @@ def parse_bytes(text: str | int) -> int:
 
 
 def format_bytes(count: int | None) -> str:
-    """A byte count for people: exact below 10 KiB, else three digits with a binary unit.
+    """A byte count for people: exact below 10 KiB, else in a binary unit, never with an exponent.
+
+    Two decimals below 100 of the unit, whole units above.
 
     Examples
     --------
     >>> format_bytes(4096), format_bytes(1572864), format_bytes(None)
     ('4096 B', '1.50 MiB', 'unknown')
+    >>> format_bytes(1010 << 10), format_bytes((1 << 20) - 1)
+    ('1010 KiB', '1.00 MiB')
     """
     if count is None:
         return "unknown"
     if abs(count) < 10 * 1024:
         return f"{count} B"
-    units = ("KiB", "MiB", "GiB", "TiB")
-    power = min(abs(count).bit_length() // 10, len(units)) or 1
-    if abs(count) < 1 << (10 * power):
-        power -= 1
-    value, unit = count / (1 << (10 * power)), units[power - 1]
-    return f"{value:.3g} {unit}" if abs(value) >= 100 else f"{value:.2f} {unit}"
+    power = 1
+    # What rounds to 1024 of a unit is one of the next.
+    while power < len(_UNITS) and abs(count) >= (1 << (10 * power + 10)) - (1 << (10 * power - 1)):
+        power += 1
+    value, unit = count / (1 << (10 * power)), _UNITS[power - 1]
+    return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:.2f} {unit}"
