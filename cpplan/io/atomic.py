@@ -31,7 +31,7 @@ def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
         As :func:`write_text`.
     """
     try:
-        _write(path, (piece.encode() for piece in pieces))
+        write_blocks(path, (piece.encode() for piece in pieces))
     except UnicodeEncodeError as error:
         raise InputError(f"{path}: cannot be written: a name is not Unicode text") from error
 
@@ -47,10 +47,17 @@ def write_bytes(path: str | PathLike[str], data: bytes) -> None:
         If ``path`` is no regular file, or its folder does not exist or cannot be written to; names
         the file.
     """
-    _write(path, (data,))
+    write_blocks(path, (data,))
 
 
-def _write(path: str | PathLike[str], pieces: Iterable[bytes]) -> None:
+def write_blocks(path: str | PathLike[str], pieces: Iterable[bytes]) -> None:
+    """Write bytes that come in blocks; see :func:`write_bytes`.
+
+    Raises
+    ------
+    InputError
+        As :func:`write_bytes`, or what the blocks' source raises: then nothing is written.
+    """
     target = resolve_target(path)
     try:
         # Not the target's own name with something added: that could be too long.

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError, MissingExtraError
 from cpplan.graph import Graph
+from cpplan.io.onnx.external import load_external_data
 from cpplan.io.onnx.functions import inline_functions
 from cpplan.names import name_of_file
 
@@ -129,7 +130,7 @@ def load_model(
         raise InputError(f"expected an ONNX file or ModelProto, not {type(source).__name__}")
     model = _parse(Path(source))
     if with_weights:
-        _load_external_data(model, Path(source).parent)
+        load_external_data(model, Path(source).parent)
     return model
 
 
@@ -226,17 +227,6 @@ def _check_text(message: Message) -> None:
         elif field.type == field.TYPE_MESSAGE:
             for inner in [value] if hasattr(value, "ListFields") else value:
                 _check_text(inner)
-
-
-def _load_external_data(model: onnx.ModelProto, folder: Path) -> None:
-    from onnx.checker import ValidationError
-    from onnx.external_data_helper import load_external_data_for_model
-
-    try:
-        load_external_data_for_model(model, str(folder))
-    except (OSError, ValueError, ValidationError) as error:
-        text = " ".join(str(error).split())
-        raise InputError(f"its weights cannot be read: {text}") from error
 
 
 def _drop_weights(graph: onnx.GraphProto) -> None:

@@ -22,9 +22,16 @@ from cpplan.errors import InputError
 from cpplan.io.atomic import write_bytes
 from cpplan.io.onnx.copies import copy_repeated
 from cpplan.io.onnx.dims import bind_value
+from cpplan.io.onnx.external import (
+    MOST_BYTES,
+    load_external_data,
+    move_external_data,
+    weight_bytes,
+)
 from cpplan.io.onnx.functions import inline_functions
 from cpplan.io.onnx.model import load_model, naming, translate_model
 from cpplan.io.onnx.schedule import Schedule
+from cpplan.io.regular_file import resolve_target
 
 if TYPE_CHECKING:
     import onnx
@@ -79,7 +86,11 @@ def reorder_onnx(
     >>> [(node.name, *node.input, *node.output) for node in again.graph.node][2:]
     [('Exp_0~1', 'x', 'a~1'), ('Add_2', 'a~1', 'b', 'y')]
     """
-    return _reorder(source, order, dims or {}, with_weights=True)
+    model = _reorder(source, order, dims or {})
+    if isinstance(source, (str, PathLike)):
+        with naming(source):
+            load_external_data(model, Path(source).parent)
+    return model
 
 
 def write_reordered(
@@ -90,41 +101,51 @@ def write_reordered(
 ) -> None:
     """Write what :func:`reorder_onnx` gives to a file, whole or not at all.
 
-    Beside the source's file, weights in other files stay there; elsewhere the file holds them.
+    Beside the source's file, weights in other files stay there. Elsewhere the file holds them, or,
+    where they are too many for one ONNX file (2 GiB), a file beside it, named after it with
+    ``.data`` added, does.
 
     Raises
     ------
     InputError
-        As ``reorder_onnx``, or if the file cannot be written; names it.
+        As ``reorder_onnx``, or if a file cannot be written; names the file.
     """
     from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
-    beside = (
-        isinstance(source, (str, PathLike))
-        and Path(source).resolve().parent == Path(path).resolve().parent
-    )
-    model = _reorder(source, order, dims or {}, with_weights=not beside)
+    model = _reorder(source, order, dims or {})
+    data: Path | None = None
+    if isinstance(source, (str, PathLike)):
+        home, folder = Path(source).resolve().parent, resolve_target(path).parent
+        with naming(source):
+            if home != folder and model.ByteSize() + weight_bytes(model) < MOST_BYTES:
+                load_external_data(model, home)
+            elif home != folder:
+                data = folder / f"{Path(path).name}.data"
+                move_external_data(model, home, data)
     try:
-        data = model.SerializeToString(deterministic=True)
+        written = model.SerializeToString(deterministic=True)
+        if len(written) >= MOST_BYTES:
+            raise EncodeError("too large")
     except (EncodeError, ValueError) as error:
+        if data is not None:
+            data.unlink()
         raise InputError(
             f"{path}: cannot be written: an ONNX file holds less than 2 GiB unless its weights are "
             "in files of their own, beside it"
         ) from error
-    write_bytes(path, data)
+    write_bytes(path, written)
 
 
 def _reorder(
     source: str | PathLike[str] | onnx.ModelProto,
     order: Sequence[str],
     dims: Mapping[str, int],
-    *,
-    with_weights: bool,
 ) -> onnx.ModelProto:
+    """The model with its nodes in order; weights in other files stay there."""
     read, translation = translate_model(source, dims)
     with naming(source):
         program = to_anf(translation.graph, order)
-        model = inline_functions(load_model(source, with_weights=with_weights))
+        model = inline_functions(load_model(source, with_weights=False))
     graph = model.graph
     count = len(graph.node)
     schedule = Schedule(graph.node, read.graph.node, translation.ops)

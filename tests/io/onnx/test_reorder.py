@@ -256,6 +256,66 @@ def test_weights_in_other_files_stay_beside_or_move_in(tmp_path: Path) -> None:
     ]
 
 
+def test_weights_that_no_onnx_file_holds_go_to_a_file_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cpplan.io.onnx import reorder
+
+    rng = np.random.default_rng(0)
+    loaded = model(
+        """g (float[64,64] x) => (float[64,64] y) { a = Add(x, w) b = Mul(x, v) c = Add(a, u)
+        y = If(t) <then_branch = p () => (float[64,64] q) { q = MatMul(a, b) },
+                   else_branch = n () => (float[64,64] r) { r = MatMul(c, b) }> }"""
+    )
+    for name in "wvu":
+        array = rng.standard_normal((64, 64), np.float32)
+        loaded.graph.initializer.append(numpy_helper.from_array(array, name))
+    loaded.graph.initializer.append(numpy_helper.from_array(np.array(True), "t"))
+    path, target = tmp_path / "m.onnx", tmp_path / "to" / "m.onnx"
+    target.parent.mkdir()
+    onnx.save_model(loaded, path, save_as_external_data=True, location="w.bin", size_threshold=1024)
+    monkeypatch.setattr(reorder, "MOST_BYTES", 40_000)  # the weights take 49,152 B
+    write_reordered(path, ["Mul_1", "Add_0", "Add_2", "If_3"], target)
+    assert sorted(file.name for file in target.parent.iterdir()) == ["m.onnx", "m.onnx.data"]
+    assert target.stat().st_size < 4096
+    written = onnx.load(target, load_external_data=False)
+    places = [{e.key: e.value for e in t.external_data} for t in written.graph.initializer[:3]]
+    assert [place["location"] for place in places] == ["m.onnx.data"] * 3
+    assert [int(place["offset"]) for place in places] == [0, 16384, 32768]
+    assert_same(onnx.load(path), onnx.load(target))
+    onnx.checker.check_model(target)
+
+    # A model that holds its weights itself cannot be written, and leaves nothing behind.
+    (target.parent / "m.onnx").unlink()
+    (target.parent / "m.onnx.data").unlink()
+    with pytest.raises(InputError, match=r"m\.onnx: cannot be written: an ONNX file holds less"):
+        write_reordered(onnx.load(path), ["Mul_1", "Add_0", "Add_2", "If_3"], target)
+    (tmp_path / "w.bin").write_bytes(b"short")
+    with pytest.raises(InputError, match=r"m\.onnx: its weights cannot be read"):
+        write_reordered(path, ["Mul_1", "Add_0", "Add_2", "If_3"], target)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_model_of_three_gibibytes_is_written_without_reading_its_weights(tmp_path: Path) -> None:
+    loaded = model(
+        "g (float[4] x, int64[4] i) => (float[4] y) { a = Gather(w, i) b = Neg(x) y = Mul(a, b) }"
+    )
+    weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[3 << 28])
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="w.bin")
+    loaded.graph.initializer.append(weight)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(loaded.SerializeToString())
+    with open(tmp_path / "w.bin", "wb") as stream:
+        stream.truncate(3 << 30)  # a sparse file
+    write_reordered(path, ["Neg_1", "Gather_0", "Mul_2"], tmp_path / "beside.onnx")
+    assert kinds(onnx.load(tmp_path / "beside.onnx", load_external_data=False)) == [
+        "Neg",
+        "Gather",
+        "Mul",
+    ]
+
+
 def test_nothing_is_written_where_something_is_wrong(tmp_path: Path) -> None:
     loaded = model("g (float[4] x) => (float[4] y) { y = Exp(x) }")
     with pytest.raises(InputError, match="cannot be written"):
