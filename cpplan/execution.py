@@ -93,10 +93,12 @@ def execute(
     Raises
     ------
     InputError
-        If the model cannot be read or run, or an input does not match.
+        If the model cannot be read or run, or an input does not match; names an op whose reference
+        kernel gives more than the operator's definition says.
     VerificationError
-        If the plan is for another model, a kernel's result is not what the model declares, or a
-        byte differs: names op, step, tensor, address, and the last writer of that byte.
+        If the plan is for another model, a kernel's result takes more bytes than the model
+        declares, or a byte differs: names op, step, tensor, address, and the last writer of that
+        byte.
 
     Examples
     --------
@@ -205,7 +207,8 @@ class _Arena:
         for name, result in results.items():
             expected = self.unplanned[name]
             dtype = self._dtype(name)
-            if not np.array_equal(to_bytes(result, dtype), to_bytes(expected, dtype)):
+            same = result.shape == expected.shape
+            if not same or not np.array_equal(to_bytes(result, dtype), to_bytes(expected, dtype)):
                 raise VerificationError(
                     f"{where} computes other bytes for {name!r} than in the unplanned run, "
                     "from the same inputs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,6 +69,44 @@ def make_kernel(
         return {n: np.array(a, order="C") for n, a in zip(wanted, arrays, strict=True)}
 
     return run
+
+
+def defined_result(
+    node: onnx.NodeProto, inputs: Mapping[str, Array], opsets: Mapping[str, int], output: str
+) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+    """Type and shape of an output by the operator's definition; ``None`` if it leaves them open.
+
+    Examples
+    --------
+    >>> from onnx.helper import make_node
+    >>> node = make_node("GlobalMaxPool", ["x"], ["y"])
+    >>> defined_result(node, {"x": np.zeros((2, 3, 8), np.float32)}, {"": 17}, "y")
+    (dtype('float32'), (2, 3, 1))
+    """
+    import onnx
+
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    versions = {"" if name == "ai.onnx" else name: opset for name, opset in opsets.items()}
+    if domain not in versions or not onnx.defs.has(node.op_type, domain):
+        return None
+    try:
+        schema = onnx.defs.get_schema(node.op_type, versions[domain], domain)
+        data = {name: onnx.numpy_helper.from_array(array) for name, array in inputs.items()}
+        types = {
+            name: onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+            for name, tensor in data.items()
+        }
+        imports = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
+        found = onnx.shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=imports
+        )
+    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return None  # bodies that read what is outside, types without an ONNX counterpart
+    result = found[output].tensor_type if output in found else onnx.TypeProto.Tensor()
+    extents = tuple(dim.dim_value for dim in result.shape.dim if dim.HasField("dim_value"))
+    if not result.HasField("shape") or len(extents) < len(result.shape.dim):
+        return None
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(result.elem_type)), extents
 
 
 def to_numpy(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array:

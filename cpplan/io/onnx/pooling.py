@@ -22,7 +22,9 @@ _FLOATS = ("float32", "float64")
 
 
 def make_pooling(node: onnx.NodeProto) -> Pooling | None:
-    """A function for a plain ``MaxPool`` or ``AveragePool``, or ``None`` for any other node.
+    """A function for ``GlobalMaxPool`` and plain ``MaxPool`` and ``AveragePool``, else ``None``.
+
+    The reference kernel of ``GlobalMaxPool`` is wrong unless images have two axes.
 
     Plain: one output, paddings as given and smaller than the window, no dilation, no rounding up.
     The function takes images of shape ``(n, channels, *extents)``, and gives ``None`` where the
@@ -39,7 +41,11 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
     """
     import onnx
 
-    if node.op_type not in ("MaxPool", "AveragePool") or node.domain not in ("", "ai.onnx"):
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type == "GlobalMaxPool":
+        return _pool_all
+    if node.op_type not in ("MaxPool", "AveragePool"):
         return None
     given: dict[str, Any] = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     window: list[int] = given.get("kernel_shape", [])
@@ -68,6 +74,12 @@ def make_pooling(node: onnx.NodeProto) -> Pooling | None:
         return None if total is None or count is None else total / count
 
     return pool
+
+
+def _pool_all(images: Array) -> Array:
+    """The greatest of each channel, shape ``(n, channels, 1, …)``."""
+    greatest: Array = images.max(axis=tuple(range(2, images.ndim)), keepdims=True)
+    return greatest
 
 
 def _combine(

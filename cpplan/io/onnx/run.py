@@ -14,7 +14,7 @@ from cpplan.errors import InputError, VerificationError
 from cpplan.graph import Op
 from cpplan.io.onnx.bytes import Array, numpy_dtype, to_bytes
 from cpplan.io.onnx.graph import Source
-from cpplan.io.onnx.kernels import Kernel, make_kernel, to_numpy
+from cpplan.io.onnx.kernels import Kernel, KernelError, defined_result, make_kernel, to_numpy
 from cpplan.io.onnx.model import naming, opset_versions, translate_model
 from cpplan.io.onnx.types import types_of
 from cpplan.io.onnx.weights import draw_weights
@@ -83,9 +83,10 @@ class OnnxRun:
         Raises
         ------
         InputError
-            If the reference kernels cannot run it.
+            If the reference kernels cannot run it, or give what the operator's definition rules
+            out.
         VerificationError
-            If a result is not of the type and shape that the graph gives it.
+            If a result is not of the type that the graph gives it, or takes more bytes.
         """
         if any(name in self._draws for name in op.outputs):
             return {name: self._draws[name] for name in op.outputs}
@@ -97,28 +98,36 @@ class OnnxRun:
                     source.node, self._types, self._opsets, label=op.name, outputs=op.outputs
                 )
             results = self._kernels[op.name](inputs)
-        return {name: self._check(op.name, source, name, r) for name, r in results.items()}
+            return {n: self._check(op.name, source, inputs, n, r) for n, r in results.items()}
 
-    def _check(self, op: str, source: Source, name: str, result: Array) -> Array:
-        """The result, which must be what the graph says of the tensor.
+    def _check(
+        self, op: str, source: Source, inputs: Mapping[str, Array], name: str, result: Array
+    ) -> Array:
+        """The result, which must be of the graph's type and fit into the tensor's bytes.
 
-        The shape of what a branch writes may be open: then only its type and bytes are known.
+        Its shape is the kernel's: a branch may write less than it may, and a kernel may be wrong.
         """
         tensor = self.graph.tensor.get(name)
         if tensor is None or tensor.dtype is None:  # strings, or an output that nobody reads
             return result
         if source.node.op_type == "Loop" and tensor.shape is not None:
             result = _stacked(result, tensor.shape)
-        shape = result.shape if tensor.shape is None else tensor.shape
         dtype = numpy_dtype(tensor.dtype)
-        too_large = to_bytes(result, tensor.dtype).size > tensor.nbytes
-        if result.dtype != dtype or result.shape != shape or too_large:
-            declared = f"{tensor.nbytes} B" if tensor.shape is None else f"{list(tensor.shape)}"
-            raise VerificationError(
-                f"op {op!r} ({source.node.op_type}): its kernel gives tensor {name!r} as "
-                f"{result.dtype}{list(result.shape)}, but it is planned as {dtype} {declared}"
+        if result.dtype == dtype and to_bytes(result, tensor.dtype).size <= tensor.nbytes:
+            return result
+        gives = f"tensor {name!r} as {result.dtype}{list(result.shape)}"
+        ruled = defined_result(source.node, inputs, self._opsets, name)
+        if ruled is not None and ruled != (result.dtype, result.shape):
+            raise KernelError(
+                f"op {op!r}: the reference kernel of {source.node.op_type} gives {gives}, but by "
+                f"the operator's definition it is {ruled[0]}{list(ruled[1])}: the kernel is wrong, "
+                "and the model cannot be executed"
             )
-        return result
+        declared = f"{tensor.nbytes} B" if tensor.shape is None else f"{list(tensor.shape)}"
+        raise VerificationError(
+            f"op {op!r} ({source.node.op_type}): its kernel gives {gives}, but it is planned as "
+            f"{dtype} {declared}"
+        )
 
     def _inputs(self, given: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
         free = {
@@ -162,8 +171,9 @@ class OnnxRun:
 
     def _run_constant(self, source: Source, values: Mapping[str, Array]) -> dict[str, Array]:
         kernel = make_kernel(source.node, self._types, self._opsets)
-        results = kernel({name: values[name] for name in source.reads})
-        return {name: self._check(source.node.name, source, name, r) for name, r in results.items()}
+        inputs = {name: values[name] for name in source.reads}
+        name = source.node.name
+        return {n: self._check(name, source, inputs, n, r) for n, r in kernel(inputs).items()}
 
 
 def _stacked(result: Array, shape: tuple[int, ...]) -> Array:
