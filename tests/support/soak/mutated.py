@@ -1,0 +1,116 @@
+"""Plans with one thing changed: ``verify`` and ``simulate`` must see what the definitions see."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from cpplan import Plan, Problem, simulate, solve, verify
+from cpplan.errors import CpplanError, VerificationError
+
+from .boxes import apart, boxes_of, least_height
+from .case import Case, python_of
+from .made import random_problem
+
+# Every name that a bound may bear.
+BOUNDS = (
+    "live bytes", "fixed offset", "largest buffer", "accesses", "least footprint", "minimum cut",
+    "live bytes, shared", "live bytes beyond the other pools", "forced live bytes", "CP-SAT",
+    "CP-SAT order", "Liu's algorithm", "CP-SATANIC", "canonical search of nothing", "",
+)  # fmt: skip
+# Searches that exhaust what they look at: their word counts, it is not proved again.
+TAKEN = ("CP-SAT", "canonical search", "niche search")
+
+
+def mutated(rng: random.Random) -> Case:
+    """A plan of a problem with an offset, a column or a claim changed."""
+    problem = random_problem(rng, 6)
+    while not len(problem):
+        problem = random_problem(rng, 6)
+    row, by = rng.randrange(len(problem)), rng.choice([-4, -2, -1, 1, 2, 4])
+    column = rng.choice(["offset", "offset", "offset", "size", "lower", "upper"])
+    claim = rng.choice(["peak", "lower_bound", "status", "bound_by", None, None, None])
+    status = rng.choice(["optimal", "feasible", "infeasible", "unknown"])
+    name = rng.choice(BOUNDS)
+    lines = [
+        f"problem = {python_of(problem)}",
+        "plan = solve(problem, deterministic=True, time_limit=3)",
+    ]
+    if claim is None:
+        lines.append(f"{column} = plan.{column}.copy()")
+        lines.append(f"{column}[{row}] += {by}")
+        change = f"{column}={column}"
+        if column == "offset":
+            lines.append("peak = int((offset + plan.size).max())")
+            change += ", peak=peak, status='feasible', lower_bound=None, bound_by=None"
+    elif claim == "status":
+        change = f"status={status!r}"
+    elif claim == "bound_by":
+        least = "plan.lower_bound + 1"
+        change = f"lower_bound={least}, peak=plan.peak, bound_by={name!r}, status='feasible'"
+    else:
+        change = f"{claim}=plan.{claim} + {by}"
+    lines.append(f"changed = replace(plan, {change})")
+
+    def false() -> list[str]:
+        known: dict[str, object] = {"Problem": Problem, "solve": solve, "replace": replace}
+        exec("\n".join(_imports(lines)), known)
+        plan, changed = known["plan"], known["changed"]
+        assert isinstance(plan, Plan)
+        assert isinstance(changed, Plan)
+        sound = _sound(problem, plan, changed)
+        seen = _refusal(problem, changed)
+        if sound is None or sound == (seen is None):
+            return []
+        if sound:
+            return [f"verify(problem, changed)  # it is sound, but refused: {seen}"]
+        return ["with pytest.raises(VerificationError):", "    verify(problem, changed)"]
+
+    return Case(tuple(lines), false)
+
+
+def _imports(lines: list[str]) -> list[str]:
+    return ["from cpplan.problem import Gap", *lines]
+
+
+def _refusal(problem: Problem, plan: Plan) -> str | None:
+    """The reason for which a plan is refused."""
+    try:
+        verify(problem, plan)
+    except VerificationError as error:
+        return str(error)
+    simulate(problem, plan)  # what verify accepts runs
+    return None
+
+
+def _sound(problem: Problem, plan: Plan, changed: Plan) -> bool | None:
+    """True if every claim of the changed plan is right; ``None`` if only a search can know."""
+    assert changed.offset is not None
+    for column in ("size", "lower", "upper"):
+        if getattr(changed, column).tolist() != getattr(problem, column).tolist():
+            return False
+    offset = changed.offset.tolist()
+    if apart(boxes_of(problem), offset) is not None:
+        return False
+    if changed.peak != max(at + s for at, s in zip(offset, problem.size.tolist(), strict=True)):
+        return False
+    least = least_height(boxes_of(problem))
+    bound = changed.lower_bound
+    assert least is not None
+    if changed.status in ("infeasible", "unknown"):
+        return False
+    if (changed.status == "optimal") != (bound == changed.peak):
+        return False
+    if bound is not None and bound > least:
+        # Searches are believed, and the bound of a search may be raised by hand.
+        return None if changed.bound_by in (*TAKEN, plan.bound_by) and _searched(plan) else False
+    if changed.bound_by != plan.bound_by or bound != plan.lower_bound:
+        return None  # a bound that holds, by a name that may not prove it
+    return True
+
+
+def _searched(plan: Plan) -> bool:
+    return str(plan.bound_by).startswith(TAKEN)
+
+
+__all__ = ["CpplanError", "mutated"]

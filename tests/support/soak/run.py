@@ -1,0 +1,105 @@
+"""Cases of all modes in turn, until time or number is up; what is false, and a table at the end."""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from .case import Case, Mode, as_test
+from .damaged import damaged
+from .mutated import mutated
+from .orders import order
+from .packing import packing
+from .pools import pools
+from .remat import remat
+from .sharing import sharing
+from .sizes import sizes
+from .storages import storages
+from .symbolic import symbolic
+
+MODES: dict[str, Mode] = {
+    "packing": packing,
+    "orders": order,
+    "sharing": sharing,
+    "pools": pools,
+    "remat": remat,
+    "symbolic": symbolic,
+    "sizes": sizes,
+    "storages": storages,
+    "mutated": mutated,
+    "damaged": damaged,
+}
+
+
+@dataclass
+class Count:
+    """Cases of one mode, how many of them were false, and the seconds they took."""
+
+    cases: int = 0
+    false: int = 0
+    seconds: float = 0.0
+
+
+def case_of(mode: str, seed: int, number: int) -> Case:
+    """The case of this number, the same for the same seed."""
+    return MODES[mode](random.Random(f"{mode} {seed} {number}"))
+
+
+def check(case: Case) -> list[str]:
+    """Assertions that fail, or the error that the case ends in, as Python."""
+    try:
+        return case.false()
+    except Exception as error:  # any error at all is a find
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return [f"# {where.filename.rpartition('/')[2]}:{where.lineno} raised {text}"]
+
+
+def soak(
+    modes: Iterable[str],
+    seed: int,
+    show: Callable[[str], None],
+    *,
+    minutes: float | None = None,
+    cases: int | None = None,
+    first: int = 0,
+) -> dict[str, Count]:
+    """Cases by mode: how many there were, and how many were false, each shown as a test.
+
+    Parameters
+    ----------
+    minutes, cases
+        When to stop: after this time, or this number of cases of each mode.
+    first
+        Number of the first case.
+    """
+    counts = {mode: Count() for mode in modes}
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    number = first
+    while cases is None or number < first + cases:
+        for mode, count in counts.items():
+            if end is not None and time.monotonic() >= end:
+                return counts
+            begin = time.process_time()
+            case = case_of(mode, seed, number)
+            false = check(case)
+            count.seconds += time.process_time() - begin
+            count.cases += 1
+            if false:
+                count.false += 1
+                show(f"# --modes {mode} --seed {seed} --first {number} --cases 1")
+                show(as_test(f"{mode}_{seed}_{number}", case, false) + "\n")
+        number += 1
+    return counts
+
+
+def table(counts: dict[str, Count]) -> str:
+    """Cases and false ones of each mode, as text."""
+    rows: list[Sequence[object]] = [("mode", "cases", "false", "CPU s")]
+    rows += [(m, c.cases, c.false, f"{c.seconds:.1f}") for m, c in counts.items()]
+    total = sum(c.cases for c in counts.values()), sum(c.false for c in counts.values())
+    rows.append(("all", *total, f"{sum(c.seconds for c in counts.values()):.1f}"))
+    return "\n".join(f"{row[0]:<10}{row[1]:>9}{row[2]:>9}{row[3]:>9}" for row in rows)
