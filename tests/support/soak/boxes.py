@@ -12,6 +12,12 @@ from typing import NamedTuple
 
 from cpplan import Problem
 
+_MOST_PLACED = 100_000  # boxes of one case, each time counted
+
+
+class TooLargeError(Exception):
+    """A case that brute force would take too long for; it proves nothing."""
+
 
 class Box(NamedTuple):
     """Bytes to be placed.
@@ -70,7 +76,13 @@ def clash(one: Box, other: Box, distance: int) -> bool:
 
 
 def least_height(boxes: Sequence[Box], most: int | None = None) -> int | None:
-    """The smallest height that holds all boxes; ``None`` if it is above ``most``."""
+    """The smallest height that holds all boxes; ``None`` if it is above ``most``.
+
+    Raises
+    ------
+    TooLargeError
+        If there are too many layouts to try.
+    """
     count, height = len(boxes), _most_held(boxes)
     if most is not None and height > most:
         return None
@@ -86,9 +98,15 @@ def least_height(boxes: Sequence[Box], most: int | None = None) -> int | None:
         if i != j
     }
 
+    placed = 0
+
     def place(domains: dict[int, int]) -> bool:
+        nonlocal placed
         if not domains:
             return True
+        placed += 1
+        if placed > _MOST_PLACED:
+            raise TooLargeError
         chosen = min(domains, key=lambda box: (domains[box].bit_count(), box))
         free = domains[chosen]
         while free:

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from .boxes import TooLargeError
 from .case import Case, Mode, as_test
 from .damaged import damaged
 from .mutated import mutated
@@ -36,9 +37,10 @@ MODES: dict[str, Mode] = {
 
 @dataclass
 class Count:
-    """Cases of one mode, how many of them were false, and the seconds they took."""
+    """Cases of one mode: compared, too large for brute force, and false; and the seconds taken."""
 
     cases: int = 0
+    too_large: int = 0
     false: int = 0
     seconds: float = 0.0
 
@@ -49,9 +51,17 @@ def case_of(mode: str, seed: int, number: int) -> Case:
 
 
 def check(case: Case) -> list[str]:
-    """Assertions that fail, or the error that the case ends in, as Python."""
+    """Assertions that fail, or the error that the case ends in, as Python.
+
+    Raises
+    ------
+    TooLargeError
+        If brute force would take too long.
+    """
     try:
         return case.false()
+    except TooLargeError:
+        raise
     except Exception as error:  # any error at all is a find
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
@@ -85,8 +95,13 @@ def soak(
                 return counts
             begin = time.process_time()
             case = case_of(mode, seed, number)
-            false = check(case)
-            count.seconds += time.process_time() - begin
+            try:
+                false = check(case)
+            except TooLargeError:
+                count.too_large += 1
+                continue
+            finally:
+                count.seconds += time.process_time() - begin
             count.cases += 1
             if false:
                 count.false += 1
@@ -98,8 +113,14 @@ def soak(
 
 def table(counts: dict[str, Count]) -> str:
     """Cases and false ones of each mode, as text."""
-    rows: list[Sequence[object]] = [("mode", "cases", "false", "CPU s")]
-    rows += [(m, c.cases, c.false, f"{c.seconds:.1f}") for m, c in counts.items()]
-    total = sum(c.cases for c in counts.values()), sum(c.false for c in counts.values())
-    rows.append(("all", *total, f"{sum(c.seconds for c in counts.values()):.1f}"))
-    return "\n".join(f"{row[0]:<10}{row[1]:>9}{row[2]:>9}{row[3]:>9}" for row in rows)
+    rows: list[Sequence[object]] = [("mode", "cases", "false", "too large", "CPU s")]
+    found = [*counts.values()]
+    total = Count(
+        sum(c.cases for c in found),
+        sum(c.too_large for c in found),
+        sum(c.false for c in found),
+        sum(c.seconds for c in found),
+    )
+    for mode, count in {**counts, "all": total}.items():
+        rows.append((mode, count.cases, count.false, count.too_large, f"{count.seconds:.1f}"))
+    return "\n".join(f"{row[0]:<10}" + "".join(f"{v:>11}" for v in row[1:]) for row in rows)

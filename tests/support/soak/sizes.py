@@ -8,16 +8,18 @@ from itertools import permutations
 
 from cpplan import plan_sizes, verify
 
-from .boxes import Box, clash
+from .boxes import Box, TooLargeError, clash
 from .case import Case
 from .packing import arguments
 from .runs import live_boxes
 from .symbolic import graph_of, points, random_symbolic, value_at
 
+_MOST = 6  # buffers
+
 
 def sizes(rng: random.Random) -> Case:
     """A graph planned for one to three sizes."""
-    text, extents = random_symbolic(rng, 3)
+    text, extents = random_symbolic(rng, 2)
     chosen = rng.sample(points(), rng.randint(1, 3))
     options = {"prefix_stable": True, "deterministic": True, "time_limit": 3.0}
     lines = (
@@ -61,16 +63,25 @@ def sizes(rng: random.Random) -> Case:
 
 def _arenas(at: list[list[Box]]) -> Iterator[tuple[int, ...]]:
     """The arenas at every size of all layouts that nothing can be moved down in."""
-    count = len(at[0])
-
-    def together(one: int, other: int, distance: int) -> bool:
-        return any(clash(boxes[one], boxes[other], distance) for boxes in at)
-
-    for order in permutations(range(count)):
+    rows = range(len(at[0]))
+    if len(rows) > _MOST:
+        raise TooLargeError
+    sizes = [max(boxes[row].size for boxes in at) for row in rows]
+    # Distances at which two clash at some size: together they are one interval around 0.
+    between = {
+        (one, other): {
+            distance
+            for distance in range(-sizes[other], sizes[one] + 1)
+            if any(clash(boxes[one], boxes[other], distance) for boxes in at)
+        }
+        for one in rows
+        for other in rows
+    }
+    for order in permutations(rows):
         offset: dict[int, int] = {}
         for row in order:
             place = 0
-            while any(together(other, row, place - there) for other, there in offset.items()):
+            while any(place - there in between[other, row] for other, there in offset.items()):
                 place += 1
             offset[row] = place
         yield tuple(max(offset[k] + box.size for k, box in enumerate(boxes)) for boxes in at)
