@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracles import brute_force_peak, random_problem
-from support.soak import packing
+from support.soak import mutated, packing
 from support.soak.boxes import boxes_of, least_height
 from support.soak.case import Case, as_test, python_of
 from support.soak.made import random_graph, random_pools
@@ -78,6 +78,16 @@ def test_a_bug_inside_the_planner_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     finds: list[str] = []
     assert soak(["packing"], 5, finds.append, cases=3)["packing"].false == 3
     assert all("plan = solve(problem" in text for text in finds[1::2])
+
+
+def test_a_checker_that_accepts_all_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutated, "verify", lambda *_: None)
+    monkeypatch.setattr(mutated, "simulate", lambda *_: None)
+    finds: list[str] = []
+    assert soak(["mutated"], 5, finds.append, cases=20)["mutated"].false >= 10
+    assert finds[1].endswith(
+        "    with pytest.raises(VerificationError):\n        verify(problem, changed)\n"
+    )
 
 
 def test_an_error_is_a_find() -> None:

@@ -7,6 +7,7 @@ import json
 import random
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from cpplan import Graph, Plan, Problem, Program, load, simulate, solve, to_anf, verify
@@ -17,6 +18,11 @@ from cpplan.io.minimalloc_csv import write_problem
 from .case import Case
 from .made import random_graph, random_problem
 
+_HAS_ONNX = find_spec("onnx") is not None
+ONNX = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2,3] x, float[2,3] z) => (float[4,3] y, float[6] f) <float[3] w = {1, 2, 3}> {
+    a = Relu(x) b = Add(a, w) c = Concat<axis = 0>(b, z) s = Shape(b) d = Sigmoid(c)
+    n = ReduceProd<keepdims = 1>(s) f = Reshape(b, n) y = Mul(c, d) }"""
 Damage = Callable[[random.Random, bytes], bytes]
 
 
@@ -68,7 +74,7 @@ DAMAGES: tuple[Damage, ...] = (_flip, _cut, _repeat, _digits, _word)
 
 def damaged(rng: random.Random) -> Case:
     """A file of some format, damaged once or twice."""
-    suffix = rng.choice([".json", ".json.gz", ".csv", ".plan", ".anf"])
+    suffix = rng.choice([".json", ".json.gz", ".csv", ".plan", ".anf", *[".onnx"] * _HAS_ONNX])
     data = _file(rng, suffix)
     for _ in range(rng.randint(1, 2)):
         if data:
@@ -104,6 +110,10 @@ def _reading(suffix: str) -> str:
 
 
 def _file(rng: random.Random, suffix: str) -> bytes:
+    if suffix == ".onnx":
+        import onnx.parser
+
+        return onnx.parser.parse_model(ONNX).SerializeToString(deterministic=True)
     graph = random_graph(rng, rng.randint(1, 3))
     if suffix == ".anf":
         return str(to_anf(graph)).encode()
