@@ -8,14 +8,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracles import brute_force_peak, random_problem
-from support.soak import mutated, packing
+from support.soak import mutated, orders, packing, pools, remat, sharing, sizes, storages, symbolic
 from support.soak.boxes import boxes_of, least_height
 from support.soak.case import Case, as_test, python_of
 from support.soak.made import random_graph, random_pools
 from support.soak.run import MODES, Count, case_of, check, soak, table
-from support.soak.runs import live_boxes, orders, repeated_boxes
+from support.soak.runs import live_boxes, repeated_boxes
+from support.soak.runs import orders as orders_of
 
-from cpplan import Gap, Graph, Op, Placement, Plan, Pool, Problem, Tensor
+from cpplan import (
+    Gap,
+    Graph,
+    Op,
+    Placement,
+    Plan,
+    Pool,
+    Problem,
+    Tensor,
+    plan_sizes,
+    share_storages,
+    solve,
+)
+from cpplan.sizes.sizes_plan import PlannedLevel
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -90,6 +104,58 @@ def test_a_checker_that_accepts_all_is_found(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
+def _called_optimal(plan: Plan) -> Plan:
+    """The same plan, said to be proved."""
+    if plan.offset is None:
+        return plan
+    return replace(
+        plan, status="optimal", lower_bound=plan.peak, objective_bound=plan.objective_value
+    )
+
+
+def _dearer(graph: Graph, **options: object) -> Plan:
+    """A plan that costs or takes one more than what is optimal."""
+    plan = solve(graph, **options)
+    if plan.offset is None or "cost_limit" not in options:
+        return replace(plan, status="infeasible") if plan.offset is not None else plan
+    return replace(plan, peak=plan.peak + 1, status="optimal")
+
+
+# Where each mode gets its answers, and a function that gives wrong ones.
+WRONG = {
+    "orders": (
+        orders,
+        "solve",
+        lambda g, **o: _called_optimal(solve(g, **{**o, "order": "given"})),
+    ),
+    "sharing": (sharing, "solve", lambda g, **o: _called_optimal(solve(g, deterministic=True))),
+    "pools": (pools, "solve", lambda p, **o: _called_optimal(solve(p, **o, algorithm="bump"))),
+    "symbolic": (symbolic, "solve", lambda g, **o: _called_optimal(solve(g, algorithm="bump"))),
+    "remat": (remat, "solve", _dearer),
+    "storages": (
+        storages,
+        "share_storages",
+        lambda p, **o: replace(share_storages(p, algorithm="bump"), status="optimal"),
+    ),
+    "sizes": (
+        sizes,
+        "plan_sizes",
+        lambda g, s, **o: replace(plan_sizes(g, s, deterministic=True), levels=(NEVER,)),
+    ),
+}
+NEVER = PlannedLevel("largest arena", 10**6, 10**6)
+
+
+@pytest.mark.parametrize("mode", WRONG)
+def test_wrong_answers_are_found(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, name, wrong = WRONG[mode]
+    monkeypatch.setattr(module, name, wrong)
+    for checker in ("verify", "simulate", "check_assignment"):
+        monkeypatch.setattr(module, checker, lambda *_, **__: None, raising=False)
+    finds = (check(case_of(mode, 1, number)) for number in range(25))
+    assert any(find and "assert" in find[0] for find in finds)
+
+
 def test_an_error_is_a_find() -> None:
     def fail() -> list[str]:
         raise KeyError("t")
@@ -146,7 +212,7 @@ def test_lifespans_by_hand() -> None:
         Op("h", inputs=("v",), outputs=("y",)),
     )
     graph = Graph("hand", tensors, ops)
-    assert list(orders(graph)) == [(0, 1, 2)]
+    assert list(orders_of(graph)) == [(0, 1, 2)]
     spans = {box.name: sorted(box.held) for box in live_boxes(graph, (0, 1, 2))}
     assert spans == {"x": [0], "a": [0, 1, 2], "y": [2], "s": [0]}
     pair = Op("f", outputs=("a",)), Op("h", inputs=("a",), outputs=("y",))
