@@ -10,6 +10,17 @@ from ai_edge_litert import schema_py_generated as schema
 
 FLOAT32, INT32, BOOL = (getattr(schema.TensorType, name) for name in ("FLOAT32", "INT32", "BOOL"))
 
+# Those that TFLite Micro has for floats, or for truth values.
+UNARY = """
+    ABS CAST CEIL COS ELU EXP FLOOR HARD_SWISH LEAKY_RELU LOG LOGICAL_NOT LOGISTIC NEG RELU RELU6
+    ROUND RSQRT SIN SQRT SQUARE TANH
+""".split()  # noqa: SIM905
+BINARY = """
+    ADD DIV FLOOR_DIV FLOOR_MOD LOGICAL_AND LOGICAL_OR MAXIMUM MINIMUM MUL PRELU SQUARED_DIFFERENCE
+    SUB
+""".split()  # noqa: SIM905
+ELEMENT_WISE = [(kind, 1) for kind in UNARY] + [(kind, 2) for kind in BINARY]
+
 
 class Subgraph:
     """Tensors are named by numbers, in the order in which they are added."""
@@ -28,10 +39,18 @@ class Subgraph:
         data: np.ndarray | None = None,
         variable: bool = False,
         signature: list[int] | None = None,
+        scale: float | list[float] | None = None,
+        zero: int = 0,
+        axis: int = 0,
     ) -> int:
         tensor = schema.TensorT()
         tensor.name, tensor.shape, tensor.type = name, shape, dtype
         tensor.isVariable, tensor.shapeSignature = variable, signature
+        if scale is not None:
+            scales = [scale] if isinstance(scale, float) else scale
+            tensor.quantization = schema.QuantizationParametersT()
+            tensor.quantization.scale, tensor.quantization.quantizedDimension = scales, axis
+            tensor.quantization.zeroPoint = [zero] * len(scales)
         if data is not None:
             buffer = schema.BufferT()
             buffer.data = np.frombuffer(data.tobytes(), np.uint8)

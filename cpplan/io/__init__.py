@@ -12,6 +12,7 @@ from cpplan.errors import InputError
 from cpplan.graph import Graph
 from cpplan.in_place_kinds import with_in_place
 from cpplan.problem import Problem
+from cpplan.workspaces import with_workspaces
 from cpplan.zoo.source import SCHEME, is_named
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def load(
     dims: Mapping[str, object] | None = None,
     name: str | None = None,
     in_place: Mapping[str, bool] | None = None,
+    workspaces: Mapping[str, int | str] | None = None,
 ) -> Graph | Problem:
     """A graph or packing problem from a file or from another library's object.
 
@@ -62,12 +64,15 @@ def load(
     in_place
         Kind of op -> whether its kernels may write over their inputs, instead of what the source
         says of that kind (see :func:`cpplan.in_place_kinds.with_in_place`).
+    workspaces
+        Kind or name of an op -> bytes of scratch memory that its kernel asks for while it runs,
+        instead of what the source says (see :func:`cpplan.workspaces.with_workspaces`).
 
     Raises
     ------
     InputError
-        If the source is of no known kind or cannot be read, or ``in_place`` names a kind that it
-        does not have; names the file and what was expected.
+        If the source is of no known kind or cannot be read, or ``in_place`` or ``workspaces`` names
+        a kind that it does not have; names the file and what was expected.
 
     Examples
     --------
@@ -79,15 +84,18 @@ def load(
     """
     if dims is not None and not isinstance(dims, Mapping):
         raise InputError(f"dims={dims!r}: expected values by name, e.g. dims={{'N': 8}}")
-    model = _read(source, dims, name)
-    if in_place is not None:
-        where = f"{source}: " if isinstance(source, (str, PathLike)) else ""
-        if isinstance(model, Problem):
-            raise InputError(f"{where}in_place is for graphs only: a problem has no ops")
-        try:
-            model = with_in_place(model, in_place)
-        except InputError as error:
-            raise InputError(f"{where}{error}") from error
+    model = _read(source, dims, name, workspaces)
+    where = f"{source}: " if isinstance(source, (str, PathLike)) else ""
+    for option, given in (("in_place", in_place), ("workspaces", workspaces)):
+        if given is not None and isinstance(model, Problem):
+            raise InputError(f"{where}{option} is for graphs only: a problem has no ops")
+    try:
+        if in_place is not None:
+            model = with_in_place(model, in_place)  # type: ignore[arg-type]
+        if workspaces is not None:
+            model = with_workspaces(model, workspaces)  # type: ignore[arg-type]
+    except InputError as error:
+        raise InputError(f"{where}{error}") from error
     return model if name is None else replace(model, name=name)
 
 
@@ -104,6 +112,7 @@ def _read(
     ),
     dims: Mapping[str, object] | None,
     name: str | None,
+    workspaces: Mapping[str, int | str] | None,
 ) -> Graph | Problem:
     suffix = _suffix(source) if isinstance(source, (str, PathLike)) else None
     if suffix == ".onnx" or _is_from("onnx", source):
@@ -121,7 +130,7 @@ def _read(
     if suffix == ".tflite":
         from cpplan.io.tflite import read_tflite
 
-        return read_tflite(source, dims)  # type: ignore[arg-type]
+        return read_tflite(source, dims, stated=workspaces or ())  # type: ignore[arg-type]
     if dims:
         what = source if suffix is not None else f"a {type(source).__name__}"
         raise InputError(

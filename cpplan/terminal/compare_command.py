@@ -12,10 +12,12 @@ from cpplan.terminal.options import (
     MODEL,
     PLANNING,
     READING,
+    WORKSPACES,
     check_outputs,
     parse_dims,
     parse_kinds,
     parse_limit,
+    parse_workspaces,
     time_limit_option,
     with_options,
 )
@@ -39,6 +41,7 @@ def _parse_limit_or_share(
 @MODEL
 @with_options(READING)
 @with_options(KINDS)
+@with_options(WORKSPACES)
 @with_options(PLANNING)
 @click.option(
     "--algorithm", "algorithms", multiple=True, metavar="NAME", help="Only this baseline."
@@ -66,9 +69,9 @@ def _parse_limit_or_share(
 @time_limit_option("Seconds for each row.", default=10.0)
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def compare(
-    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], algorithms: tuple[str, ...],
-    answer_paths: tuple[str, ...], remat: bool, memory_limit: int | str | None,
-    json_path: str | None, **options: Any,
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool,
+    memory_limit: int | str | None, json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """Every baseline on MODEL beside cpplan's plan and the bound."""
     check_outputs(model, json_path, {})
@@ -89,7 +92,12 @@ def compare(
         raise InputError("--answers are of planners that run no op twice: not with --remat")
     options["algorithms"] = algorithms or None
     answers = [answer for path in answer_paths for answer in read_answers(path)]
-    source = load(model, dims=parse_dims(dims), in_place=parse_kinds(kinds))
+    source = load(
+        model,
+        dims=parse_dims(dims),
+        in_place=parse_kinds(kinds),
+        workspaces=parse_workspaces(workspaces),
+    )
     with naming(model):
         if remat:
             found = compare_remat_rows(source, memory_limit=memory_limit, **options)

@@ -85,6 +85,28 @@ def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool]
     return chosen or None
 
 
+def parse_workspaces(texts: tuple[str, ...]) -> dict[str, int] | None:
+    """Scratch memory stated for ops or kinds of them, each once; none if nothing is stated.
+
+    Examples
+    --------
+    >>> parse_workspaces(("CONV_2D=2KiB", "a=b/conv=0"))
+    {'CONV_2D': 2048, 'a=b/conv': 0}
+    """
+    from cpplan.byte_sizes import parse_bytes
+
+    stated: dict[str, int] = {}
+    for text in texts:
+        key, _, size = text.rpartition("=")
+        if not key:
+            raise InputError(f"--workspace {text!r} is not understood: expected e.g. CONV_2D=2KiB")
+        if key in stated:
+            raise InputError(f"--workspace {text!r}: {key!r} is stated already")
+        with located(f"--workspace {text!r}"):
+            stated[key] = parse_bytes(size)
+    return stated or None
+
+
 READING = (
     click.option(
         "--dim",
@@ -101,6 +123,16 @@ KINDS = (
         multiple=True,
         metavar="KIND=on|off",
         help="Whether ops of this kind may write over their inputs, whatever MODEL says.",
+    ),
+)
+WORKSPACES = (
+    click.option(
+        "--workspace",
+        "workspaces",
+        multiple=True,
+        metavar="OP=BYTES",
+        help="Scratch memory that kernels ask for: of one op, or of all ops of a kind "
+        "(CONV_2D=2KiB).",
     ),
 )
 BOUNDARY = (

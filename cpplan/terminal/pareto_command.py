@@ -13,9 +13,11 @@ from cpplan.terminal.options import (
     READING,
     SEARCHING,
     SHARING,
+    WORKSPACES,
     check_outputs,
     parse_dims,
     parse_kinds,
+    parse_workspaces,
     time_limit_option,
     with_options,
 )
@@ -26,6 +28,7 @@ from cpplan.terminal.printing import naming, print_out
 @MODEL
 @with_options(READING)
 @with_options(KINDS)
+@with_options(WORKSPACES)
 @with_options(BOUNDARY)
 @with_options(SHARING)
 @with_options(SEARCHING)
@@ -40,7 +43,8 @@ from cpplan.terminal.printing import naming, print_out
 @time_limit_option("Seconds for all points.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def pareto(
-    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], points: int, time_limit: float,
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    points: int, time_limit: float,
     json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """How much memory recomputation saves in MODEL, and what it costs."""
@@ -53,7 +57,9 @@ def pareto(
     from cpplan.report.tables import format_tradeoff
     from cpplan.tradeoff import pareto_plans
 
-    source = load(model, dims=parse_dims(dims), in_place=in_place)
+    source = load(
+        model, dims=parse_dims(dims), in_place=in_place, workspaces=parse_workspaces(workspaces)
+    )
     with naming(model):
         plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
     keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")

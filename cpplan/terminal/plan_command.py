@@ -13,9 +13,11 @@ from cpplan.terminal.options import (
     MODEL,
     PLANNING,
     READING,
+    WORKSPACES,
     parse_dims,
     parse_kinds,
     parse_limit,
+    parse_workspaces,
     time_limit_option,
     with_options,
 )
@@ -30,6 +32,7 @@ _SHORTEST = 0.001
 @MODEL
 @with_options(READING)
 @with_options(KINDS)
+@with_options(WORKSPACES)
 @with_options(PLANNING)
 @time_limit_option("Seconds for everything; the best plan so far is then returned.")
 @click.option(
@@ -96,7 +99,8 @@ _SHORTEST = 0.001
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def plan(
-    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], time_limit: float,
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    time_limit: float,
     json_path: str | None, output: str | None, csv_path: str | None, text_path: str | None,
     onnx_path: str | None, image_path: str | None, header_path: str | None,
     tflite_path: str | None, report_path: str | None, explain: bool, quiet: bool, **options: Any,
@@ -128,7 +132,7 @@ def plan(
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
     if len(extents) < len(bound or {}) and (onnx_path or image_path):
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
-    source = load(model, dims=bound, in_place=in_place)
+    source = load(model, dims=bound, in_place=in_place, workspaces=parse_workspaces(workspaces))
     with naming(model):
         wanted.check_source(source, options)
     if not options["deterministic"]:

@@ -8,7 +8,16 @@ import click
 
 from cpplan.errors import InputError
 from cpplan.printable import printable
-from cpplan.terminal.options import KINDS, MODEL, READING, parse_dims, parse_kinds, with_options
+from cpplan.terminal.options import (
+    KINDS,
+    MODEL,
+    READING,
+    WORKSPACES,
+    parse_dims,
+    parse_kinds,
+    parse_workspaces,
+    with_options,
+)
 from cpplan.terminal.plan_files import read_plan
 from cpplan.terminal.printing import naming, print_out
 
@@ -25,11 +34,12 @@ if TYPE_CHECKING:
 @click.argument("plan_file", metavar="[PLAN]", type=click.Path(), required=False)
 @with_options(READING)
 @with_options(KINDS)
+@with_options(WORKSPACES)
 @click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
 @click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
 def verify(
     model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
-    simulate: bool, run: bool,
+    workspaces: tuple[str, ...], simulate: bool, run: bool,
 ) -> None:  # fmt: skip
     """Check that PLAN is a correct plan of MODEL, without trusting whoever made it.
 
@@ -40,6 +50,8 @@ def verify(
 
     if run and not model.lower().endswith(".onnx"):
         raise InputError(f"{model}: --execute needs an ONNX model")
+    if workspaces and plan_file is None:
+        raise InputError("--workspace is for PLAN: one in a TFLite file leaves them to the runtime")
     source: Graph | Problem
     if plan_file is None:
         bounds = parse_dims(dims)
@@ -48,7 +60,12 @@ def verify(
     else:
         result = read_plan(plan_file)
         bounds, values = _bounds_and_values(model, result, parse_dims(dims))
-        source = cpplan.load(model, dims=bounds, in_place=parse_kinds(kinds))
+        source = cpplan.load(
+            model,
+            dims=bounds,
+            in_place=parse_kinds(kinds),
+            workspaces=parse_workspaces(workspaces),
+        )
     with naming(*filter(None, (model, plan_file))):
         cpplan.verify(source, result, dims=values)
         planned = result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import struct
 from dataclasses import replace
 from importlib.metadata import version
@@ -21,9 +20,11 @@ from cpplan.io.tflite.offsets import METADATA, read_offsets
 from cpplan.io.tflite.write import with_offsets
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
-interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs cpplan[tflite]")
-
 networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
+runtimes = pytest.importorskip("tflite_runtimes", reason="needs cpplan[tflite]")
+draw_inputs, run_litert, run_micro, equal = (
+    runtimes.draw_inputs, runtimes.run_litert, runtimes.run_micro, runtimes.equal
+)  # fmt: skip
 
 MODELS = sorted((Path(__file__).resolve().parents[2] / "datasets" / "tflite").glob("*.tflite"))
 SETTINGS = (
@@ -32,66 +33,10 @@ SETTINGS = (
     {"order": "search", "in_place": True},
     {"inputs": "outside", "outputs": "outside"},
 )
-RUNS = 3
 
 
 def solve(graph, **options):
     return cpplan.solve(graph, time_limit=10, workers=1, **options)
-
-
-def draw_inputs(data: bytes) -> list[list[np.ndarray]]:
-    """Inputs for some runs: of int8 as from a standard normal, of floats that."""
-    details, draw = litert(data).get_input_details(), np.random.default_rng(0)
-    runs = []
-    for _ in range(RUNS):
-        values = [draw.normal(size=entry["shape"]) for entry in details]
-        spread = [32 if entry["dtype"] == np.int8 else 1 for entry in details]
-        runs.append(
-            [
-                np.clip(value * factor, -128, 127).astype(entry["dtype"])
-                for value, factor, entry in zip(values, spread, details, strict=True)
-            ]
-        )
-    return runs
-
-
-def litert(data: bytes):
-    made = interpreter.Interpreter(model_content=data)
-    made.allocate_tensors()
-    return made
-
-
-def run_litert(data: bytes, runs: list[list[np.ndarray]]) -> list[np.ndarray]:
-    made, outputs = litert(data), []
-    for values in runs:
-        for value, entry in zip(values, made.get_input_details(), strict=True):
-            made.set_tensor(entry["index"], value)
-        made.invoke()
-        outputs += [made.get_tensor(entry["index"]) for entry in made.get_output_details()]
-    return outputs
-
-
-def run_micro(
-    data: bytes, runs: list[list[np.ndarray]], *, print_arena: bool = False
-) -> list[np.ndarray]:
-    """What TFLite Micro computes, which takes the offsets at their word."""
-    runtime = pytest.importorskip(
-        "tflite_micro.python.tflite_micro.runtime", reason="needs the package tflite-micro"
-    )
-    made, outputs = runtime.Interpreter.from_bytes(data, arena_size=1 << 17), []
-    count = len(litert(data).get_output_details())
-    for values in runs:
-        for number, value in enumerate(values):
-            made.set_input(value, number)
-        made.invoke()
-        outputs += [np.array(made.get_output(number)) for number in range(count)]
-    if print_arena:
-        made.print_allocations()
-    return outputs
-
-
-def equal(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
-    return all(map(np.array_equal, one, other)) and len(one) == len(other)
 
 
 def check_carried(data: bytes, **options):
@@ -106,7 +51,7 @@ def check_carried(data: bytes, **options):
 def test_outputs_depend_on_inputs(path):
     data = path.read_bytes()
     outputs = run_litert(data, draw_inputs(data))
-    assert not np.array_equal(outputs[0], outputs[len(outputs) // RUNS])
+    assert not np.array_equal(outputs[0], outputs[len(outputs) // runtimes.RUNS])
 
 
 @pytest.mark.parametrize("options", SETTINGS, ids=str)
@@ -167,13 +112,10 @@ def test_every_single_move_onto_a_neighbour_is_found():
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
-def test_the_runtime_needs_the_bytes_of_the_plan(path, capfd):
+def test_the_runtime_needs_the_bytes_of_the_plan(path):
     data = path.read_bytes()
     plan = solve(cpplan.load(path), order="search", in_place=True)
-    heads = []
-    for model in (data, planned_tflite(path, plan)):
-        run_micro(model, draw_inputs(model), print_arena=True)
-        heads.append(int(re.findall(r"allocation head (\d+) bytes", capfd.readouterr().err)[-1]))
+    heads = [runtimes.record(model).head for model in (data, planned_tflite(path, plan))]
     assert heads[1] == -(-plan.peak // 16) * 16 <= heads[0]
 
 
@@ -246,22 +188,11 @@ def test_parts_within_the_whole_share_on_purpose():
     assert equal(run_micro(data, runs), run_micro(written, runs))
 
 
-# Those that TFLite Micro has for floats, or for truth values.
-UNARY = """
-    ABS CAST CEIL COS ELU EXP FLOOR HARD_SWISH LEAKY_RELU LOG LOGICAL_NOT LOGISTIC NEG RELU RELU6
-    ROUND RSQRT SIN SQRT SQUARE TANH
-""".split()  # noqa: SIM905
-BINARY = """
-    ADD DIV FLOOR_DIV FLOOR_MOD LOGICAL_AND LOGICAL_OR MAXIMUM MINIMUM MUL PRELU SQUARED_DIFFERENCE
-    SUB
-""".split()  # noqa: SIM905
-
-
 @pytest.mark.parametrize(
     ("kind", "shapes"),
-    [(kind, [[1, 4, 24]]) for kind in UNARY]
-    + [(kind, [[1, 4, 24]] * 2) for kind in BINARY]
-    + [(kind, [[1, 4, 24], [1, 4, 1]]) for kind in BINARY],
+    [(kind, [[1, 4, 24]]) for kind in networks.UNARY]
+    + [(kind, [[1, 4, 24]] * 2) for kind in networks.BINARY]
+    + [(kind, [[1, 4, 24], [1, 4, 1]]) for kind in networks.BINARY],
     ids=str,
 )
 def test_the_runtimes_kernels_may_write_over_what_they_read(kind, shapes):

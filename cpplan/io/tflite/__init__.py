@@ -8,16 +8,20 @@ bodies of these ops. ``Plan.to_tflite`` writes a plan into the file, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from os import PathLike
+import logging
+from collections.abc import Container, Mapping
+from os import PathLike, fspath
 
 from cpplan.graph import Graph
 from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
 from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import naming, parse_model
+from cpplan.io.tflite.scratch import unknown_scratch
 from cpplan.io.tflite.write import planned_tflite, write_tflite
 from cpplan.names import name_of_file
+
+_logger = logging.getLogger(__name__)
 
 __all__ = ["CarriedPlan", "planned_tflite", "read_carried_plan", "read_tflite", "write_tflite"]
 
@@ -27,6 +31,7 @@ def read_tflite(
     dims: Mapping[str, int] | None = None,
     *,
     name: str | None = None,
+    stated: Container[str] = (),
 ) -> Graph:
     """The graph of a TFLite model; its ops are listed in the order of the file.
 
@@ -41,6 +46,9 @@ def read_tflite(
         Extents of the inputs' axes that the file leaves open, by ``input[axis]``.
     name
         The graph's name; the file's without its suffix if left out.
+    stated
+        Kinds or names of ops whose scratch memory the caller knows. Of other kinds for which it is
+        not known, a warning is logged.
 
     Raises
     ------
@@ -59,4 +67,9 @@ def read_tflite(
     if name is None:
         name = "main" if isinstance(source, bytes) else name_of_file(source)
     with naming(source):
-        return translate(bind_extents(parse_model(source), dims), name).graph
+        translation = translate(bind_extents(parse_model(source), dims), name)
+    unknown = unknown_scratch(translation.unknown, stated)
+    if unknown:
+        where = "TFLite model" if isinstance(source, bytes) else fspath(source)
+        _logger.warning("%s: %s", where, unknown)
+    return translation.graph

@@ -28,7 +28,8 @@ class CarriedPlan:
     ----------
     graph
         The model as the plan has it: outputs of reshapes that lie elsewhere than their inputs are
-        copies, no views; tensors that the runtime places have no bytes.
+        copies, no views; tensors that the runtime places have no bytes. It places what kernels ask
+        for themselves, so that the graph is without.
     plan
         In the file's order.
     left
@@ -81,13 +82,13 @@ def read_carried_plan(
         model = bind_extents(parse_model(source), dims)
         offsets = read_offsets(model)
         name = "main" if isinstance(source, bytes) else name_of_file(source)
-        translation = translate(model, name)
+        translation = translate(model, name, scratch=False)
         apart = {
             view
             for view, base in _views(translation)
             if offsets[view] != offsets[base] or offsets[view] == AT_RUN_TIME
         }
-        translation = translate(model, name, apart)
+        translation = translate(model, name, apart, scratch=False)
         if in_place is not None:
             translation = replace(translation, graph=with_in_place(translation.graph, in_place))
         left = dict.fromkeys(

@@ -4,7 +4,9 @@ Ops bear the names of their first outputs, so that they keep them in a file of a
 Tensors of the arena start at multiples of 16 bytes, as TFLite Micro's arena does. Variable tensors
 keep their values from run to run: they are in memory of their own, as constants are, and the ops
 that touch one keep their order. Elements narrower than a byte take one each, as in TFLite Micro.
-What no operator writes, one reads, and no file holds, is a workspace of that one.
+What no operator writes, one reads, and no file holds, is a workspace of that one. So is what its
+kernel asks of the arena for itself (see :mod:`cpplan.io.tflite.scratch`), under the op's name with
+``/scratch`` behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.tflite.costs import count_operations
 from cpplan.io.tflite.kinds import find_kinds
 from cpplan.io.tflite.model import FileOperator, FileSubgraph, TfliteModel
-from cpplan.io.tflite.names import op_names, unique_names
+from cpplan.io.tflite.names import free_name, op_names, unique_names
 from cpplan.io.tflite.operators import (
     concatenated,
     in_place_inputs,
@@ -27,8 +29,9 @@ from cpplan.io.tflite.operators import (
     reshaped,
     subgraphs_of,
 )
+from cpplan.io.tflite.scratch import ALIGNMENT, scratch_bytes
+from cpplan.workspaces import scratch_name
 
-ALIGNMENT = 16
 _STATE = "state"
 
 # Subgraph and number of a tensor within it.
@@ -44,22 +47,35 @@ class Translation:
     graph
         Of subgraph 0.
     keys
-        Tensor -> its subgraph and its number there. No two in the model bear one name.
+        Tensor -> its subgraph and its number there. No two in the model bear one name. What kernels
+        ask for themselves is no tensor of the file.
     operators
         Op of the graph -> position of its operator in subgraph 0.
+    unknown
+        Op of any subgraph that runs -> its kind, where it is not known what its kernel asks for.
     """
 
     graph: Graph
     keys: dict[str, TensorKey]
     operators: dict[str, int]
+    unknown: dict[str, str]
 
     def places(self) -> Iterator[tuple[TensorKey, str, int]]:
         """Tensors that could be in the arena: each with its buffer and the byte offset there."""
         for prefix, graph in graphs_in(self.graph):
             for tensor in graph.tensors:
-                if tensor.kind != "constant":
+                if tensor.kind != "constant" and tensor.name in self.keys:
                     root, within = graph.root[tensor.name]
                     yield self.keys[tensor.name], prefix + root, within
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a model is read: see :func:`translate`; ``unknown`` fills as subgraphs are."""
+
+    apart: frozenset[TensorKey]
+    scratch: bool
+    unknown: dict[str, str]
 
 
 def graphs_in(graph: Graph, prefix: str = "") -> Iterator[tuple[str, Graph]]:
@@ -70,7 +86,13 @@ def graphs_in(graph: Graph, prefix: str = "") -> Iterator[tuple[str, Graph]]:
             yield from graphs_in(body, f"{prefix}{op.name}/{number}/")
 
 
-def translate(model: TfliteModel, name: str, apart: Collection[TensorKey] = ()) -> Translation:
+def translate(
+    model: TfliteModel,
+    name: str,
+    apart: Collection[TensorKey] = (),
+    *,
+    scratch: bool = True,
+) -> Translation:
     """The graph of a model, whose extents are all known.
 
     Parameters
@@ -79,6 +101,8 @@ def translate(model: TfliteModel, name: str, apart: Collection[TensorKey] = ()) 
         The graph's.
     apart
         Tensors that are no views, although the operators that write them let them be.
+    scratch
+        With what kernels ask for themselves.
 
     Raises
     ------
@@ -87,10 +111,11 @@ def translate(model: TfliteModel, name: str, apart: Collection[TensorKey] = ()) 
         bytes; names it.
     """
     names = unique_names(model)
-    graph = _graph(model, names, 0, name, frozenset(apart), ())
+    reading = _Reading(frozenset(apart), scratch, {})
+    graph = _graph(model, names, 0, name, reading, ())
     operators = {name: k for k, name in enumerate(op_names(model.subgraphs[0], names[0]))}
     keys = {name: (s, k) for s, inner in enumerate(names) for k, name in enumerate(inner)}
-    return Translation(graph, keys, operators)
+    return Translation(graph, keys, operators, reading.unknown)
 
 
 def _graph(
@@ -98,7 +123,7 @@ def _graph(
     names: list[list[str]],
     number: int,
     name: str,
-    apart: frozenset[TensorKey],
+    reading: _Reading,
     callers: tuple[int, ...],
 ) -> Graph:
     """The graph of a subgraph that is run by others: its ``callers``, the outermost first."""
@@ -107,24 +132,33 @@ def _graph(
     if number in callers:
         raise InputError(f"subgraph {number} runs itself, which is not supported")
     source = model.subgraphs[number]
-    inside = _Subgraph(source, names[number], {k for s, k in apart if s == number})
+    inside = _Subgraph(source, names[number], {k for s, k in reading.apart if s == number})
     tensors = [inside.tensor(k) for k in inside.kinds]
     ops = []
     last: dict[int, str] = {}
+    taken = set(names[number])
     for op_name, operator in zip(op_names(source, names[number]), source.operators, strict=True):
         runs = subgraphs_of(operator)
         bodies = tuple(
-            _graph(model, names, k, f"subgraph_{k}", apart, (*callers, number)) for k in runs
+            _graph(model, names, k, f"subgraph_{k}", reading, (*callers, number)) for k in runs
         )
         stateful = is_stateful(operator) or any(_keeps_state(model, k) for k in runs)
         variables = inside.variables(operator)
+        workspaces = inside.named(dict.fromkeys(operator.inputs), only="workspace")
+        size = scratch_bytes(operator, source.tensors)
+        if size is None:
+            reading.unknown[op_name] = operator.kind
+        if size and reading.scratch:
+            own = free_name(scratch_name(op_name), taken)
+            tensors.append(Tensor(own, size, kind="workspace", alignment=ALIGNMENT))
+            workspaces = (*workspaces, own)
         ops.append(
             Op(
                 op_name,
                 operator.kind,
                 inputs=inside.named(operator.inputs, but="workspace"),
                 outputs=inside.named(operator.outputs, but="constant"),
-                workspaces=inside.named(dict.fromkeys(operator.inputs), only="workspace"),
+                workspaces=workspaces,
                 cost=inside.cost(operator, bodies),
                 recomputable=not (stateful or variables),
                 in_place=tuple(inside.in_place(operator)),

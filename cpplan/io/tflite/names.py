@@ -14,7 +14,10 @@ def unique_names(model: TfliteModel) -> list[list[str]]:
     """Names of the tensors of every subgraph: those in the file, told apart where need be."""
     taken: set[str] = set()
     return [
-        [_free(tensor.name or f"tensor_{s}_{k}", taken) for k, tensor in enumerate(source.tensors)]
+        [
+            free_name(tensor.name or f"tensor_{s}_{k}", taken)
+            for k, tensor in enumerate(source.tensors)
+        ]
         for s, source in enumerate(model.subgraphs)
     ]
 
@@ -23,12 +26,12 @@ def op_names(source: FileSubgraph, names: Sequence[str]) -> list[str]:
     """Names of a subgraph's ops: of the first tensor each writes, or else of its kind."""
     taken: set[str] = set()
     return [
-        _free(names[o.outputs[0]] if o.outputs and o.outputs[0] >= 0 else o.kind, taken)
+        free_name(names[o.outputs[0]] if o.outputs and o.outputs[0] >= 0 else o.kind, taken)
         for o in source.operators
     ]
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     """The name, or with the first number after it that makes it differ from those taken."""
     free, number = name, 1
     while free in taken:

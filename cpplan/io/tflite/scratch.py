@@ -1,0 +1,176 @@
+"""Memory that TFLite Micro's kernels ask of the arena for themselves, beside their tensors.
+
+A kernel requests *scratch buffers* while it is prepared, and has them while it runs. Their sizes
+are in no file: those here are the reference kernels' (``tensorflow/lite/micro/kernels`` in the
+sources of TFLite Micro, and its allocator's own records). Kernels that vendors optimise, CMSIS-NN's
+among them, ask for other sizes, which the caller states (``workspaces`` of ``cpplan.load``).
+
+The runtime places scratch buffers itself, the largest first, each into the first gap between the
+tensors that live meanwhile. So all those of one op are planned as one block: wherever it lies, they
+find room, for what is placed in the block fills it from its start.
+
+==========================  ==================================================================
+kind                        bytes of each buffer
+==========================  ==================================================================
+``TRANSPOSE_CONV``          int8: 4 for each element of the output; int16: 8, and 8 for each
+                            bias of 16 bits
+``MEAN``, ``SUM``           4 for each axis of the input, 4 for each one reduced; int8, int16 and
+                            uint8: 4 for each element of the output
+``REDUCE_MAX``, ``_MIN``    4 for each axis of the input, 4 for each one reduced
+``SVDF``                    4 for each filter of each batch; int8: 4 for each unit as well
+``UNIDIRECTIONAL_SEQ...``   four buffers of one element of the cell's type for each unit
+``ADD_N``                   a pointer of 8 for each input
+convolutions, dense         weights of 4 bits: 1 for each of them
+==========================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+
+from cpplan.dtypes import BITS
+from cpplan.io.tflite.model import FileOperator, FileTensor
+
+# Buffers of the arena start at multiples of this, and their sizes are rounded up to it.
+ALIGNMENT = 16
+
+# Kinds whose reference kernels ask for nothing.
+_NONE = frozenset(
+    """
+    ABS ADD ARG_MAX ARG_MIN ASSIGN_VARIABLE AVERAGE_POOL_2D BATCH_MATMUL BATCH_TO_SPACE_ND
+    BROADCAST_ARGS BROADCAST_TO CALL_ONCE CAST CEIL CONCATENATION COS CUMSUM DEPTH_TO_SPACE
+    DEQUANTIZE DIV DYNAMIC_UPDATE_SLICE ELU EMBEDDING_LOOKUP EQUAL EXP EXPAND_DIMS FILL FLOOR
+    FLOOR_DIV FLOOR_MOD GATHER GATHER_ND GREATER GREATER_EQUAL HARD_SWISH IF L2_NORMALIZATION
+    L2_POOL_2D LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC
+    LOG_SOFTMAX MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD MUL NEG NOT_EQUAL PACK PAD PADV2 PRELU
+    QUANTIZE READ_VARIABLE RELU RELU6 RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR REVERSE_V2
+    ROUND RSQRT SELECT_V2 SHAPE SIN SLICE SOFTMAX SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V
+    SQRT SQUARE SQUARED_DIFFERENCE SQUEEZE STRIDED_SLICE SUB TANH TRANSPOSE UNPACK VAR_HANDLE WHILE
+    ZEROS_LIKE
+    """.split()  # noqa: SIM905
+)
+
+# What the kernels of convolutions and dense layers unpack, into one byte an element.
+_PACKED = "int4"
+_LSTM_CELL = 19
+
+
+def scratch_bytes(operator: FileOperator, tensors: Sequence[FileTensor]) -> int | None:
+    """Bytes of the block that holds all scratch buffers of an operator; ``None`` if not known."""
+    if operator.custom:
+        return None
+    if operator.kind in _NONE:
+        return 0
+    if operator.kind not in _RULES:
+        return None
+    needed, rule = _RULES[operator.kind]
+    numbers = (*operator.outputs[:1], *operator.inputs)
+    if any(k >= len(numbers) or numbers[k] < 0 for k in (0, *needed)):
+        return None  # the kernel refuses it
+    sizes = rule(_Tensors(operator, tensors))
+    return sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+
+
+def unknown_scratch(ops: Mapping[str, str], stated: Container[str]) -> str | None:
+    """A line that names the kinds of op whose scratch memory is not known; ``None`` for none.
+
+    Parameters
+    ----------
+    ops
+        Name -> kind of those for which it is not known.
+    stated
+        Kinds or names of those for which the caller knows it.
+
+    Examples
+    --------
+    >>> print(unknown_scratch({"a": "CONV_3D", "b": "my_kernel"}, {"b"}))
+    scratch memory of CONV_3D is not known, none is planned: state it with workspaces, or \
+--workspace 'CONV_3D=BYTES'
+    """
+    kinds = dict.fromkeys(
+        kind for name, kind in ops.items() if name not in stated and kind not in stated
+    )
+    if not kinds:
+        return None
+    options = " ".join(f"--workspace '{kind}=BYTES'" for kind in kinds)
+    return (
+        f"scratch memory of {', '.join(kinds)} is not known, none is planned: state it with "
+        f"workspaces, or {options}"
+    )
+
+
+class _Tensors:
+    """An operator's tensors, as the rules ask for them: ``None`` for one that is left out."""
+
+    def __init__(self, operator: FileOperator, tensors: Sequence[FileTensor]):
+        self.inputs = [tensors[k] if k >= 0 else None for k in operator.inputs]
+        self.output = tensors[operator.outputs[0]]
+
+    def input(self, number: int) -> FileTensor:
+        found = self.inputs[number]
+        assert found is not None
+        return found
+
+    def elements(self, number: int) -> int:
+        return math.prod(self.input(number).shape)
+
+
+def _transposed(of: _Tensors) -> Iterator[int]:
+    dtype, count = of.input(2).dtype, math.prod(of.output.shape)
+    if dtype == "int8":
+        yield 4 * count
+    elif dtype == "int16":
+        yield 8 * count
+        bias = of.inputs[3] if len(of.inputs) > 3 else None
+        if bias is not None and bias.dtype == "int16":
+            yield 8 * math.prod(bias.shape)
+
+
+def _axes(of: _Tensors) -> Iterator[int]:
+    yield 4 * len(of.input(0).shape)
+    yield 4 * of.elements(1)
+
+
+def _mean(of: _Tensors) -> Iterator[int]:
+    yield from _axes(of)
+    if of.input(0).dtype in ("int8", "int16", "uint8"):
+        yield 4 * math.prod(of.output.shape)
+
+
+def _svdf(of: _Tensors) -> Iterator[int]:
+    batch = of.input(0).shape[0] if of.input(0).shape else 1
+    filters = of.input(1).shape[0] if of.input(1).shape else 1
+    yield 4 * batch * filters
+    if of.input(0).dtype == "int8":
+        yield 4 * math.prod(of.output.shape)
+
+
+def _lstm(of: _Tensors) -> Iterator[int]:
+    cell = of.input(_LSTM_CELL)
+    yield from [math.prod(cell.shape) * BITS.get(cell.dtype, 32) // 8] * 4
+
+
+def _pointers(of: _Tensors) -> Iterator[int]:
+    yield 8 * len(of.inputs)
+
+
+def _unpacked(of: _Tensors) -> Iterator[int]:
+    if of.input(1).dtype == _PACKED:
+        yield of.elements(1)
+
+
+# Kind -> positions that the rule needs, the output's first, then those of inputs from 1 on.
+_RULES: dict[str, tuple[tuple[int, ...], Callable[[_Tensors], Iterator[int]]]] = {
+    "ADD_N": ((), _pointers),
+    "CONV_2D": ((1, 2), _unpacked),
+    "DEPTHWISE_CONV_2D": ((1, 2), _unpacked),
+    "FULLY_CONNECTED": ((1, 2), _unpacked),
+    "MEAN": ((1, 2), _mean),
+    "REDUCE_MAX": ((1, 2), _axes),
+    "REDUCE_MIN": ((1, 2), _axes),
+    "SUM": ((1, 2), _mean),
+    "SVDF": ((1, 2), _svdf),
+    "TRANSPOSE_CONV": ((2, 3), _transposed),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": ((1, _LSTM_CELL + 1), _lstm),
+}
