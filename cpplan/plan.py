@@ -556,7 +556,11 @@ class Plan:
         )
 
     def report(
-        self, path: str | PathLike[str], source: Graph | Program | Problem | None = None
+        self,
+        path: str | PathLike[str],
+        source: Graph | Program | Problem | None = None,
+        *,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
         """Write the plan as one HTML file to look at: it asks nothing of a network.
 
@@ -569,6 +573,8 @@ class Plan:
         source
             What was planned. With it the report compares the model's own order, and says what the
             plan's rules cost.
+        notes
+            What else is known of the plan, each under a name of its own.
 
         Raises
         ------
@@ -578,7 +584,7 @@ class Plan:
         from cpplan.io.atomic import write_text
         from cpplan.report.html import plan_report
 
-        write_text(path, plan_report(self, source))
+        write_text(path, plan_report(self, source, notes=notes))
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a buffer: name, size, lower, upper, offset, pool.

@@ -22,7 +22,7 @@ from cpplan.terminal.options import (
     with_options,
 )
 from cpplan.terminal.plan_files import Outputs
-from cpplan.terminal.printing import describe, naming, print_out
+from cpplan.terminal.printing import arena_notes, describe, naming, print_out
 
 # What planning gets at least, however long reading the model took.
 _SHORTEST = 0.001
@@ -132,7 +132,8 @@ def plan(
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
     if len(extents) < len(bound or {}) and (onnx_path or image_path):
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
-    source = load(model, dims=bound, in_place=in_place, workspaces=parse_workspaces(workspaces))
+    stated = parse_workspaces(workspaces)
+    source = load(model, dims=bound, in_place=in_place, workspaces=stated)
     with naming(model):
         wanted.check_source(source, options)
     if not options["deterministic"]:
@@ -141,11 +142,12 @@ def plan(
         with naming(model), watching(enabled=not quiet) as progress:
             result = solve(source, time_limit=time_limit, progress=progress, **options)
             hold()
-        wanted.write(source, result, extents)
+        notes = arena_notes(model, result, extents, stated or {})
+        wanted.write(source, result, extents, notes)
         if json_path == "-":
             print_out(result.to_json(clock=True))
         else:
-            print_out(describe(result))
+            print_out(describe(result, notes))
         if explain:
             with naming(model):
                 print_out(f"\n{result.explain(source)}")

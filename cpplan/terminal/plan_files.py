@@ -88,10 +88,17 @@ class Outputs:
 
         check_ids(as_problem(source, where).names, self.csv)
 
-    def write(self, source: Graph | Problem, result: Plan, dims: Mapping[str, int] | None) -> None:
+    def write(
+        self,
+        source: Graph | Problem,
+        result: Plan,
+        dims: Mapping[str, int] | None,
+        notes: Mapping[str, str],
+    ) -> None:
         """Write the files wanted; those that follow a plan only where there is one, with offsets.
 
         Plans as JSON, and reports, are written in any case: they say why there are no offsets.
+        ``notes`` are what reports say besides.
         """
         from cpplan.anf import to_anf
         from cpplan.graph import Graph
@@ -102,7 +109,7 @@ class Outputs:
         if self.json not in (None, "-"):
             result.save(self.json, clock=True)
         if self.report is not None:
-            result.report(self.report, source)
+            result.report(self.report, source, notes=notes)
         if result.offset is None:
             return
         if self.csv is not None:

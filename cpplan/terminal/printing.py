@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,31 @@ if TYPE_CHECKING:
     from cpplan.plan import Plan
 
 
-def describe(result: Plan) -> str:
-    """The summary, and the map of the arena if it is small."""
+def arena_notes(
+    model: str, result: Plan, dims: Mapping[str, int], stated: Container[str]
+) -> dict[str, str]:
+    """The arena that TFLite Micro needs for a plan of a TFLite model, or why it can follow none.
+
+    Empty for other models, and for plans without offsets.
+    """
+    if not model.lower().endswith(".tflite") or result.offset is None:
+        return {}
+    from cpplan.io.tflite import micro_arena
+
+    try:
+        arena = str(micro_arena(model, result, dims, stated=stated))
+    except InputError as error:
+        arena = f"none: {str(error).removeprefix(f'{model}: ')}"
+    return {"micro arena": arena}
+
+
+def describe(result: Plan, notes: Mapping[str, str] | None = None) -> str:
+    """The summary, notes in further lines, and the map of the arena if it is small."""
     from cpplan.report.arena_text import format_arena
 
     text = f"{result}\n"
+    for name, note in (notes or {}).items():
+        text += f"{name:<12} {printable(note, MESSAGE)}\n"
     if result.symbols is not None:
         from cpplan.report.symbols_text import format_symbols
 

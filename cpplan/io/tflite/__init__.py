@@ -13,6 +13,7 @@ from collections.abc import Container, Mapping
 from os import PathLike, fspath
 
 from cpplan.graph import Graph
+from cpplan.io.tflite.arena import MicroArena, micro_arena
 from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
 from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.graph import translate
@@ -23,7 +24,15 @@ from cpplan.names import name_of_file
 
 _logger = logging.getLogger(__name__)
 
-__all__ = ["CarriedPlan", "planned_tflite", "read_carried_plan", "read_tflite", "write_tflite"]
+__all__ = [
+    "CarriedPlan",
+    "MicroArena",
+    "micro_arena",
+    "planned_tflite",
+    "read_carried_plan",
+    "read_tflite",
+    "write_tflite",
+]
 
 
 def read_tflite(

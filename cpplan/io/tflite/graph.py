@@ -20,7 +20,7 @@ from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.tflite.costs import count_operations
 from cpplan.io.tflite.kinds import find_kinds
-from cpplan.io.tflite.model import FileOperator, FileSubgraph, TfliteModel
+from cpplan.io.tflite.model import RESOURCE, FileOperator, FileSubgraph, TfliteModel
 from cpplan.io.tflite.names import free_name, op_names, unique_names
 from cpplan.io.tflite.operators import (
     concatenated,
@@ -67,6 +67,25 @@ class Translation:
                 if tensor.kind != "constant" and tensor.name in self.keys:
                     root, within = graph.root[tensor.name]
                     yield self.keys[tensor.name], prefix + root, within
+
+    def untouched(self, model: TfliteModel) -> set[TensorKey]:
+        """Tensors of the arena whose bytes nobody reads or writes in a run.
+
+        No operator that runs touches them, nor the caller; or they number a resource, and its
+        operator keeps the number elsewhere.
+        """
+        touched = {
+            self.keys[tensor.name]
+            for _, graph in graphs_in(self.graph)
+            for tensor in graph.tensors
+            if tensor.name in self.keys
+        }
+        return {
+            (s, k)
+            for s, source in enumerate(model.subgraphs)
+            for k, tensor in enumerate(source.tensors)
+            if tensor.in_arena and (tensor.dtype == RESOURCE or (s, k) not in touched)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +255,7 @@ class _Subgraph:
         if tensor.dtype in BITS:
             count = math.prod(tensor.shape)
             return count * max(1, BITS[tensor.dtype] // 8)
-        if tensor.dtype == "RESOURCE":  # the number of a variable, which its operator keeps
+        if tensor.dtype == RESOURCE:  # the number of a variable, which its operator keeps
             return 0
         if self.kinds[number] == "constant":
             return tensor.data_bytes or 0

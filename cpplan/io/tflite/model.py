@@ -6,6 +6,7 @@ of TensorFlow and of LiteRT); the package ``tflite`` knows what its operators ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,15 +14,17 @@ from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 
+from cpplan.dtypes import BITS
 from cpplan.errors import InputError, MissingExtraError, VerificationError
 from cpplan.io.tflite.flat_table import Table, read_root
 
 _IDENTIFIER = b"TFL3"
 _CUSTOM = 32
+RESOURCE = "RESOURCE"
 # Element types by their number; those without bytes of their own are named as the schema does.
 _DTYPES = (
     "float32", "float16", "int32", "uint8", "int64", "STRING", "bool", "int16", "complex64",
-    "int8", "float64", "complex128", "uint64", "RESOURCE", "VARIANT", "uint32", "uint16", "int4",
+    "int8", "float64", "complex128", "uint64", RESOURCE, "VARIANT", "uint32", "uint16", "int4",
     "bfloat16", "int2", "uint4", "float8e4m3fn", "float8e5m2",
 )  # fmt: skip
 
@@ -55,6 +58,19 @@ class FileTensor:
     variable: bool
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements; those narrower than a byte take one each, as in TFLite Micro.
+
+        Types that have no size take four.
+        """
+        return math.prod(self.shape) * max(1, BITS.get(self.dtype, 32) // 8)
+
+    @property
+    def in_arena(self) -> bool:
+        """True if a runtime has a place for it among the tensors that last no longer than a run."""
+        return not self.data_bytes and not self.variable and self.nbytes > 0
 
 
 @dataclass(frozen=True, slots=True)

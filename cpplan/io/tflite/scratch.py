@@ -56,20 +56,36 @@ _PACKED = "int4"
 _LSTM_CELL = 19
 
 
+def rounded(size: int) -> int:
+    """Bytes that a buffer takes in the arena.
+
+    Examples
+    --------
+    >>> rounded(1), rounded(16)
+    (16, 16)
+    """
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 def scratch_bytes(operator: FileOperator, tensors: Sequence[FileTensor]) -> int | None:
     """Bytes of the block that holds all scratch buffers of an operator; ``None`` if not known."""
+    sizes = scratch_sizes(operator, tensors)
+    return None if sizes is None else sum(map(rounded, sizes))
+
+
+def scratch_sizes(operator: FileOperator, tensors: Sequence[FileTensor]) -> tuple[int, ...] | None:
+    """Bytes of each scratch buffer that an operator's kernel asks for; ``None`` if not known."""
     if operator.custom:
         return None
     if operator.kind in _NONE:
-        return 0
+        return ()
     if operator.kind not in _RULES:
         return None
     needed, rule = _RULES[operator.kind]
     numbers = (*operator.outputs[:1], *operator.inputs)
     if any(k >= len(numbers) or numbers[k] < 0 for k in (0, *needed)):
         return None  # the kernel refuses it
-    sizes = rule(_Tensors(operator, tensors))
-    return sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
+    return tuple(rule(_Tensors(operator, tensors)))
 
 
 def unknown_scratch(ops: Mapping[str, str], stated: Container[str]) -> str | None:

@@ -15,6 +15,7 @@ from cpplan.io.tflite.model import TfliteModel, naming, parse_model
 from cpplan.io.tflite.offsets import (
     AT_RUN_TIME,
     METADATA,
+    UNTOUCHED,
     metadata_buffer,
     pack_offsets,
     tensor_keys,
@@ -78,8 +79,8 @@ def planned_tflite(
     with naming(source):
         model = bind_extents(parse_model(source), dims)
         translation = translate(model, plan.name)
-        order = _order(translation, plan)
-        offsets = _offsets(model, translation, plan)
+        order = plan_order(translation, plan)
+        offsets = plan_offsets(model, translation, plan)
         if dims:
             model = parse_model(_with_extents(model))
         return with_offsets(model, offsets, order)
@@ -108,7 +109,14 @@ def with_offsets(
     return prefix_metadata(model, bytes(data), METADATA, payload)
 
 
-def _order(translation: Translation, plan: Plan) -> list[int]:
+def plan_order(translation: Translation, plan: Plan) -> list[int]:
+    """Positions of a model's operators in the order of a plan.
+
+    Raises
+    ------
+    InputError
+        If the plan has no order, runs ops again, or is for another model.
+    """
     if plan.base_cost is None:
         raise InputError(f"plan {plan.name!r} is for a bare problem: it has no order")
     if len(set(plan.order)) < len(plan.order):
@@ -119,7 +127,14 @@ def _order(translation: Translation, plan: Plan) -> list[int]:
     return [translation.operators[name] for name in plan.order]
 
 
-def _offsets(model: TfliteModel, translation: Translation, plan: Plan) -> list[int]:
+def plan_offsets(model: TfliteModel, translation: Translation, plan: Plan) -> list[int]:
+    """A plan's offset of every tensor of a model, in the order in which the metadata lists them.
+
+    Raises
+    ------
+    InputError
+        If a file cannot hold the plan.
+    """
     if plan.offset is None:
         raise InputError(f"plan {plan.name!r} holds no offsets")
     found: dict[TensorKey, int] = {}
@@ -146,7 +161,8 @@ def _offsets(model: TfliteModel, translation: Translation, plan: Plan) -> list[i
         raise InputError(
             f"TFLite Micro has one arena, but the plan uses {', '.join(sorted(pools))}"
         )
-    return [found.get(key, AT_RUN_TIME) for key in tensor_keys(model)]
+    left = translation.untouched(model)
+    return [UNTOUCHED if key in left else found.get(key, AT_RUN_TIME) for key in tensor_keys(model)]
 
 
 def _permute(model: TfliteModel, data: bytearray, order: Sequence[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cpplan.report.html.page_text import fill_page
@@ -44,7 +45,12 @@ SCRIPTS = (
 )
 
 
-def plan_report(plan: Plan, source: Graph | Program | Problem | None = None) -> str:
+def plan_report(
+    plan: Plan,
+    source: Graph | Program | Problem | None = None,
+    *,
+    notes: Mapping[str, str] | None = None,
+) -> str:
     """The report of a plan: HTML that holds all it needs and asks nothing of a network.
 
     A map of the arena over the steps, the live bytes, which tensors are live at any step, who rests
@@ -57,6 +63,8 @@ def plan_report(plan: Plan, source: Graph | Program | Problem | None = None) -> 
     source
         What was planned. With it the report compares the model's own order, and knows workspaces
         and constants.
+    notes
+        What else is known of the plan, each under a name of its own.
 
     Raises
     ------
@@ -74,7 +82,7 @@ def plan_report(plan: Plan, source: Graph | Program | Problem | None = None) -> 
     return fill_page(
         "plan.html",
         title=f"{plan.name}: memory plan",
-        data=plan_data(plan, source),
+        data={**plan_data(plan, source), "notes": dict(notes or {})},
         styles=STYLES,
         scripts=SCRIPTS,
     )

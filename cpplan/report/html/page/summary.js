@@ -20,6 +20,7 @@ function showSummary(model) {
     plan.relations.length > 0 && ["Shared by choice", formatCount(plan.relations.length), null],
     plan.method !== null && ["Found by / proved by", printable(plan.method), null],
     plan.runtime !== null && ["Runtime", formatSeconds(plan.runtime), null],
+    ...Object.entries(model.data.notes).map(([name, text]) => [printable(name), printable(text, 2000), null]),
   ];
   byId("facts").append(...facts.filter(Boolean).map(([term, value, small]) => make(
     "div", {}, make("dt", {}, term), make("dd", {}, value, small === null ? null : make("small", {}, small)),

@@ -1,0 +1,114 @@
+"""The arena to reserve for TFLite Micro, beside what its recording allocator measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import cpplan
+from cpplan.cli import main
+from cpplan.errors import InputError
+from cpplan.io.tflite import micro_arena, planned_tflite, read_tflite
+
+pytest.importorskip("tflite", reason="needs cpplan[tflite]")
+networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
+kinds = pytest.importorskip("tflite_kinds", reason="needs cpplan[tflite]")
+runtimes = pytest.importorskip("tflite_runtimes", reason="needs cpplan[tflite]")
+
+FOLDER = Path(__file__).resolve().parents[2] / "datasets" / "tflite"
+MODELS = (
+    dict(kinds.MODELS)
+    | {path.stem: path.read_bytes for path in sorted(FOLDER.glob("*.tflite"))}
+    | {
+        make.__name__: make
+        for make in (networks.conditional, networks.counting, networks.summing, networks.joined)
+    }
+)
+
+
+def solve(data: bytes, **options):
+    return cpplan.solve(read_tflite(data), time_limit=2, workers=1, **options)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_runtime_never_needs_more_than_is_stated(name):
+    data = MODELS[name]()
+    plan = solve(data)
+    written, stated = planned_tflite(data, plan), micro_arena(data, plan)
+    recorded = runtimes.record(written)
+    assert recorded.head == stated.head
+    # An upper bound, and no far one: structures of kernels are rounded up one by one.
+    assert recorded.tail <= stated.tail <= 1.25 * recorded.tail
+    runs = runtimes.draw_inputs(data)
+    least = runtimes.run_micro(written, runs, arena=stated.total)
+    assert runtimes.equal(least, runtimes.run_micro(data, runs))
+
+
+@pytest.mark.parametrize("name", ["pooled_int8", "segmentation_int8", "shuffled_float"])
+def test_tensors_left_to_the_runtime_are_stated_on_top(name):
+    data = MODELS[name]()
+    plan = solve(data, inputs="outside", outputs="outside")
+    stated = micro_arena(data, plan)
+    assert plan.peak <= runtimes.record(planned_tflite(data, plan)).head <= stated.head
+
+
+def strays() -> bytes:
+    """A ``RELU``, two tensors that no operator touches, and a subgraph that none runs."""
+    model = networks.Model()
+    main = kinds.Net(model.subgraph("main"))
+    x = main.input("x", (1, 8))
+    for k in range(2):
+        main.tensor(f"stray{k}", (1, 1024))
+    main.output(main.relu("y", x))
+    other = kinds.Net(model.subgraph("other"))
+    other.output(other.relu("w", other.relu("v", other.input("u", (1, 1024)))))
+    return model.pack()
+
+
+def test_tensors_that_nobody_touches_lie_on_one_another():
+    data = strays()
+    plan = solve(data)
+    assert plan.peak == 64
+    stated = micro_arena(data, plan)
+    # The runtime takes all five to be live at once, and reserves bytes for each place.
+    assert runtimes.record(data).head == 5 * 4096
+    assert runtimes.record(planned_tflite(data, plan)).head == stated.head == 4096
+
+
+def test_a_small_model_needs_room_to_plan():
+    data = networks.conditional()
+    stated = micro_arena(data, solve(data))
+    assert stated.planning > stated.head
+    assert stated.total == stated.tail + stated.planning
+    assert "instead of the head while it plans" in str(stated)
+
+
+def test_plans_that_the_runtime_cannot_follow_have_no_arena():
+    data = kinds.segmentation(kinds.INT8)
+    pools = [cpplan.Pool("sram", 8192), cpplan.Pool("dram")]
+    with pytest.raises(InputError, match="one arena, but the plan uses"):
+        micro_arena(data, solve(data, pools=pools))
+    with pytest.raises(InputError, match="is for another model"):
+        micro_arena(data, solve(networks.joined()))
+
+
+def test_the_command_line_and_the_report_state_the_arena(tmp_path, capsys):
+    path, page = tmp_path / "segmentation.tflite", tmp_path / "plan.html"
+    path.write_bytes(kinds.segmentation(kinds.INT8))
+    assert main(["plan", str(path), "-q", "--report", str(page)]) == 0
+    line = "17.06 KiB (17472 B): head 12.50 KiB, tail up to 4672 B"
+    assert f"micro arena  {line}\n" in capsys.readouterr().out
+    assert f'"notes":{{"micro arena":"{line}"}}' in page.read_text()
+    assert main(["plan", str(path), "-q", "--pool", "sram=8KiB", "--pool", "dram"]) == 0
+    expected = "micro arena  none: TFLite Micro has one arena, but the plan uses dram, sram"
+    assert expected in capsys.readouterr().out
+
+
+def test_the_command_line_says_what_the_arena_lacks(tmp_path, capsys):
+    path = tmp_path / "single.tflite"
+    path.write_bytes(networks.single("my_kernel"))
+    assert main(["plan", str(path), "-q"]) == 0
+    assert "; without scratch memory of my_kernel\n" in capsys.readouterr().out
+    assert main(["plan", str(path), "-q", "--workspace", "my_kernel=0"]) == 0
+    assert "without" not in capsys.readouterr().out
