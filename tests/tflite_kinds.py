@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from flatbuffers import flexbuffers
 from tflite_networks import BOOL, FLOAT32, INT32, Model, Subgraph, schema
 
 INT8, INT16, INT4, INT64 = (
@@ -463,6 +464,66 @@ def delay_line(dtype: int) -> bytes:
     return model.pack()
 
 
+def ring() -> bytes:
+    """A stream through TFLite Micro's own operator, which keeps the last frames in a variable."""
+    model, net = _net("ring", INT8)
+    frame = net.conv("embedded", net.input("frame", (1, 1, 1, 12)), 8, size=1)
+    frames = net.tensor("frames", (1, 4, 1, 8), variable=True)
+    net.subgraph.run("CIRCULAR_BUFFER", [frame], [frames])
+    built = flexbuffers.Builder()
+    with built.Map():
+        built.Key("cycles_max")
+        built.Int(1)
+    net.subgraph.made.operators[-1].customOptions = np.frombuffer(bytes(built.Finish()), np.uint8)
+    net.output(net.reduce("MEAN", "mean", net.conv("conv", frames, 6), (1, 2)))
+    return model.pack()
+
+
+def random_network(seed: int) -> bytes:
+    """A network of eight to sixteen layers that branches, of kinds with scratch memory and without.
+
+    Every activation is an image; what nothing else reads is summed up at the end.
+    """
+    draw = np.random.default_rng(seed)
+    model, net = _net("random", (FLOAT32, INT8)[seed % 2])
+    shape = (1, 6, 6, 4)
+    made, read = [net.input(f"x{k}", shape) for k in range(1 + seed % 3)], set()
+    for k in range(int(draw.integers(8, 17))):
+        name = f"layer{k}"
+        x, other = (made[-1 - min(int(draw.geometric(0.5)) - 1, len(made) - 1)] for _ in "xy")
+        kind = draw.choice(
+            ["conv", "packed", "up", "mean", "most", "mirror", "add", "relu", "add_n"]
+        )
+        if kind in ("conv", "packed"):
+            packed = kind == "packed" and net.dtype == INT8
+            y = net.conv(name, x, 4, packed=packed)
+        elif kind == "up":
+            y = net.pool(name, net.upconv(f"{name}/up", x, 4))
+        elif kind in ("mean", "most"):
+            reduced = net.reduce("MEAN" if kind == "mean" else "REDUCE_MAX", name, x, (1,))
+            y = net.add(f"{name}/sum", x, net.reshape(f"{name}/row", reduced, (1, 1, 6, 4)))
+        elif kind == "mirror":
+            pads = net.numbers(f"{name}/pads", [[0, 0], [1, 1], [1, 1], [0, 0]])
+            wide = net.run("MIRROR_PAD", f"{name}/wide", (x, pads), (1, 8, 8, 4),
+                           schema.MirrorPadOptionsT())  # fmt: skip
+            places = (net.numbers(f"{name}/{k}", v) for k, v in enumerate(((0, 2, 0, 0), shape)))
+            y = net.run("SLICE", name, (wide, *places), shape, schema.SliceOptionsT())
+        elif kind == "relu":
+            y = net.relu(name, x)
+        elif kind == "add_n" and other != x:
+            y = net.run("ADD_N", name, (x, other, x), shape, schema.AddNOptionsT())
+        else:
+            y = net.add(name, x, other)
+        read |= {x, other} if kind in ("add", "add_n") else {x}
+        made.append(y)
+    ends = [y for y in made if y not in read] + [made[0]]
+    total = ends[0]
+    for k, y in enumerate(ends[1:]):
+        total = net.add(f"total{k}", total, y)
+    net.output(total)
+    return model.pack()
+
+
 MODELS: dict[str, Callable[[], bytes]] = {
     f"{make.__name__}_{name}": (lambda make=make, dtype=dtype: make(dtype))
     for make in (
@@ -482,4 +543,80 @@ MODELS: dict[str, Callable[[], bytes]] = {
 } | {
     "segmentation_int16": lambda: segmentation(INT16),
     "packed_weights": packed_weights,
+    "ring": ring,
 }
+
+
+def one_operator(
+    kind: str,
+    dtype: int,
+    shapes: Sequence[Sequence[int]],
+    results: Sequence[Sequence[int]],
+    numbers: Sequence[Any] = (),
+    options: dict[str, Any] | None = None,
+    result: int | None = None,
+) -> bytes:
+    """One operator: inputs of these shapes, then constants, to results of these shapes.
+
+    ``options`` names its table, without the ``OptionsT``, and its fields.
+    """
+    model, net = _net(kind, dtype)
+    inputs = [net.input(f"x{k}", shape) for k, shape in enumerate(shapes)]
+    inputs += [net.numbers(f"number{k}", values) for k, values in enumerate(numbers)]
+    if result is None:
+        scale = None if net.scale is None else 1 / 128 if kind in _UNIT else net.scale
+        zero = 127 if kind == "LOG_SOFTMAX" and net.scale else 0
+        scale = 16 / 256 if zero else scale
+        outputs = [net.tensor(f"y{k}", s, scale=scale, zero=zero) for k, s in enumerate(results)]
+    else:
+        outputs = [net.subgraph.tensor(f"y{k}", list(s), result) for k, s in enumerate(results)]
+    made = None
+    if options is not None:
+        made = getattr(schema, f"{options['table']}OptionsT")()
+        for field, value in options.items():
+            setattr(made, field, value)
+    net.subgraph.run(kind, inputs, outputs, made, 1 if dtype == FLOAT32 else 2)
+    net.output(*outputs)
+    return model.pack()
+
+
+# Kinds whose results lie between -1 and 1.
+_UNIT = ("L2_NORMALIZATION",)
+_COMPARISONS = "EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL".split()  # noqa: SIM905
+# Kind, shapes of inputs and results, constants, options, type of the results if another.
+OPERATORS: list[tuple[Any, ...]] = [
+    *((kind, [(1, 8)] * 2, [(1, 8)], (), None, BOOL) for kind in _COMPARISONS),
+    ("ARG_MAX", [(1, 4, 8)], [(1, 4)], [2], {"table": "ArgMax", "outputType": INT32}, INT32),
+    ("ARG_MIN", [(1, 4, 8)], [(1, 4)], [2], {"table": "ArgMin", "outputType": INT32}, INT32),
+    ("BATCH_TO_SPACE_ND", [(4, 2, 2, 3)], [(1, 4, 4, 3)], [[2, 2], [[0, 0], [0, 0]]],
+     {"table": "BatchToSpaceND"}),
+    ("BROADCAST_ARGS", [], [(3,)], [[1, 3, 4], [1, 1, 4]], None, INT32),
+    ("BROADCAST_TO", [(1, 1, 4)], [(1, 3, 4)], [[1, 3, 4]], {"table": "BroadcastTo"}),
+    ("CUMSUM", [(1, 4, 8)], [(1, 4, 8)], [2], {"table": "Cumsum"}),
+    ("DYNAMIC_UPDATE_SLICE", [(4, 8), (2, 8)], [(4, 8)], [[1, 0]]),
+    ("EXPAND_DIMS", [(4, 8)], [(1, 4, 8)], [0], {"table": "ExpandDims"}),
+    ("FILL", [], [(3, 4)], [[3, 4], 7], None, INT32),
+    ("GATHER", [(4, 8)], [(2, 8)], [[0, 2]], {"table": "Gather"}),
+    ("GATHER_ND", [(4, 8)], [(2, 8)], [[[0], [2]]], {"table": "GatherNd"}),
+    ("L2_NORMALIZATION", [(1, 8)], [(1, 8)], (), {"table": "L2Norm"}),
+    ("LOG_SOFTMAX", [(1, 8)], [(1, 8)]),
+    ("MEAN", [(2, 4, 4, 8)], [(2, 1, 1, 8)], [[1, 2]], {"table": "Reducer", "keepDims": True}),
+    ("MIRROR_PAD", [(4, 8)], [(6, 10)], [[[1, 1], [1, 1]]], {"table": "MirrorPad"}),
+    ("MIRROR_PAD", [(1, 2, 4, 4, 8)], [(1, 2, 6, 6, 8)],
+     [[[0, 0], [0, 0], [1, 1], [1, 1], [0, 0]]], {"table": "MirrorPad"}),
+    ("PACK", [(4, 8)] * 2, [(2, 4, 8)], (), {"table": "Pack", "valuesCount": 2}),
+    ("REDUCE_MIN", [(1, 4, 8)], [(1, 4)], [[2]], {"table": "Reducer"}),
+    ("RESIZE_BILINEAR", [(1, 4, 4, 2)], [(1, 8, 8, 2)], [[8, 8]], {"table": "ResizeBilinear"}),
+    ("REVERSE_V2", [(4, 8)], [(4, 8)], [[1]], {"table": "ReverseV2"}),
+    ("SHAPE", [(4, 8)], [(2,)], (), {"table": "Shape", "outType": INT32}, INT32),
+    ("SPACE_TO_BATCH_ND", [(1, 4, 4, 3)], [(4, 2, 2, 3)], [[2, 2], [[0, 0], [0, 0]]],
+     {"table": "SpaceToBatchND"}),
+    ("SPACE_TO_DEPTH", [(1, 4, 4, 3)], [(1, 2, 2, 12)], (),
+     {"table": "SpaceToDepth", "blockSize": 2}),
+    ("SPLIT_V", [(1, 8)], [(1, 4)] * 2, [[4, 4], 1], {"table": "SplitV", "numSplits": 2}),
+    ("SQUEEZE", [(1, 8)], [(8,)], (), {"table": "Squeeze", "squeezeDims": [0]}),
+    ("STRIDED_SLICE", [(4, 8)], [(2, 4)], [[0, 0], [4, 8], [2, 2]], {"table": "StridedSlice"}),
+    ("TRANSPOSE", [(4, 8)], [(8, 4)], [[1, 0]]),
+    ("UNPACK", [(2, 8)], [(8,)] * 2, (), {"table": "Unpack", "num": 2}),
+    ("ZEROS_LIKE", [(4, 8)], [(4, 8)]),
+]  # fmt: skip

@@ -12,7 +12,7 @@ import cpplan
 from cpplan.cli import main
 from cpplan.dtypes import BITS
 from cpplan.errors import InputError
-from cpplan.io.tflite import read_carried_plan, read_tflite
+from cpplan.io.tflite import micro_arena, read_carried_plan, read_tflite
 from cpplan.io.tflite.model import parse_model
 from cpplan.io.tflite.scratch import scratch_bytes
 from cpplan.io.tflite.write import planned_tflite, with_offsets
@@ -90,6 +90,19 @@ def test_element_wise_kernels_ask_for_nothing(kind, count):
     source = parse_model(data).subgraphs[0]
     assert scratch_bytes(source.operators[0], source.tensors) == 0
     assert runtimes.record(placed).head == end
+
+
+@pytest.mark.parametrize("dtype", [kinds.FLOAT32, kinds.INT8], ids=["float", "int8"])
+@pytest.mark.parametrize("operator", kinds.OPERATORS, ids=lambda operator: operator[0])
+def test_other_kernels_ask_for_what_the_table_says(operator, dtype):
+    kind, *rest = operator
+    data = kinds.one_operator(kind, dtype, *rest)
+    placed, end = stacked(data)
+    source = parse_model(data).subgraphs[0]
+    recorded = runtimes.record(placed)
+    assert recorded.head - end == scratch_bytes(source.operators[0], source.tensors)
+    plan = cpplan.solve(read_tflite(data), time_limit=2, workers=1)
+    assert recorded.tail <= micro_arena(data, plan).tail
 
 
 def test_a_transposed_convolution_asks_for_four_bytes_an_element():

@@ -16,7 +16,8 @@ kind                        bytes of each buffer
                             bias of 16 bits
 ``MEAN``, ``SUM``           4 for each axis of the input, 4 for each one reduced; int8, int16 and
                             uint8: 4 for each element of the output
-``REDUCE_MAX``, ``_MIN``    4 for each axis of the input, 4 for each one reduced
+``REDUCE_MIN``, ``_MAX``    4 for each axis of the input, 4 for each one reduced
+``MIRROR_PAD``              twice 4 for each axis of the input
 ``SVDF``                    4 for each filter of each batch; int8: 4 for each unit as well
 ``UNIDIRECTIONAL_SEQ...``   four buffers of one element of the cell's type for each unit
 ``ADD_N``                   a pointer of 8 for each input
@@ -43,13 +44,16 @@ _NONE = frozenset(
     DEQUANTIZE DIV DYNAMIC_UPDATE_SLICE ELU EMBEDDING_LOOKUP EQUAL EXP EXPAND_DIMS FILL FLOOR
     FLOOR_DIV FLOOR_MOD GATHER GATHER_ND GREATER GREATER_EQUAL HARD_SWISH IF L2_NORMALIZATION
     L2_POOL_2D LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOGISTIC
-    LOG_SOFTMAX MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD MUL NEG NOT_EQUAL PACK PAD PADV2 PRELU
+    LOG_SOFTMAX MAXIMUM MAX_POOL_2D MINIMUM MUL NEG NOT_EQUAL PACK PAD PADV2 PRELU
     QUANTIZE READ_VARIABLE RELU RELU6 RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR REVERSE_V2
     ROUND RSQRT SELECT_V2 SHAPE SIN SLICE SOFTMAX SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V
     SQRT SQUARE SQUARED_DIFFERENCE SQUEEZE STRIDED_SLICE SUB TANH TRANSPOSE UNPACK VAR_HANDLE WHILE
     ZEROS_LIKE
     """.split()  # noqa: SIM905
 )
+
+# And those of TFLite Micro's own, which files hold as custom operators.
+_NONE_CUSTOM = frozenset({"CIRCULAR_BUFFER"})
 
 # What the kernels of convolutions and dense layers unpack, into one byte an element.
 _PACKED = "int4"
@@ -75,10 +79,10 @@ def scratch_bytes(operator: FileOperator, tensors: Sequence[FileTensor]) -> int 
 
 def scratch_sizes(operator: FileOperator, tensors: Sequence[FileTensor]) -> tuple[int, ...] | None:
     """Bytes of each scratch buffer that an operator's kernel asks for; ``None`` if not known."""
+    if operator.kind in (_NONE_CUSTOM if operator.custom else _NONE):
+        return ()
     if operator.custom:
         return None
-    if operator.kind in _NONE:
-        return ()
     if operator.kind not in _RULES:
         return None
     needed, rule = _RULES[operator.kind]
@@ -148,6 +152,10 @@ def _axes(of: _Tensors) -> Iterator[int]:
     yield 4 * of.elements(1)
 
 
+def _strides(of: _Tensors) -> Iterator[int]:
+    yield from [4 * len(of.input(0).shape)] * 2
+
+
 def _mean(of: _Tensors) -> Iterator[int]:
     yield from _axes(of)
     if of.input(0).dtype in ("int8", "int16", "uint8"):
@@ -183,6 +191,8 @@ _RULES: dict[str, tuple[tuple[int, ...], Callable[[_Tensors], Iterator[int]]]] =
     "DEPTHWISE_CONV_2D": ((1, 2), _unpacked),
     "FULLY_CONNECTED": ((1, 2), _unpacked),
     "MEAN": ((1, 2), _mean),
+    "MIRROR_PAD": ((1,), _strides),
+    "REDUCE_ALL": ((1, 2), _axes),
     "REDUCE_MAX": ((1, 2), _axes),
     "REDUCE_MIN": ((1, 2), _axes),
     "SUM": ((1, 2), _mean),
