@@ -17,6 +17,7 @@
     name = "ResNet-50, 8 images"    # if it is not to be called what its source is
     dims = { N = 8, T = [1, 128] }
     in_place = { Softmax = true }   # kinds of op
+    workspaces = { Conv = "64KiB" } # scratch memory, by kind or name of op
 
     [[setting]]
     name = "given order"
@@ -57,7 +58,7 @@ from cpplan.errors import InputError, MissingExtraError, located
 from cpplan.io.json_file import read_text
 
 _RUN_KEYS = ("baselines", "processes", "task_seconds", "task_memory")
-_MODEL_KEYS = ("name", "source", "dims", "in_place")
+_MODEL_KEYS = ("name", "source", "dims", "in_place", "workspaces")
 _SETTING_KEYS = ("name", "seeds", *KEYWORDS)
 
 
@@ -155,13 +156,16 @@ def _models(table: Mapping[str, Any], folder: Path) -> list[Model]:
             isinstance(in_place, dict) and all(isinstance(use, bool) for use in in_place.values())
         ):
             raise InputError("in_place must say true or false of kinds of op ({ Add = false })")
+        workspaces = table.get("workspaces")
+        if workspaces is not None and not isinstance(workspaces, dict):
+            raise InputError('workspaces must give bytes of kinds of op ({ Conv = "64KiB" })')
         dims = _dims(table.get("dims"))
         if source.startswith("zoo://"):
-            return [Model(name, source, dims, in_place)]
+            return [Model(name, source, dims, in_place, workspaces)]
         where = folder / source
         many = os.path.isdir(where) or is_pattern(source, folder)
         if not many:
-            return [Model(name, str(where), dims, in_place)]
+            return [Model(name, str(where), dims, in_place, workspaces)]
         other = next((key for key in table if key != "source"), None)
         if other is not None:
             raise InputError(f"a folder or a pattern of models has no {other}")

@@ -39,7 +39,7 @@ class Model:
         What its rows are called.
     source
         A file or ``zoo://…``, as ``cpplan.load`` takes it; or a graph, program or problem.
-    dims, in_place
+    dims, in_place, workspaces
         For ``cpplan.load``.
 
     Examples
@@ -52,6 +52,7 @@ class Model:
     source: Any
     dims: Mapping[str, Any] | None = None
     in_place: Mapping[str, bool] | None = None
+    workspaces: Mapping[str, int | str] | None = None
 
     def __post_init__(self) -> None:
         check_name("a model's name", self.name)
@@ -68,7 +69,7 @@ class Model:
 
         if isinstance(self.source, Program):
             return self.source
-        return load(self.source, dims=self.dims, in_place=self.in_place)
+        return load(self.source, dims=self.dims, in_place=self.in_place, workspaces=self.workspaces)
 
     def digest(self) -> str | None:
         """Of the content and of how it is read; ``None`` if the file cannot be read.
@@ -85,7 +86,8 @@ class Model:
                 return None
         elif isinstance(self.source, str):
             content = self.source, _versions()
-        return digest_value((content, self.dims, self.in_place))
+        stated = () if self.workspaces is None else (self.workspaces,)
+        return digest_value((content, self.dims, self.in_place, *stated))
 
 
 def _versions() -> dict[str, str]:

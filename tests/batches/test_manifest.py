@@ -36,6 +36,7 @@ def test_models_and_settings_in_the_order_given(tmp_path):
         name = "net"
         dims = { N = 8, T = [1, 128], W = [1] }
         in_place = { Add = false }
+        workspaces = { Conv = "64KiB" }
         [[setting]]
         name = "two pools"
         pools = [{ name = "sram", capacity = "1 KiB" }, { name = "dram" }]
@@ -50,6 +51,7 @@ def test_models_and_settings_in_the_order_given(tmp_path):
     assert manifest.models[1].source == str(folder / "b.json")
     assert manifest.models[2].source == "zoo://onnx/squeezenet"
     assert manifest.models[3].dims == {"N": 8, "T": (1, 128), "W": (1, None)}
+    assert manifest.models[3].workspaces == {"Conv": "64KiB"}
     assert [setting.name for setting in manifest.settings] == [
         "two pools",
         "drawn, seed 0",
@@ -106,6 +108,7 @@ MODEL = '[[model]]\nsource = "a.csv"\n'
         (MODEL + "dim = 3", "model 'a.csv': unknown key 'dim': expected 'dims'"),
         (MODEL + "dims = { N = [1, 2, 3] }", "N = [1, 2, 3]: expected 8, [1, 128] or [1]"),
         (MODEL + "in_place = true", "in_place must say true or false of kinds of op"),
+        (MODEL + "workspaces = 8", "workspaces must give bytes of kinds of op"),
         (MODEL + MODEL, "two models are named 'a.csv'"),
         (MODEL + "[[setting]]", "a setting's name must be a non-empty string, not None"),
         (MODEL + "[[setting]]\nname='s'\nalgoritm='x'", "unknown key 'algoritm': expected 'algo"),
