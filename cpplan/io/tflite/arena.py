@@ -7,7 +7,8 @@ before the first run it needs room for a table of all buffers, on the head's sid
 
 The head follows from the plan. The tail is an upper bound, from the sizes of the structures of the
 reference kernels, as 64-bit processors have them (those of 32 bits have less), and so is the room
-to plan. A kernel that is not in the table counts for 256 bytes.
+to plan. Sizes are those that the recording allocator of October 2026 reports. A kernel that is not
+in the table counts for 256 bytes.
 """
 
 from __future__ import annotations

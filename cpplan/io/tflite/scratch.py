@@ -2,8 +2,9 @@
 
 A kernel requests *scratch buffers* while it is prepared, and has them while it runs. Their sizes
 are in no file: those here are the reference kernels' (``tensorflow/lite/micro/kernels`` in the
-sources of TFLite Micro, and its allocator's own records). Kernels that vendors optimise, CMSIS-NN's
-among them, ask for other sizes, which the caller states (``workspaces`` of ``cpplan.load``).
+sources of TFLite Micro), checked against its recording allocator of October 2026. Kernels that
+vendors optimise, CMSIS-NN's among them, ask for other sizes, which the caller states
+(``workspaces`` of ``cpplan.load``).
 
 The runtime places scratch buffers itself, the largest first, each into the first gap between the
 tensors that live meanwhile. So all those of one op are planned as one block: wherever it lies, they
@@ -16,7 +17,8 @@ kind                        bytes of each buffer
                             bias of 16 bits
 ``MEAN``, ``SUM``           4 for each axis of the input, 4 for each one reduced; int8, int16 and
                             uint8: 4 for each element of the output
-``REDUCE_MIN``, ``_MAX``    4 for each axis of the input, 4 for each one reduced
+``REDUCE_ALL``, ``_MAX``,   4 for each axis of the input, 4 for each one reduced
+``_MIN``
 ``MIRROR_PAD``              twice 4 for each axis of the input
 ``SVDF``                    4 for each filter of each batch; int8: 4 for each unit as well
 ``UNIDIRECTIONAL_SEQ...``   four buffers of one element of the cell's type for each unit
@@ -52,7 +54,7 @@ _NONE = frozenset(
     """.split()  # noqa: SIM905
 )
 
-# And those of TFLite Micro's own, which files hold as custom operators.
+# And the kinds of TFLite Micro alone, which files hold as custom operators.
 _NONE_CUSTOM = frozenset({"CIRCULAR_BUFFER"})
 
 # What the kernels of convolutions and dense layers unpack, into one byte an element.
