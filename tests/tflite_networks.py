@@ -107,24 +107,29 @@ class Model:
         return bytes(builder.Output())
 
 
-def conditional() -> bytes:
+def conditional(open_batch: bool = False) -> bytes:
     """``y = relu(where(c, (x + x) * x, x * x))``, by an ``IF`` with two subgraphs."""
     model = Model()
     main = model.subgraph("main")
-    condition, x = main.input("c", [1], BOOL), main.input("x", [1, 24])
-    chosen, y = main.tensor("chosen", [1, 24]), main.tensor("y", [1, 24])
+    rows: Any = ([1, 24], FLOAT32)
+    named = {"signature": [-1, 24] if open_batch else None}
+    condition, x = main.input("c", [1], BOOL), main.input("x", *rows, **named)
+    chosen, y = main.tensor("chosen", *rows, **named), main.tensor("y", *rows, **named)
     options = schema.IfOptionsT()
     options.thenSubgraphIndex, options.elseSubgraphIndex = 1, 2
     main.run("IF", [condition, x], [chosen], options)
     main.run("RELU", [chosen], [y])
     main.made.outputs.append(y)
     then = model.subgraph("then")
-    x, twice, y = then.input("x", [1, 24]), then.tensor("twice", [1, 24]), then.tensor("y", [1, 24])
+    x, twice, y = (
+        then.input("x", *rows, **named),
+        *(then.tensor(name, *rows, **named) for name in ("twice", "y")),
+    )
     then.run("ADD", [x, x], [twice], schema.AddOptionsT())
     then.run("MUL", [twice, x], [y], schema.MulOptionsT())
     then.made.outputs.append(y)
     other = model.subgraph("else")
-    x, y = other.input("x", [1, 24]), other.tensor("y", [1, 24])
+    x, y = other.input("x", *rows, **named), other.tensor("y", *rows, **named)
     other.run("MUL", [x, x], [y], schema.MulOptionsT())
     other.made.outputs.append(y)
     return model.pack()
@@ -169,6 +174,30 @@ def open_batch() -> bytes:
     main.run("TANH", [twice], [y])
     main.run("RESHAPE", [y, row], [flat])
     main.made.outputs += [y, flat]
+    return model.pack()
+
+
+def open_image() -> bytes:
+    """The largest of every two by two pixels of images of any number and size."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 4, 4, 1], signature=[-1, -1, -1, 1])
+    y = main.tensor("y", [1, 2, 2, 1], signature=[-1, -1, -1, 1])
+    options = schema.Pool2DOptionsT()
+    options.strideH = options.strideW = options.filterHeight = options.filterWidth = 2
+    main.run("MAX_POOL_2D", [x], [y], options)
+    main.made.outputs.append(y)
+    return model.pack()
+
+
+def open_where() -> bytes:
+    """Which elements of a batch of any size are true."""
+    model = Model()
+    main = model.subgraph("main")
+    x = main.input("x", [1, 4], BOOL, signature=[-1, 4])
+    rows = main.tensor("rows", [1, 2], INT32, signature=[-1, 2])
+    main.run("WHERE", [x], [rows])
+    main.made.outputs.append(rows)
     return model.pack()
 
 

@@ -58,7 +58,7 @@ def load(
         Extents of an ONNX model's symbolic dimensions, by name; or their bounds ``(lower, upper)``,
         ``None`` for no upper one. With bounds the graph has symbols, and is planned at the upper
         ones. Exported programs have bounds of their own, which these replace. Of a TFLite model,
-        extents of the axes that it leaves open, by ``input[axis]``.
+        extents of the axes that it leaves open, by ``input[axis]``, instead of those it stores.
     name
         Of what is returned, instead of the source's own.
     in_place

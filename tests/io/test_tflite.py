@@ -99,7 +99,6 @@ def test_tensors_of_one_name_are_told_apart():
 @pytest.mark.parametrize(
     ("dims", "expected"),
     [
-        (None, r"axis 'x\[0\]' is open: bind it with dims"),
         ({"x[1]": 3}, r"no axis 'x\[1\]' is open in this model: expected 'x\[0\]'"),
         ({"x[0]": 0}, "must be a positive integer, not 0"),
         ({"x[0]": (1, 8)}, "must be a positive integer"),
@@ -108,6 +107,37 @@ def test_tensors_of_one_name_are_told_apart():
 def test_open_axes_are_refused(dims, expected):
     with pytest.raises(InputError, match=expected):
         read_tflite(networks.open_batch(), dims)
+
+
+def test_open_axes_take_the_stored_extents_and_a_line_says_so(tmp_path, caplog):
+    path = tmp_path / "open.tflite"
+    path.write_bytes(networks.open_batch())
+    graph = cpplan.load(path)
+    assert [graph.tensor[name].shape for name in ("x", "y", "flat")] == [(1, 4), (1, 4), (1, 4)]
+    assert caplog.messages == [
+        f"{path}: open axes are planned as the file stores them: --dim 'x[0]=1'"
+    ]
+    caplog.clear()
+    read_tflite(networks.single("RELU"))
+    assert not caplog.messages
+
+
+def test_open_axes_of_bodies_take_the_stored_extents():
+    graph = read_tflite(networks.conditional(open_batch=True))
+    inner = [tensor for body in graph.ops[0].bodies for tensor in body.tensors]
+    assert {tensor.shape for tensor in inner if tensor.dtype == "float32"} == {(1, 24)}
+
+
+def test_given_extents_go_with_stored_ones(caplog):
+    pytest.importorskip("ai_edge_litert", reason="needs cpplan[tflite]")
+    graph = read_tflite(networks.open_image(), {"x[1]": 6})
+    assert (graph.tensor["x"].shape, graph.tensor["y"].shape) == ((1, 6, 4, 1), (1, 3, 2, 1))
+    assert "--dim 'x[0]=1' --dim 'x[2]=4'" in caplog.text
+
+
+def test_axes_that_follow_from_values_are_refused():
+    with pytest.raises(InputError, match="tensor 'rows': axis 0 is only known at run time"):
+        read_tflite(networks.open_where())
 
 
 def test_open_axes_are_bound_and_the_runtime_says_what_follows():

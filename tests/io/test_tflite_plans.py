@@ -249,6 +249,13 @@ def test_all_else_in_the_file_is_kept():
         assert buffer.field_count == found.buffers[k].field_count
 
 
+def test_axes_planned_as_stored_stay_open_in_the_file():
+    data = networks.open_batch()
+    written = planned_tflite(data, solve(read_tflite(data)))
+    assert check_carried(written).graph.tensor["y"].shape == (1, 4)
+    assert read_tflite(written, {"x[0]": 5}).tensor["y"].shape == (5, 4)
+
+
 def test_open_axes_are_fixed_in_the_file():
     data, dims = networks.open_batch(), {"x[0]": 5}
     plan = solve(read_tflite(data, dims))

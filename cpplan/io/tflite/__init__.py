@@ -15,7 +15,7 @@ from os import PathLike, fspath
 from cpplan.graph import Graph
 from cpplan.io.tflite.arena import MicroArena, micro_arena
 from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
-from cpplan.io.tflite.extents import bind_extents
+from cpplan.io.tflite.extents import bind_extents, stored_extents
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import naming, parse_model
 from cpplan.io.tflite.scratch import unknown_scratch
@@ -52,7 +52,8 @@ def read_tflite(
     source
         A file, or its bytes.
     dims
-        Extents of the inputs' axes that the file leaves open, by ``input[axis]``.
+        Extents of the inputs' axes that the file leaves open, by ``input[axis]``. For others the
+        extents that the file stores are taken, as runtimes do; a warning is logged that says so.
     name
         The graph's name; the file's without its suffix if left out.
     stated
@@ -62,8 +63,8 @@ def read_tflite(
     Raises
     ------
     InputError
-        If the file cannot be read, is no TFLite model or is cut short, an axis is not bound or only
-        known at run time, or an operator is not supported; names the file and the thing.
+        If the file cannot be read, is no TFLite model or is cut short, an axis has no extent or
+        one only known at run time, or an operator is not supported; names the file and the thing.
     MissingExtraError
         If the package ``tflite`` is missing, or ``ai-edge-litert`` for ``dims``.
 
@@ -76,9 +77,14 @@ def read_tflite(
     if name is None:
         name = "main" if isinstance(source, bytes) else name_of_file(source)
     with naming(source):
-        translation = translate(bind_extents(parse_model(source), dims), name)
+        model = parse_model(source)
+        translation = translate(bind_extents(model, dims), name)
+    where = "TFLite model" if isinstance(source, bytes) else fspath(source)
+    stored = stored_extents(model, dims)
+    if stored:
+        options = " ".join(f"--dim '{axis}={extent}'" for axis, extent in stored.items())
+        _logger.warning("%s: open axes are planned as the file stores them: %s", where, options)
     unknown = unknown_scratch(translation.unknown, stated)
     if unknown:
-        where = "TFLite model" if isinstance(source, bytes) else fspath(source)
         _logger.warning("%s: %s", where, unknown)
     return translation.graph

@@ -1,8 +1,8 @@
-"""Extents of axes that a TFLite file leaves open, as the runtime works them out.
+"""Extents of axes that a TFLite file leaves open: those it stores, or those given.
 
-An axis of an input that is only known at run time bears the name ``input[axis]``. Given extents for
-all of these, LiteRT resizes the inputs and works out every other shape, by the same code as when
-the model runs.
+An axis of an input that is only known at run time bears the name ``input[axis]``. A file stores an
+extent for it all the same, and runtimes that are told no other take that; so do we. Given others,
+LiteRT resizes the inputs and works out every other shape, by the same code as when the model runs.
 """
 
 from __future__ import annotations
@@ -13,46 +13,64 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError, MissingExtraError
-from cpplan.io.tflite.model import TfliteModel
+from cpplan.io.tflite.model import FileSubgraph, TfliteModel
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
 
 
+# Operators whose results have as many rows as there are values of a kind.
+_BY_VALUES = frozenset({"UNIQUE", "WHERE"})
+
+
+def stored_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> dict[str, int]:
+    """Extents that the file stores for open axes of its inputs, of those that ``dims`` leaves out.
+
+    Empty for axes of which no extent is stored.
+    """
+    tensors = model.subgraphs[0].tensors
+    return {
+        name: tensors[k].shape[axis]
+        for name, (k, axis) in _open_axes(model).items()
+        if name not in (dims or {}) and axis < len(tensors[k].shape) and tensors[k].shape[axis] > 0
+    }
+
+
 def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteModel:
-    """The model with no axis left open.
+    """The model with no axis left open: as the file stores it, but for the extents given.
 
     Raises
     ------
     InputError
-        If an open axis has no extent, a name is none of an open axis, an extent is no positive
-        integer, the runtime refuses them, or a shape follows from values. Names the axis or tensor.
+        If no extent is stored or given for an open axis, a name is none of an open axis, an extent
+        is no positive integer, the runtime refuses them, or a shape follows from values. Names the
+        axis or tensor.
     MissingExtraError
-        If the package ``ai-edge-litert`` is missing.
+        If extents are given, and the package ``ai-edge-litert`` is missing.
     """
-    main = model.subgraphs[0]
-    opened = {
-        f"{main.tensors[k].name}[{axis}]": (k, axis)
-        for k in main.inputs
-        for axis, extent in enumerate(main.tensors[k].signature)
-        if extent == -1
-    }
+    opened = _open_axes(model)
     given = dims or {}
     unknown = next((name for name in given if name not in opened), None)
     if unknown is not None:
         known = ", ".join(map(repr, opened)) or "none"
         raise InputError(f"dims: no axis {unknown!r} is open in this model: expected {known}")
-    unbound = next((name for name in opened if name not in given), None)
-    if unbound is not None:
-        raise InputError(f"axis {unbound!r} is open: bind it with dims, or --dim '{unbound}=8'")
     for name, extent in given.items():
         if isinstance(extent, bool) or not isinstance(extent, int) or not 0 < extent < 2**31:
             raise InputError(f"dims: {name!r} must be a positive integer, not {extent!r}")
-    if not opened:
-        return model
+    stored = stored_extents(model, dims)
+    unbound = [name for name in opened if name not in given and name not in stored]
+    if unbound:
+        options = " ".join(f"--dim '{name}=8'" for name in unbound)
+        raise InputError(
+            f"the file stores no extent of axis {', '.join(map(repr, unbound))}: give dims, or "
+            f"{options}"
+        )
+    if not given:
+        return replace(model, subgraphs=tuple(map(_as_stored, model.subgraphs)))
+    main = model.subgraphs[0]
     shapes = {k: list(main.tensors[k].signature) for k, _ in opened.values()}
     for name, (k, axis) in opened.items():
-        shapes[k][axis] = given[name]
+        shapes[k][axis] = given[name] if name in given else stored[name]
     interpreter = _allocated(model.data, shapes)
     details = {entry["index"]: entry["shape"] for entry in interpreter.get_tensor_details()}
     tensors = []
@@ -63,6 +81,33 @@ def bind_extents(model: TfliteModel, dims: Mapping[str, int] | None) -> TfliteMo
         tensors.append(replace(tensor, shape=shape, signature=shape))
     bound = replace(main, tensors=tuple(tensors))
     return replace(model, subgraphs=(bound, *model.subgraphs[1:]))
+
+
+def _open_axes(model: TfliteModel) -> dict[str, tuple[int, int]]:
+    """Names of the open axes of the main subgraph's inputs -> tensor and axis."""
+    main = model.subgraphs[0]
+    return {
+        f"{main.tensors[k].name}[{axis}]": (k, axis)
+        for k in main.inputs
+        for axis, extent in enumerate(main.tensors[k].signature)
+        if extent == -1
+    }
+
+
+def _as_stored(subgraph: FileSubgraph) -> FileSubgraph:
+    """The subgraph with its stored shapes, where its open axes follow from those of its inputs.
+
+    A shape that follows from values is left open.
+    """
+    follows = {k for k in subgraph.inputs if -1 in subgraph.tensors[k].signature}
+    for operator in subgraph.operators:
+        if operator.kind not in _BY_VALUES and not follows.isdisjoint(operator.inputs):
+            follows.update(operator.outputs)
+    tensors = tuple(
+        replace(t, signature=t.shape) if k in follows and len(t.shape) == len(t.signature) else t
+        for k, t in enumerate(subgraph.tensors)
+    )
+    return replace(subgraph, tensors=tensors)
 
 
 def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:

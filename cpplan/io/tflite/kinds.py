@@ -29,7 +29,7 @@ def find_kinds(source: FileSubgraph) -> dict[int, str]:
         if -1 in tensor.signature:
             raise InputError(
                 f"tensor {tensor.name!r}: axis {tensor.signature.index(-1)} is only known at run "
-                "time: bind the axes of the model's inputs that are (dims)"
+                "time: expected extents that follow from those of the inputs"
             )
         if k in source.outputs:
             kinds[k] = "output"
