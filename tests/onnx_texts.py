@@ -21,9 +21,10 @@ def read(text: str, *, opset: int = 17, **dims: int) -> Graph:
     return read_onnx(model(text, opset=opset), dims)
 
 
-def refusal(text: str, *, opset: int = 17, **dims: int) -> str:
+def refusal(source: str | onnx.ModelProto, *, opset: int = 17, **dims: int) -> str:
+    loaded = model(source, opset=opset) if isinstance(source, str) else source
     with pytest.raises(InputError) as caught:
-        read(text, opset=opset, **dims)
+        read_onnx(loaded, dims)
     message = str(caught.value)
     assert "\n" not in message
     return message

@@ -55,7 +55,8 @@ def load(
         ``onnx.ModelProto``, an exported program or FX graph module of torch (see
         :mod:`cpplan.io.torch`), a ``networkx.DiGraph``, a graph or a problem.
     dims
-        Extents of an ONNX model's symbolic dimensions, by name; or their bounds ``(lower, upper)``,
+        Extents of an ONNX model's open dimensions, by name, or by ``input[axis]`` where an axis has
+        no name (see :func:`cpplan.io.onnx.model.read_onnx`); or their bounds ``(lower, upper)``,
         ``None`` for no upper one. With bounds the graph has symbols, and is planned at the upper
         ones. Exported programs have bounds of their own, which these replace. Of a TFLite model,
         extents of the axes that it leaves open, by ``input[axis]``, instead of those it stores.

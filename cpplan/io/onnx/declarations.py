@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from cpplan.errors import InputError
+from cpplan.io.onnx.contrib import rule_of
 from cpplan.io.onnx.types import bodies_of, dtype_name, set_type, static_shape, types_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def use_declarations(graph: onnx.GraphProto, declared: Declared, which: Which) -
     Parameters
     ----------
     which
-        Of which nodes: ``foreign`` means operators that ONNX does not define, ``ready`` those
+        Of which nodes: ``foreign`` means operators that nobody here knows, ``ready`` those
         whose inputs are all known, ``all`` any.
     """
     return _use(graph, declared, which, ChainMap(types_of(graph)), ())
@@ -87,15 +88,29 @@ def hand_through(
     return changed
 
 
-def check_declarations(graph: onnx.GraphProto, declared: Declared) -> None:
+def check_declarations(
+    graph: onnx.GraphProto, declared: Declared, labelled: Mapping[str, Mapping[int, str]]
+) -> None:
     """Compare what the graph and its bodies promise of their outputs with what was derived.
+
+    Parameters
+    ----------
+    labelled
+        Axes of the graph's outputs that the file gives a name: exporters repeat names of inputs'
+        axes where the extents differ, and runtimes do not mind.
 
     Raises
     ------
     InputError
         If they differ; names the tensor and both types.
     """
-    _check(graph, declared, ChainMap(types_of(graph)), ())
+    promised = dict(declared)
+    for name, axes in labelled.items():
+        type_ = promised.get(((), name))
+        if type_ is not None:
+            for axis, label in axes.items():
+                type_.tensor_type.shape.dim[axis].dim_param = label
+    _check(graph, promised, ChainMap(types_of(graph)), ())
 
 
 def _use(
@@ -110,7 +125,9 @@ def _use(
         for body, inner in _bodies_of(node, scope):
             used |= _use(body, declared, which, types.new_child(types_of(body)), inner)
         known = all(static_shape(types.get(name)) is not None for name in node.input if name)
-        if (which == "foreign" and _is_defined(node)) or (which == "ready" and not known):
+        if (which == "foreign" and (_is_defined(node) or rule_of(node))) or (
+            which == "ready" and not known
+        ):
             continue
         for name in node.output:
             type_ = declared.get((scope, name))
@@ -180,7 +197,9 @@ def _agree(promised: onnx.TypeProto, derived: onnx.TypeProto) -> bool:
     if len(one.shape.dim) != len(other.shape.dim):
         return False
     return all(
-        not (a.HasField("dim_value") and b.HasField("dim_value")) or a.dim_value == b.dim_value
+        a.dim_value < 0
+        or not (a.HasField("dim_value") and b.HasField("dim_value"))
+        or a.dim_value == b.dim_value
         for a, b in zip(one.shape.dim, other.shape.dim, strict=True)
     )
 

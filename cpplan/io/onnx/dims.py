@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cpplan.dtypes import tensor_bytes
 from cpplan.errors import InputError
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.types import bodies_of, dtype_name, static_shape
 
 if TYPE_CHECKING:
@@ -15,28 +20,75 @@ if TYPE_CHECKING:
 HIGHEST = 2**62  # bytes: beyond it an address plus a size would no longer fit into 64 bits
 
 
-def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
-    """Give the symbolic dimensions of the model's inputs their values, in place.
+class OpenDimsError(InputError):
+    """Dimensions have no extent yet.
+
+    Attributes
+    ----------
+    names
+        All of them, in the order of the model's inputs.
+    """
+
+    def __init__(self, names: Sequence[str], extents: Mapping[str, int]):
+        self.names = tuple(names)
+        listed = ", ".join(map(repr, names))
+        options = " ".join(f"--dim {shlex.quote(f'{name}={extents[name]}')}" for name in names)
+        super().__init__(
+            f"{f'dimension {listed} is' if len(names) == 1 else f'dimensions {listed} are'} "
+            f"unbound: give extents, e.g. {options} (dims={ {n: extents[n] for n in names} }), or "
+            f"bounds, e.g. --dim {shlex.quote(f'{self.names[0]}=1..128')}"
+        )
+
+
+def name_open_axes(graph: onnx.GraphProto) -> None:
+    """Name every axis of the model's inputs that has neither extent nor name, in place.
+
+    It is called ``input[axis]``. Exporters write -1, nothing at all or a question mark for such an
+    axis.
+    """
+    for value in model_inputs(graph):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            unknown = not dim.HasField("dim_value") or dim.dim_value < 0
+            if dim.dim_param in ("", "?") and unknown:
+                dim.dim_param = axis_name(value.name, axis)
+
+
+def axis_name(tensor: str, axis: int) -> str:
+    """The name of an axis that the model gives none: ``input[axis]``."""
+    return f"{tensor}[{axis}]"
+
+
+def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, dict[int, str]]:
+    """Give the open dimensions of the model's inputs their values, in place.
+
+    Returns the axes of the model's outputs that it declares by a name, and these names.
 
     Inference loses symbols on its way, so that they must be bound before. What is declared of other
-    tensors is bound too.
+    tensors is bound too. An axis stored as 0 is one of no elements unless it is bound. An input of
+    one integer can be given its value: it decides which branches an If takes, say, and is then a
+    constant of the model.
 
     Raises
     ------
+    OpenDimsError
+        If dimensions stay unbound; names all of them.
     InputError
-        If a symbol stays unbound, ``dims`` names one that the model does not have or gives it no
-        extent, or an input has an unknown extent without a name.
+        If ``dims`` names one that the model does not have or gives it no extent, or an input has no
+        shape.
     """
     graph = model.graph
     inputs = model_inputs(graph)
-    symbols = {
-        dim.dim_param: None
+    symbols = open_dims(graph)
+    empty = {
+        axis_name(value.name, axis)
         for value in inputs
-        for dim in value.type.tensor_type.shape.dim
-        if dim.dim_param
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        if dim.HasField("dim_value") and dim.dim_value == 0
     }
+    scalars = {value.name: value for value in inputs if _is_count(value)}
+    others = {*empty, *scalars, *loop_names(graph)}
     for symbol, extent in dims.items():
-        if symbol not in symbols:
+        if symbol not in symbols and symbol not in others:
             known = f"it has {', '.join(symbols)}" if symbols else "it has none"
             raise InputError(f"the model has no symbolic dimension {symbol!r}: {known}")
         if not isinstance(extent, int) or isinstance(extent, bool) or extent < 0:
@@ -44,10 +96,84 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> None:
         if extent >= HIGHEST:
             raise InputError(f"dimension {symbol!r} must be less than 2**62, not {extent}")
     for value in inputs:
-        bind_value(value, dims)
-        _check_bound(value)
+        form = value.type
+        if form.HasField("tensor_type") and not form.tensor_type.HasField("shape"):
+            raise InputError(f"input {value.name!r} has no shape: expected one in the model")
+    unbound = [symbol for symbol in symbols if symbol not in dims]
+    if unbound:
+        raise OpenDimsError(unbound, dict.fromkeys(unbound, 1))
+    for value in inputs:
+        bind_input(value, dims)
         _check_size(value)
+    for name in scalars.keys() & dims.keys() - symbols.keys():
+        graph.initializer.append(_stored(scalars[name], dims[name]))
+    labelled = {
+        value.name: {
+            k: d.dim_param for k, d in enumerate(value.type.tensor_type.shape.dim) if d.dim_param
+        }
+        for value in graph.output
+    }
     _bind_inner(graph, dims)
+    return labelled
+
+
+def bound_value(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> Array | None:
+    """The value given to an input of one integer, as an array; ``None`` for other inputs."""
+    if value.name not in dims or not _is_count(value):
+        return None
+    return to_numpy(_stored(value, dims[value.name]))
+
+
+def _is_count(value: onnx.ValueInfoProto) -> bool:
+    shape = static_shape(value.type)
+    if shape not in ((), (1,)):
+        return False
+    return (dtype_name(value.type.tensor_type.elem_type) or "").startswith(("int", "uint"))
+
+
+def _stored(value: onnx.ValueInfoProto, number: int) -> onnx.TensorProto:
+    import onnx
+
+    element = value.type.tensor_type.elem_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    shape = static_shape(value.type) or ()
+    try:
+        return onnx.helper.make_tensor(value.name, element, shape, np.full(shape, number, dtype))
+    except (OverflowError, ValueError) as error:
+        raise InputError(f"input {value.name!r} is of {dtype}: {number} does not fit") from error
+
+
+def open_dims(graph: onnx.GraphProto) -> dict[str, list[tuple[onnx.ValueInfoProto, int]]]:
+    """Names of the open dimensions of the model's inputs -> the inputs and axes that have them."""
+    places: dict[str, list[tuple[onnx.ValueInfoProto, int]]] = {}
+    for value in model_inputs(graph):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_param:
+                places.setdefault(dim.dim_param, []).append((value, axis))
+    return places
+
+
+def bind_input(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
+    """Give the open axes of one input of the model their values, named or not, in place."""
+    bind_value(value, dims)
+    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+        name = axis_name(value.name, axis)
+        if name in dims and dim.dim_param in ("", "?") and dim.dim_value <= 0:
+            dim.dim_value = dims[name]
+
+
+def loop_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Under which names the numbers of turns of the graph's loops can be given."""
+    for node in graph.node:
+        if node.op_type == "Loop":
+            yield turns_name(node)
+        for body in bodies_of(node):
+            yield from loop_names(body)
+
+
+def turns_name(loop: onnx.NodeProto) -> str:
+    """The name of the number of turns of a Loop: ``op[turns]``."""
+    return f"{loop.name}[turns]"
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -73,25 +199,6 @@ def _bind_inner(graph: onnx.GraphProto, dims: Mapping[str, int]) -> None:
             for value in body.input:
                 bind_value(value, dims)
             _bind_inner(body, dims)
-
-
-def _check_bound(value: onnx.ValueInfoProto) -> None:
-    if not value.type.HasField("tensor_type"):
-        return
-    if not value.type.tensor_type.HasField("shape"):
-        raise InputError(f"input {value.name!r} has no shape: expected one in the model")
-    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-        if dim.dim_param:
-            raise InputError(
-                f"input {value.name!r}: dimension {dim.dim_param!r} is unbound: give it an extent, "
-                f"dims={{{dim.dim_param!r}: ...}} or --dim {dim.dim_param}=..., or bounds, "
-                f"--dim {dim.dim_param}=1..128"
-            )
-        if not dim.HasField("dim_value") or dim.dim_value < 0:
-            raise InputError(
-                f"input {value.name!r}: the extent of axis {axis} is unknown and has no name: "
-                "expected a number or a symbol in the model"
-            )
 
 
 def _check_size(value: onnx.ValueInfoProto) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cpplan.errors import InputError
 from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.onnx.bodies import Body, fit_body, largest_result
+from cpplan.io.onnx.branches import Folds
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.constants import SMALL, SmallConstant, computed_constant, stored_constant
 from cpplan.io.onnx.costs import control_flow_cost, count_operations
@@ -47,12 +48,15 @@ class Translation:
         The nodes that compute constants, in the order of the file.
     captured
         Tensors of enclosing graphs that this one reads.
+    folds
+        The model's Ifs that were written out as the branch they take, round by round.
     """
 
     graph: Graph
     ops: Mapping[str, Source]
     constants: tuple[Source, ...]
     captured: tuple[str, ...]
+    folds: tuple[Folds, ...] = ()
 
 
 def translate(proto: onnx.GraphProto, opset: int, name: str) -> Translation:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError
 from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.dims import turns_name
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.types import bodies_of, set_type, static_shape, types_of
 
@@ -25,6 +26,7 @@ def settle_loop(
     values: Mapping[str, Array],
     types: MutableMapping[str, onnx.TypeProto],
     settled: set[tuple[str, str]],
+    turns: Mapping[str, int],
 ) -> bool:
     """Carry shapes into the body of a Loop and out of it, in place; whether any was new.
 
@@ -36,6 +38,8 @@ def settle_loop(
         Constants and types known so far.
     settled
         What was done before, so that no shape is given twice.
+    turns
+        How often loops run whose trip count is only known at run time, by their names there.
 
     Raises
     ------
@@ -58,6 +62,7 @@ def settle_loop(
             inside.type.CopyFrom(types[name])
     inner = types_of(body)
     rows = trip_count(node, body, values)
+    rows = turns.get(turns_name(node)) if rows is None else rows
     for k, (name, result) in enumerate(zip(node.output, body.output[1:], strict=False)):
         shape = static_shape(inner.get(result.name))
         if not name or shape is None or static_shape(types.get(name)) is not None:
@@ -78,6 +83,16 @@ def settle_loop(
         types[name] = onnx.helper.make_tensor_type_proto(element, shape)
         set_type(graph, name, types[name])
     return len(settled) > before
+
+
+def open_turns(
+    node: onnx.NodeProto, values: Mapping[str, Array], turns: Mapping[str, int]
+) -> list[str]:
+    """The name of the number of a Loop's turns, if it collects rows and that is not known."""
+    body = bodies_of(node)[0]
+    collects = any(node.output[len(node.input) - 2 :])
+    known = turns_name(node) in turns or trip_count(node, body, values) is not None
+    return [turns_name(node)] if collects and not known else []
 
 
 def trip_count(

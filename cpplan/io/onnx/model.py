@@ -7,7 +7,8 @@ no bytes; CastLike and BitCast are views where Cast would be one or elements kee
 Element-wise ops may write over inputs of their output's size; what Concat, Split, Slice, Gather,
 Pad, Expand and Tile copy in one piece is a placement. Random ops without a seed are one sequence:
 they keep their order. The branches of an If and the bodies of Loop and Scan are bodies of their op.
-Local functions are inlined. Weights in other files are not read.
+An If whose condition is known is written out as the branch it takes. Local functions are inlined.
+Weights in other files are not read.
 
 An op's cost is the number of its floating-point operations (see :mod:`cpplan.io.onnx.costs`), and
 views cost nothing. Random ops, and the rare ones that update state in place, are not recomputable.
@@ -15,8 +16,9 @@ views cost nothing. Random ops, and the rare ones that update state in place, ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
@@ -48,7 +50,9 @@ def read_onnx(
     source
         A file, or a model that is already loaded (it is not changed).
     dims
-        Extents of the symbolic dimensions of the model's inputs.
+        Extents of the open dimensions of the model's inputs: by name, or as ``input[axis]`` where
+        an axis has none. Further, values of inputs of one integer, by name; and how often a loop
+        turns at most that collects rows, as ``op[turns]``, where that is only known at run time.
     name
         The graph's name; the file's without its suffix, or the model's own, if left out.
 
@@ -168,6 +172,7 @@ def prepare_model(model: onnx.ModelProto, *, with_weights: bool) -> onnx.ModelPr
         If it is no ONNX model or malformed.
     """
     from cpplan.io.onnx.check import check_constants
+    from cpplan.io.onnx.dims import name_open_axes
     from cpplan.io.onnx.names import name_nodes
 
     if not model.HasField("graph") or not model.opset_import or not model.ir_version:
@@ -178,24 +183,59 @@ def prepare_model(model: onnx.ModelProto, *, with_weights: bool) -> onnx.ModelPr
         _drop_weights(model.graph)
     model = inline_functions(model)
     name_nodes(model.graph)
+    name_open_axes(model.graph)
     return model
 
 
 def translate_prepared(
-    model: onnx.ModelProto, dims: Mapping[str, int], name: str
+    model: onnx.ModelProto, dims: Mapping[str, int], name: str, kept: Collection[str] = ()
 ) -> tuple[onnx.ModelProto, Translation]:
-    """A model of :func:`prepare_model` at these extents, which it changes, and its translation."""
+    """A model of :func:`prepare_model` at these extents, which it changes, and its translation.
+
+    ``kept`` are conditions of Ifs that stay, though they are known at these extents.
+
+    Raises
+    ------
+    OpenDimsError
+        If dimensions are unbound; suggests extents at which the model can be read.
+    InputError
+        If the model is not valid, or not at these extents.
+    """
+    import onnx
+
+    from cpplan.io.onnx.dims import OpenDimsError
+    from cpplan.io.onnx.suggestions import suggest_extents
+
+    def attempt(extents: Mapping[str, int]) -> onnx.GraphProto:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        _drop_weights(copy.graph)
+        return _translate(copy, {**dims, **extents}, name, kept)[0].graph
+
+    try:
+        return _translate(model, dims, name, kept)
+    except OpenDimsError as error:
+        extents = suggest_extents(model.graph, error.names, attempt)
+        raise OpenDimsError(tuple(extents), extents) from None
+
+
+def _translate(
+    model: onnx.ModelProto, dims: Mapping[str, int], name: str, kept: Collection[str]
+) -> tuple[onnx.ModelProto, Translation]:
     from cpplan.io.onnx.check import check_nodes
     from cpplan.io.onnx.dims import bind_dims
     from cpplan.io.onnx.graph import translate
     from cpplan.io.onnx.shapes import infer_shapes
+    from cpplan.io.onnx.window_fit import check_windows
 
-    bind_dims(model, dims)
+    labelled = bind_dims(model, dims)
     versions = opset_versions(model)
     check_nodes(model.graph, versions, model.ir_version)
-    model = infer_shapes(model)
+    inferred = infer_shapes(model, dims, kept, labelled)
+    check_windows(inferred.model.graph)
     opset = versions.get("", versions.get("ai.onnx", 1))
-    return model, translate(model.graph, opset, name)
+    translation = translate(inferred.model.graph, opset, name)
+    return inferred.model, replace(translation, folds=inferred.folds)
 
 
 def _parse(path: Path) -> onnx.ModelProto:

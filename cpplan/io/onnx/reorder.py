@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from cpplan.anf import to_anf
 from cpplan.errors import InputError
 from cpplan.io.atomic import write_bytes
+from cpplan.io.onnx.branches import apply_folds
 from cpplan.io.onnx.copies import copy_repeated
-from cpplan.io.onnx.dims import bind_value
+from cpplan.io.onnx.dims import bind_input, bind_value, model_inputs
 from cpplan.io.onnx.external import (
     MOST_BYTES,
     load_external_data,
@@ -147,10 +148,14 @@ def _reorder(
         program = to_anf(translation.graph, order)
         model = inline_functions(load_model(source, with_weights=False))
     graph = model.graph
+    for folds in translation.folds:
+        apply_folds(graph, folds)
     count = len(graph.node)
     schedule = Schedule(graph.node, read.graph.node, translation.ops)
     graph.node.extend(copy_repeated(graph, schedule.run(program.names)))
     del graph.node[:count]
-    for value in (*graph.input, *graph.value_info, *graph.output):
+    for value in model_inputs(graph):
+        bind_input(value, dims)
+    for value in (*graph.value_info, *graph.output):
         bind_value(value, dims)
     return model

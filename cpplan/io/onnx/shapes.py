@@ -1,29 +1,34 @@
 """Shapes of every tensor of an ONNX model: inference, and folded shape arithmetic.
 
-ONNX's own inference does most of it. Where it stops, two things carry it on: shape arithmetic has
-small constant operands and can be computed, and most loops keep the shapes of what they carry.
+ONNX's own inference does most of it. Where it stops, others carry it on: shape arithmetic has small
+constant operands and can be computed, most loops keep the shapes of what they carry, an If whose
+condition is known is the branch it takes, and ONNX Runtime's operators have rules of their own.
 """
 
 from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.errors import InputError
+from cpplan.io.onnx.branches import Folds, apply_folds, known_folds
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.constants import SMALL
+from cpplan.io.onnx.contrib import infer_contrib
 from cpplan.io.onnx.declarations import (
     check_declarations,
     hand_through,
     take_declarations,
     use_declarations,
 )
+from cpplan.io.onnx.dims import OpenDimsError
 from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
-from cpplan.io.onnx.loops import settle_loop
+from cpplan.io.onnx.loops import open_turns, settle_loop
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import RANDOM, is_standard
 
@@ -34,34 +39,68 @@ if TYPE_CHECKING:
     Values = MutableMapping[str, Array]
 
 
-def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """A model with the types of its tensors, and the Ifs that were written out on the way."""
+
+    model: onnx.ModelProto
+    folds: tuple[Folds, ...]
+
+
+def infer_shapes(
+    model: onnx.ModelProto,
+    turns: Mapping[str, int] | None = None,
+    kept: Collection[str] = (),
+    labelled: Mapping[str, Mapping[int, str]] | None = None,
+) -> Inferred:
     """The model with the types of its tensors filled in, as far as they can be known.
+
+    Parameters
+    ----------
+    turns
+        Turns of loops whose number is only known at run time, by :func:`turns_name`.
+    kept
+        Conditions of Ifs that are not folded.
+    labelled
+        Axes of the model's outputs that it declares by a name, and these names: no promises.
 
     Raises
     ------
     InputError
         If ONNX's inference rejects the model, an output is declared as something else than it is,
         or a loop carries a tensor whose shape changes.
+    OpenDimsError
+        If a shape depends on the turns of a loop that are not known.
     """
     opsets = {entry.domain: entry.version for entry in model.opset_import}
-    settled: set[tuple[str, str]] = set()
+    opset = opsets.get("", opsets.get("ai.onnx", 1))
+    pass_ = _Pass(opsets, turns or {})
+    folds: list[Folds] = []
     declared = take_declarations(model.graph)
     use_declarations(model.graph, declared, "foreign")
     while True:
         model = _infer(model)
-        if hand_through(model.graph):
+        if hand_through(model.graph) or infer_contrib(model.graph):
             continue
         _answer_shapes(model.graph, ChainMap())
+        found = known_folds(model.graph, opset, kept)
+        if found:
+            apply_folds(model.graph, found)
+            folds.append(found)
+            continue
         if _all_known(model.graph):
             break
-        if _complete(model.graph, ChainMap(), ChainMap(), opsets, settled):
+        if pass_.complete(model.graph):
             continue
         if use_declarations(model.graph, declared, "ready"):
             continue
         if not use_declarations(model.graph, declared, "all"):
             break
-    check_declarations(model.graph, declared)
-    return _infer(model, strict=True) if _all_typed(model.graph) else model
+    if pass_.open_loops and not _all_known(model.graph):
+        raise OpenDimsError(tuple(pass_.open_loops), dict.fromkeys(pass_.open_loops, 1))
+    check_declarations(model.graph, declared, labelled or {})
+    typed = _infer(model, strict=True) if _all_typed(model.graph) else model
+    return Inferred(typed, tuple(folds))
 
 
 def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
@@ -119,40 +158,91 @@ def _all_typed(graph: onnx.GraphProto) -> bool:
     )
 
 
-def _complete(
-    graph: onnx.GraphProto,
-    values: ChainMap[str, Array],
-    types: ChainMap[str, onnx.TypeProto],
-    opsets: Mapping[str, int],
-    settled: set[tuple[str, str]],
-) -> bool:
-    """One pass over the nodes; whether it found anything that inference did not know."""
+@dataclass
+class _Pass:
+    """Passes over a model's nodes that find what inference does not.
+
+    Attributes
+    ----------
+    settled
+        Shapes that loops were given, so that none is given twice.
+    open_loops
+        Names for the turns of loops that collect rows, where their number is not known.
+    """
+
+    opsets: Mapping[str, int]
+    turns: Mapping[str, int]
+    settled: set[tuple[str, str]] = field(default_factory=set)
+    open_loops: dict[str, None] = field(default_factory=dict)
+
+    def complete(self, graph: onnx.GraphProto) -> bool:
+        """One pass; whether it found anything that inference did not know."""
+        self.open_loops.clear()
+        return self._graph(graph, ChainMap(), ChainMap())
+
+    def _graph(
+        self,
+        graph: onnx.GraphProto,
+        values: ChainMap[str, Array],
+        types: ChainMap[str, onnx.TypeProto],
+    ) -> bool:
+        import onnx
+
+        types.update(types_of(graph))
+        for tensor in graph.initializer:
+            if np.prod(tensor.dims, dtype=float) <= SMALL and not tensor.external_data:
+                values[tensor.name] = to_numpy(tensor)
+        progress, nodes = False, []
+        for node in graph.node:
+            for body in bodies_of(node):
+                progress |= self._graph(body, values.new_child(), types.new_child())
+            if is_standard(node) and node.op_type == "Loop":
+                progress |= settle_loop(graph, node, values, types, self.settled, self.turns)
+                self.open_loops.update(dict.fromkeys(open_turns(node, values, self.turns)))
+            results = _small_results(node, values, types, self.opsets)
+            values.update(results)
+            if results and node.op_type != "Constant":
+                progress = True
+                for name, value in results.items():
+                    tensor = onnx.numpy_helper.from_array(value, name)
+                    nodes.append(
+                        onnx.helper.make_node("Constant", [], [name], node.name, value=tensor)
+                    )
+                continue
+            taken_in = _captured_constants(node, values, types)
+            progress |= bool(taken_in)
+            nodes += [*taken_in, node]
+        if progress:
+            nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+            del graph.node[:]
+            graph.node.extend(nodes)
+        return progress
+
+
+def _captured_constants(
+    node: onnx.NodeProto, values: ChainMap[str, Array], types: ChainMap[str, onnx.TypeProto]
+) -> list[onnx.NodeProto]:
+    """Constants of enclosing graphs as the node's own, in place, if its shapes are not known.
+
+    Inference does not see their values from within a body: a Pad by pads of an enclosing graph,
+    say, has no shape there.
+    """
     import onnx
 
-    types.update(types_of(graph))
-    for tensor in graph.initializer:
-        if np.prod(tensor.dims, dtype=float) <= SMALL and not tensor.external_data:
-            values[tensor.name] = to_numpy(tensor)
-    progress, nodes = False, []
-    for node in graph.node:
-        for body in bodies_of(node):
-            progress |= _complete(body, values.new_child(), types.new_child(), opsets, settled)
-        if is_standard(node) and node.op_type == "Loop":
-            progress |= settle_loop(graph, node, values, types, settled)
-        results = _small_results(node, values, types, opsets)
-        values.update(results)
-        if results and node.op_type != "Constant":
-            progress = True
-            for name, value in results.items():
-                tensor = onnx.numpy_helper.from_array(value, name)
-                nodes.append(onnx.helper.make_node("Constant", [], [name], node.name, value=tensor))
-        else:
-            nodes.append(node)
-    if progress:
-        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(nodes)
-    return progress
+    def known(names: Iterable[str]) -> bool:
+        return all(static_shape(types.get(name)) is not None for name in names if name)
+
+    if not is_standard(node) or known(node.output) or not known(node.input):
+        return []
+    captured = dict.fromkeys(n for n in node.input if n in values and n not in values.maps[0])
+    own = {name: f"{name}~{node.output[0]}" for name in captured}
+    node.input[:] = [own.get(name, name) for name in node.input]
+    return [
+        onnx.helper.make_node(
+            "Constant", [], [new], new, value=onnx.numpy_helper.from_array(values[name], new)
+        )
+        for name, new in own.items()
+    ]
 
 
 def _small_results(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from cpplan.errors import InputError
 from cpplan.graph import Graph
-from cpplan.io.onnx.dims import model_inputs
+from cpplan.io.onnx.branches import apply_folds
+from cpplan.io.onnx.dims import bound_value, model_inputs
 from cpplan.io.onnx.facts import Fact, Shape
 from cpplan.io.onnx.model import (
     load_model,
@@ -164,18 +165,30 @@ def _read(
     prepared = prepare_model(model, with_weights=False)
     opsets = opset_versions(prepared)
 
+    kept: set[str] = set()
+
     def read_at(sizes: Mapping[str, int]) -> tuple[onnx.ModelProto, Translation]:
         copy = onnx.ModelProto()
         copy.CopyFrom(prepared)
-        return translate_prepared(copy, sizes, name)
+        return translate_prepared(copy, sizes, name, kept)
 
     most = at_upper(ranges)
-    inferred, translation = read_at(most)
-    graph = translation.graph
     free = {n: r for n, r in ranges.items() if r.lower != r.upper}
-    known = _input_facts(prepared.graph, most, free)
-    walk = Walk(opsets, free, types_by_path(inferred.graph))
-    walk.graph(prepared.graph, known)
+    while True:
+        inferred, translation = read_at(most)
+        folded = onnx.GraphProto()
+        folded.CopyFrom(prepared.graph)
+        for folds in translation.folds:
+            apply_folds(folded, folds)
+        known = _input_facts(prepared.graph, most, free)
+        walk = Walk(opsets, free, types_by_path(inferred.graph))
+        walk.graph(folded, known)
+        conditions = {fold.condition for folds in translation.folds for fold in folds.values()}
+        varying = {c for c in conditions if not _is_constant(c, known, walk)}
+        if not varying:
+            break
+        kept |= varying  # other sizes may take the other branch
+    graph = translation.graph
     shapes: dict[str, Shape] = {}
     lost: dict[str, str] = {}
     for tensor in graph.tensors:
@@ -207,6 +220,15 @@ def _read(
     return symbolic, Reading(translation, ranges, most, opsets, known, walk.inner, elsewhere)
 
 
+def _is_constant(name: str, known: Mapping[str, Known], walk: Walk) -> bool:
+    """Whether a tensor's elements are known and the same at every size."""
+    facts = [facts[name] for facts in (known, *walk.inner.values()) if name in facts]
+    return bool(facts) and all(
+        isinstance(fact, Fact) and fact.data is not None and fact.data.dtype.kind != "O"
+        for fact in facts
+    )
+
+
 def _input_facts(
     graph: onnx.GraphProto, sizes: Mapping[str, int], free: Mapping[str, Range]
 ) -> dict[str, Known]:
@@ -221,5 +243,6 @@ def _input_facts(
             for d in value.type.tensor_type.shape.dim
         ]
         varies = any(d.dim_param in free for d in value.type.tensor_type.shape.dim)
-        known[value.name] = Fact(tuple(extents), None, varies)
+        fixed = {name: size for name, size in sizes.items() if name not in free}
+        known[value.name] = Fact(tuple(extents), bound_value(value, fixed), varies)
     return known

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from onnx_texts import kinds, model, read, refusal
 
+import cpplan
 from cpplan.anf import to_anf
+from cpplan.execution import execute
 from cpplan.liveness import to_problem
 
 onnx = pytest.importorskip("onnx")
 from onnx import parser  # noqa: E402
 
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
+from cpplan.io.onnx.reorder import reorder_onnx  # noqa: E402
 
 
 def test_local_functions_are_inlined() -> None:
@@ -131,9 +135,69 @@ def test_a_loop_that_carries_a_growing_tensor_is_refused() -> None:
     assert "(8, 4) into a turn and as (16, 4) out of it" in message
 
 
-def test_a_loop_without_a_known_trip_count_has_no_number_of_rows() -> None:
-    message = refusal(LOOP.format(trips="", body="w = Add(v, x)"), N=8)
-    assert "tensor 's' written by op 'Loop_1' has an unknown shape" in message
+def test_a_loop_without_a_known_trip_count_asks_for_its_turns() -> None:
+    text = LOOP.format(trips="", body="w = Add(v, x)")
+    message = refusal(text, N=8)
+    assert "dimension 'Loop_1[turns]' is unbound" in message
+    assert "--dim 'Loop_1[turns]=8'" in message
+    graph = read(text, **{"N": 8, "Loop_1[turns]": 5})
+    assert graph.tensor["s"].shape == (5, 8, 4)
+
+
+def test_open_dimensions_and_turns_are_asked_for_at_once() -> None:
+    message = refusal(LOOP.format(trips="", body="w = Add(v, x)"))
+    assert "dimensions 'N', 'Loop_1[turns]' are unbound" in message
+    assert "--dim N=1 --dim 'Loop_1[turns]=8'" in message
+
+
+def test_turns_are_only_taken_where_they_are_not_known() -> None:
+    text = LOOP.format(trips="trips", body="w = Add(v, x)")
+    assert read(text, **{"N": 8, "Loop_1[turns]": 5}).tensor["s"].shape == (3, 8, 4)
+
+
+def test_a_loop_with_a_trip_count_of_run_time_executes_at_its_bound() -> None:
+    loaded = model(
+        """g (float[4] x, int64 n) => (float[A] y, float[R,B] s) <bool go = {1}> {
+        y, s = Loop(n, go, x) <body = b (int64 i, bool c, float[] v) =>
+            (bool c, float[] w, float[] r) { w = Add(v, x) r = Neg(w) }> }"""
+    )
+    dims = {"Loop_0[turns]": 3}
+    plan = cpplan.solve(read_onnx(loaded, dims))
+    inputs = {"n": np.array(3), "x": np.arange(4, dtype=np.float32)}
+    done = execute(loaded, plan, dims=dims, inputs=inputs)
+    assert done.outputs["s"].tolist() == [[-k * v for v in range(4)] for k in (2, 3, 4)]
+
+
+def test_a_pad_in_a_body_by_pads_from_outside_has_a_shape() -> None:
+    loaded = model(
+        """g (bool c, float[3,4] x) => (float[A,B] y) <int64[4] pads = {1, 0, 2, 1}> {
+        y = If (c) <
+            then_branch = t () => (float[D,E] p) { e = Exp(x) p = Pad(e, pads) },
+            else_branch = e () => (float[F,G] q) { q = Pad(x, pads) }
+        > }"""
+    )
+    graph = read_onnx(loaded)
+    assert graph.tensor["y"].shape == (6, 5)
+    plan = cpplan.solve(graph, in_place=True)
+    for chosen in (False, True):
+        execute(loaded, plan, inputs={"c": np.array(chosen)})
+    written = reorder_onnx(loaded, list(graph.op))
+    assert [node.op_type for node in written.graph.node] == ["If"]
+
+
+def test_constants_from_outside_reach_bodies_within_bodies() -> None:
+    graph = read(
+        """g (bool c, float[3,4] x) => (float[A,B] y) <int64[2] to = {2, 6}> {
+        y = If (c) <
+            then_branch = t () => (float[D,E] p) {
+                p = If (c) <
+                    then_branch = tt () => (float[H,I] r) { n = Neg(x) r = Reshape(n, to) },
+                    else_branch = te () => (float[J,K] s) { s = Reshape(x, to) }
+                > },
+            else_branch = e () => (float[F,G] q) { m = Exp(x) q = Reshape(m, to) }
+        > }"""
+    )
+    assert graph.tensor["y"].shape == (2, 6)
 
 
 @pytest.mark.parametrize(
@@ -145,13 +209,13 @@ def test_a_loop_without_a_known_trip_count_has_no_number_of_rows() -> None:
         ("Less(i, trips)", False),
     ],
 )
-def test_a_loop_that_may_end_early_has_no_known_number_of_rows(goes_on: str, known: bool) -> None:
+def test_a_loop_that_may_end_early_asks_for_its_turns(goes_on: str, known: bool) -> None:
     text = LOOP.format(trips="trips", body=f"o = {goes_on} w = Add(v, x)")
     text = text.replace("(bool c, float[] w", "(bool o, float[] w")
     if known:
         assert read(text, N=8).tensor["s"].shape == (3, 8, 4)
     else:
-        assert "tensor 's' written by op 'Loop_1' has an unknown shape" in refusal(text, N=8)
+        assert "dimension 'Loop_1[turns]' is unbound" in refusal(text, N=8)
 
 
 def test_symbols_inside_a_loop_are_found_from_outside() -> None:

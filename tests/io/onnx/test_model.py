@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from onnx_texts import kinds, model, read, refusal, views
 
+import cpplan
 from cpplan.anf import to_anf
 from cpplan.errors import InputError
+from cpplan.execution import execute
 from cpplan.liveness import to_problem
 
 onnx = pytest.importorskip("onnx")
@@ -17,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
 from cpplan.io.onnx.names import unique_names  # noqa: E402
+from cpplan.io.onnx.reorder import reorder_onnx  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 
@@ -44,10 +47,91 @@ def test_a_stale_symbolic_shape_of_an_inner_tensor_is_found_again() -> None:
     assert graph.tensor["y"].shape == (10,)
 
 
-def test_an_unbound_dimension_is_named_with_the_way_to_bind_it() -> None:
-    message = refusal("g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }")
-    for part in ("'x'", "'N'", "dims={'N': ...}", "--dim N=..."):
-        assert part in message
+def test_unbound_dimensions_are_named_at_once_with_options_that_bind_them() -> None:
+    text = "g (float[N,3,H] x, float[N,a] z) => (float[A,B,C] y) { y = Relu(x) }"
+    loaded = model(text)
+    loaded.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "my size"
+    message = refusal(loaded)
+    assert "dimensions 'N', 'H', 'my size' are unbound" in message
+    assert "--dim N=1 --dim H=64 --dim 'my size=64'" in message
+    assert "dims={'N': 1, 'H': 64, 'my size': 64}" in message
+    assert "--dim N=1..128" in message
+    assert "dimensions 'N', 'my size' are unbound" in refusal(loaded, H=5)
+
+
+@pytest.mark.parametrize(
+    ("body", "extent"),
+    [
+        ("y = Conv<kernel_shape = [100]>(x, w)", 128),
+        ("y = MaxPool<kernel_shape = [200]>(x)", 256),
+        ("y = MaxPool<kernel_shape = [40], dilations = [20]>(x)", 1024),
+        ("y = MaxPool<kernel_shape = [99999]>(x)", 64),
+    ],
+)
+def test_suggested_extents_have_room_for_windows(body: str, extent: int) -> None:
+    message = refusal(f"g (float[N,1,T] x, float[2,1,100] w) => (float[A,B,C] y) {{ {body} }}")
+    assert f"--dim N=1 --dim T={extent} (dims=" in message
+
+
+def test_a_window_larger_than_its_input_is_refused() -> None:
+    text = "g (float[1,1,T] x) => (float[A,B,C] y) { y = MaxPool<kernel_shape = [9]>(x) }"
+    message = refusal(text, T=8)
+    assert "op 'MaxPool_0' (MaxPool): its window of 9 along axis 2 does not fit into" in message
+    assert read(text, T=9).tensor["y"].shape == (1, 1, 1)
+    branch = """g (bool c, float[1,1,T] x) => (float[A,B,C] y) { y = If (c) <
+        then_branch = t () => (float[D,E,F] p) { p = MaxPool<kernel_shape = [9]>(x) },
+        else_branch = e () => (float[G,H,I] q) { q = Relu(x) }> }"""
+    read(branch, T=8)  # whether it ever slides is only known at run time
+
+
+@pytest.mark.parametrize("stored", [None, -1, "?"])
+def test_axes_without_a_name_are_bound_by_input_and_axis(stored: object) -> None:
+    loaded = model("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+    for value in (*loaded.graph.input, *loaded.graph.output):
+        dim = value.type.tensor_type.shape.dim[1]
+        dim.ClearField("dim_value")
+        if isinstance(stored, int):
+            dim.dim_value = stored
+        elif stored is not None:
+            dim.dim_param = str(stored)
+    assert "--dim 'x[1]=64'" in refusal(loaded)
+    graph = read_onnx(loaded, {"x[1]": 3})
+    assert graph.tensor["y"].shape == (2, 3)
+    symbolic = cpplan.load(loaded, dims={"x[1]": (1, 5)})
+    assert symbolic.symbols is not None
+    assert str(symbolic.symbols.shapes["y"][1]) == "`x[1]`"
+    written = reorder_onnx(loaded, ["Relu_0"], {"x[1]": 3})
+    assert written.graph.input[0].type.tensor_type.shape.dim[1].dim_value == 3
+
+
+def test_an_axis_stored_as_zero_can_be_bound() -> None:
+    loaded = model("g (float[0,3] x) => (float[M,3] y) { y = Relu(x) }")
+    assert read_onnx(loaded).tensor["y"].shape == (0, 3)
+    assert read_onnx(loaded, {"x[0]": 2}).tensor["y"].shape == (2, 3)
+
+
+def test_an_input_of_one_integer_can_be_given_its_value() -> None:
+    """The rate decides which branch runs; the other has no room for its window."""
+    loaded = model(
+        """g (float[1,1,8] x, int64 rate) => (float[A,B,C] y) <int64 high = {16}> {
+        fast = Equal(rate, high)
+        y = If (fast) <
+            then_branch = t () => (float[D,E,F] p) { p = MaxPool<kernel_shape = [9]>(x) },
+            else_branch = e () => (float[G,H,I] q) { q = MaxPool<kernel_shape = [3]>(x) }> }"""
+    )
+    graph = read_onnx(loaded, {"rate": 8})
+    assert [op.kind for op in graph.ops] == ["MaxPool"]
+    assert graph.tensor["y"].shape == (1, 1, 6)
+    execute(loaded, cpplan.solve(graph), dims={"rate": 8})
+    with pytest.raises(InputError, match="its window of 9"):
+        read_onnx(loaded, {"rate": 16})
+
+
+def test_names_that_outputs_repeat_are_labels() -> None:
+    """Exporters call a row of scores by the batch's name; runtimes do not mind."""
+    text = "g (float[N,3] x) => (float[N] y) <int64[1] axis = {0}> { y = ReduceSum<keepdims=0>"
+    graph = read(text + "(x, axis) }", N=1)
+    assert graph.tensor["y"].shape == (3,)
 
 
 def test_a_dimension_that_the_model_lacks_is_refused_with_those_it_has() -> None:
@@ -64,14 +148,8 @@ def test_an_extent_that_is_no_count_is_refused(extent: object) -> None:
         read_onnx(loaded, {"N": extent})  # type: ignore[dict-item]
 
 
-def test_an_unknown_extent_without_a_name_is_located() -> None:
+def test_an_input_without_a_shape_is_named() -> None:
     loaded = model("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
-    loaded.graph.input[0].type.tensor_type.shape.dim[1].ClearField("dim_value")
-    with pytest.raises(InputError, match="input 'x': the extent of axis 1 is unknown"):
-        read_onnx(loaded)
-    loaded.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -1
-    with pytest.raises(InputError, match="input 'x': the extent of axis 1 is unknown"):
-        read_onnx(loaded)
     loaded.graph.input[0].type.tensor_type.ClearField("shape")
     with pytest.raises(InputError, match="input 'x' has no shape"):
         read_onnx(loaded)

@@ -1,0 +1,282 @@
+"""Types of what ONNX Runtime's own operators write: by hand, and as ONNX Runtime has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cpplan
+from cpplan.errors import InputError
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, parser  # noqa: E402
+
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
+
+# What the operator reads (``dtype shape``, ``-`` for nothing), its attributes, what it writes.
+U8, I8, F, I32 = "uint8", "int8", "float32", "int32"
+SCALE, REALS, WEIGHTS = [f"{F} []", f"{U8} []"], [f"{F} []"] * 2, [f"{F} [1]", f"{I8} [1]"]
+CASES: dict[str, tuple[str, list[str], dict[str, Any], list[str]]] = {
+    "sum of quantized tensors": (
+        "QLinearAdd",
+        [f"{U8} [2,1,8]", *SCALE, f"{U8} [3,8]", *SCALE, *SCALE],
+        {},
+        [f"{U8} [2,3,8]"],
+    ),
+    "product of quantized tensors": (
+        "QLinearMul",
+        [f"{U8} [4,8]", *SCALE, f"{U8} [8]", *SCALE, *SCALE],
+        {},
+        [f"{U8} [4,8]"],
+    ),
+    "quantized sigmoid": (
+        "QLinearSigmoid",
+        [f"{U8} [2,5]", *SCALE, *SCALE],
+        {},
+        [f"{U8} [2,5]"],
+    ),
+    "quantized leaky relu": (
+        "QLinearLeakyRelu",
+        [f"{U8} [2,5]", *SCALE, *SCALE],
+        {"alpha": 0.1},
+        [f"{U8} [2,5]"],
+    ),
+    "quantized softmax": (
+        "QLinearSoftmax",
+        [f"{U8} [2,5]", *SCALE, *SCALE],
+        {"opset": 13},
+        [f"{U8} [2,5]"],
+    ),
+    "quantized concatenation": (
+        "QLinearConcat",
+        [*SCALE, f"{U8} [2,3]", *SCALE, f"{U8} [2,5]", *SCALE],
+        {"axis": 1},
+        [f"{U8} [2,8]"],
+    ),
+    "quantized average pooling": (
+        "QLinearAveragePool",
+        [f"{U8} [1,3,8,8]", *SCALE, *SCALE],
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+        [f"{U8} [1,3,4,4]"],
+    ),
+    "quantized average pooling of channels last": (
+        "QLinearAveragePool",
+        [f"{U8} [1,8,9,3]", *SCALE, *SCALE],
+        {"kernel_shape": [2, 2], "strides": [2, 2], "channels_last": 1},
+        [f"{U8} [1,4,4,3]"],
+    ),
+    "quantized global pooling": (
+        "QLinearGlobalAveragePool",
+        [f"{U8} [2,3,8,8]", *SCALE, *SCALE],
+        {},
+        [f"{U8} [2,3,1,1]"],
+    ),
+    "quantized global pooling of channels last": (
+        "QLinearGlobalAveragePool",
+        [f"{U8} [2,8,8,3]", *SCALE, *SCALE],
+        {"channels_last": 1},
+        [f"{U8} [2,1,1,3]"],
+    ),
+    "quantized matrices to reals": (
+        "QGemm",
+        [f"{U8} [4,6]", *SCALE, f"{U8} [5,6]", *SCALE, f"{I32} [5]"],
+        {"transB": 1},
+        [f"{F} [4,5]"],
+    ),
+    "quantized matrices": (
+        "QGemm",
+        [f"{U8} [4,6]", *SCALE, f"{U8} [6,5]", *SCALE, "-", *SCALE],
+        {},
+        [f"{U8} [4,5]"],
+    ),
+    "matrices quantized on the way": (
+        "DynamicQuantizeMatMul",
+        [f"{F} [2,4,6]", f"{U8} [6,5]", *SCALE],
+        {},
+        [f"{F} [2,4,5]"],
+    ),
+    "integer matrices to reals": (
+        "MatMulIntegerToFloat",
+        [f"{U8} [4,6]", f"{U8} [6,5]", f"{F} []", f"{F} []"],
+        {},
+        [f"{F} [4,5]"],
+    ),
+    "quantized": ("QuantizeLinear", [f"{F} [3,4]", *SCALE], {}, [f"{U8} [3,4]"]),
+    "dequantized": ("DequantizeLinear", [f"{U8} [3,4]", *SCALE], {}, [f"{F} [3,4]"]),
+    "transposed matrices": (
+        "FusedMatMul",
+        [f"{F} [2,6,4]", f"{F} [2,5,6]"],
+        {"transA": 1, "transB": 1},
+        [f"{F} [2,4,5]"],
+    ),
+    "matrices with an activation": (
+        "FusedGemm",
+        [f"{F} [4,6]", f"{F} [6,5]"],
+        {"activation": "Relu"},
+        [f"{F} [4,5]"],
+    ),
+    "convolution with an activation": (
+        "FusedConv",
+        [f"{F} [1,3,9,9]", f"{F} [4,3,3,3]"],
+        {"activation": "Relu", "strides": [2, 2]},
+        [f"{F} [1,4,4,4]"],
+    ),
+    "quick activation": ("QuickGelu", [f"{F} [2,5]"], {}, [f"{F} [2,5]"]),
+    "activation with a bias": ("BiasGelu", [f"{F} [2,5]", f"{F} [5]"], {}, [f"{F} [2,5]"]),
+    "fast activation": ("FastGelu", [f"{F} [2,5]", f"{F} [5]"], {}, [f"{F} [2,5]"]),
+    "normalized sum": (
+        "SkipLayerNormalization",
+        [f"{F} [2,3,8]", f"{F} [2,3,8]", f"{F} [8]", f"{F} [8]", f"{F} [8]"],
+        {},
+        [f"{F} [2,3,8]", "-", "-", f"{F} [2,3,8]"],
+    ),
+    "attention": (
+        "Attention",
+        [f"{F} [2,3,8]", f"{F} [8,24]", f"{F} [24]"],
+        {"num_heads": 2},
+        [f"{F} [2,3,8]"],
+    ),
+    "attention that remembers": (
+        "Attention",
+        [f"{F} [2,3,8]", f"{F} [8,24]", f"{F} [24]", "-", f"{F} [2,2,2,5,4]"],
+        {"num_heads": 2, "unidirectional": 1},
+        [f"{F} [2,3,8]", f"{F} [2,2,2,8,4]"],
+    ),
+    "quantized attention": (
+        "QAttention",
+        [f"{U8} [2,3,8]", f"{U8} [8,24]", f"{F} [24]", *REALS, "-", f"{U8} []", f"{U8} []"],
+        {"num_heads": 2},
+        [f"{F} [2,3,8]"],
+    ),
+    "attention of three inputs": (
+        "MultiHeadAttention",
+        [f"{F} [2,3,8]", f"{F} [2,7,8]", f"{F} [2,7,6]"],
+        {"num_heads": 2},
+        [f"{F} [2,3,6]"],
+    ),
+    "embedding": (
+        "EmbedLayerNormalization",
+        [f"{I32} [2,3]", "-", f"{F} [9,8]", f"{F} [9,8]", "-", f"{F} [8]", f"{F} [8]"],
+        {},
+        [f"{F} [2,3,8]", f"{I32} [2]"],
+    ),
+    "recurrence quantized on the way": (
+        "DynamicQuantizeLSTM",
+        [f"{F} [5,2,4]", f"{I8} [1,4,12]", f"{I8} [1,3,12]", *"-----", *WEIGHTS, *WEIGHTS],
+        {"hidden_size": 3},
+        [f"{F} [5,1,2,3]", f"{F} [1,2,3]", f"{F} [1,2,3]"],
+    ),
+}
+
+
+def parts(text: str) -> tuple[str, tuple[int, ...]]:
+    dtype, shape = text.split()
+    return dtype, tuple(int(extent) for extent in shape.strip("[]").split(",") if extent)
+
+
+def model_of(name: str) -> onnx.ModelProto:
+    kind, reads, attributes, writes = CASES[name]
+    inputs, outputs = [], []
+    for k, text in enumerate(reads):
+        if text != "-":
+            dtype, shape = parts(text)
+            element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+            inputs.append(helper.make_tensor_value_info(f"i{k}", element, shape))
+    for k, text in enumerate(writes):
+        if text != "-":
+            element = helper.np_dtype_to_tensor_dtype(np.dtype(parts(text)[0]))
+            outputs.append(helper.make_tensor_value_info(f"o{k}", element, None))
+    node = helper.make_node(
+        kind,
+        ["" if text == "-" else f"i{k}" for k, text in enumerate(reads)],
+        ["" if text == "-" else f"o{k}" for k, text in enumerate(writes)],
+        "node",
+        domain="com.microsoft",
+        **attributes,
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", inputs, outputs)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_of_onnx_runtime_has_a_type(name: str) -> None:
+    graph = read_onnx(model_of(name))
+    for k, text in enumerate(CASES[name][3]):
+        if text != "-":
+            tensor = graph.tensor[f"o{k}"]
+            assert (tensor.dtype, tensor.shape) == parts(text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_onnx_runtime_has_the_same_type(name: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = model_of(name)
+    options = onnxruntime.SessionOptions()
+    # Only some inputs may be no constants; a third of the heads need the same.
+    inputs = {}
+    for k, text in enumerate(CASES[name][1]):
+        if text != "-":
+            dtype, shape = parts(text)
+            value = np.ones(shape, dtype) if dtype != "float32" else np.full(shape, 0.5, dtype)
+            inputs[f"i{k}"] = value
+    free = [value for value in model.graph.input if value.name == "i0" or not is_constant(name)]
+    for value in model.graph.input:
+        if value not in free:
+            array = inputs.pop(value.name)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+    del model.graph.input[:]
+    model.graph.input.extend(free)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [value.name for value in session.get_outputs()]
+    for output, array in zip(names, session.run(names, inputs), strict=True):
+        assert (str(array.dtype), array.shape) == parts(CASES[name][3][int(output[1:])])
+
+
+def is_constant(name: str) -> bool:
+    """Whether the kernel wants its weights and scales to be constants."""
+    return CASES[name][0] in ("DynamicQuantizeLSTM", "QAttention", "QGemm", "QLinearSoftmax")
+
+
+def test_a_quantized_model_is_planned_at_other_extents_than_it_records() -> None:
+    """What the file records of an inner tensor is of another batch."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (uint8[N,3,8,8] x) => (uint8[N,3,1,1] y) <float s = {0.5}, uint8 z = {0}> {
+            t = com.microsoft.QLinearAdd(x, s, z, x, s, z, s, z)
+            p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(t)
+            y = com.microsoft.QLinearGlobalAveragePool(p, s, z, s, z)
+        }"""
+    )
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("t", TensorProto.UINT8, [1, 3, 8, 8])
+    )
+    graph = read_onnx(model, {"N": 4})
+    assert [graph.tensor[name].shape[0] for name in "tpy"] == [4, 4, 4]
+    assert cpplan.solve(graph).peak == 2 * 4 * 3 * 64  # the sum beside the input
+
+
+def test_an_operator_of_onnx_runtime_in_a_branch_has_a_type() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (bool c, float[4] x) => (float[A] y) {
+            y = If (c) <
+                then_branch = t () => (float[B] p) { p = com.microsoft.QuickGelu(x) },
+                else_branch = e () => (float[C] q) { q = Relu(x) }
+            >
+        }"""
+    )
+    assert read_onnx(model).tensor["y"].nbytes == 16
+
+
+def test_an_operator_that_nobody_knows_is_named() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[4] x) => (float[A] y) { t = com.microsoft.NoSuchThing(x) y = Relu(t) }"""
+    )
+    with pytest.raises(InputError, match="tensor 't' written by op 'NoSuchThing_0'"):
+        read_onnx(model)
