@@ -126,7 +126,7 @@ def _written_out(
         raise InputError(f"op {node.name!r}: a branch of an If gives what the If does")
     results = [value.name for value in body.output]
     made = {name for inner in body.node for name in inner.output if name}
-    direct = {
+    direct: dict[str, str] = {
         result: output
         for result, output in zip(results, node.output, strict=True)
         if output and result in made and results.count(result) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from cpplan.anf import to_anf
 from cpplan.errors import InputError
 from cpplan.execution import execute
 from cpplan.liveness import to_problem
+from cpplan.terminal.options import parse_dims
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -71,6 +74,28 @@ def test_unbound_dimensions_are_named_at_once_with_options_that_bind_them() -> N
 def test_suggested_extents_have_room_for_windows(body: str, extent: int) -> None:
     message = refusal(f"g (float[N,1,T] x, float[2,1,100] w) => (float[A,B,C] y) {{ {body} }}")
     assert f"--dim N=1 --dim T={extent} (dims=" in message
+
+
+def test_the_options_of_the_error_line_bind_the_model() -> None:
+    loaded = model(
+        """g (float[N,T] x, int64 n) => (float[A] y, float[R,B] s)
+        <bool go = {1}, int64[1] one = {1}, int64[1] axis = {1}> {
+        z = Unsqueeze(x, one)
+        p = MaxPool<kernel_shape = [90], strides = [90]>(z)
+        q = Squeeze(p, axis)
+        y, s = Loop(n, go, q) <body = b (int64 i, bool c, float[] v) =>
+            (bool c, float[] w, float[] r) { w = Exp(v) r = Neg(w) }> }"""
+    )
+    loaded.graph.output[0].type.tensor_type.ClearField("shape")
+    loaded.graph.output[1].type.tensor_type.ClearField("shape")
+    loaded.graph.input[0].type.tensor_type.shape.dim[1].ClearField("dim_param")
+    line = re.search(r"e\.g\. (--dim .*?) \(dims=", refusal(loaded))
+    assert line is not None
+    dims = parse_dims(tuple(word for word in shlex.split(line[1]) if word != "--dim"))
+    assert dims == {"N": 1, "x[1]": 128, "Loop_3[turns]": 8}
+    graph = read_onnx(loaded, dims)  # type: ignore[arg-type]
+    inputs = {"n": np.array(8)}
+    execute(loaded, cpplan.solve(graph), dims=dims, inputs=inputs)  # type: ignore[arg-type]
 
 
 def test_a_window_larger_than_its_input_is_refused() -> None:
