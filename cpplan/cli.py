@@ -54,6 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         _complain(error.format_message())
         return 2
+    except MemoryError:
+        _complain("out of memory: the model, or the search, needs more than there is")
+        return 2
     except OSError as error:  # of click's own: a help text that finds no room
         _complain(f"cannot write to standard output: {error.strerror}")
         return 2

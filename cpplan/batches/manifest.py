@@ -55,6 +55,7 @@ from cpplan.batches.model_entry import Model, is_pattern, models_in, models_like
 from cpplan.batches.setting import KEYWORDS, Setting, check_key
 from cpplan.batches.task import make_limits
 from cpplan.errors import InputError, MissingExtraError, located
+from cpplan.io import limits
 from cpplan.io.json_file import read_text
 
 _RUN_KEYS = ("baselines", "processes", "task_seconds", "task_memory")
@@ -115,8 +116,16 @@ def _read_toml(path: Path) -> dict[str, Any]:
             import tomli as tomllib
         except ImportError as error:
             raise MissingExtraError("tomli", "batch", "a manifest") from error
+    text = read_text(path)
+    if len(text) > limits.MOST_MANIFEST:
+        reason = f"expected at most {limits.MOST_MANIFEST >> 20} Mi characters"
+        raise InputError(f"{path}: not a manifest: {reason}, not {len(text)}")
+    for number, line in enumerate(text.split("\n"), 1):
+        if (dots := line.count(".")) > limits.MOST_DOTS:
+            reason = f"line {number} has {dots} dots: expected at most {limits.MOST_DOTS}"
+            raise InputError(f"{path}: not a manifest: {reason}")
     try:
-        values: dict[str, Any] = tomllib.loads(read_text(path))
+        values: dict[str, Any] = tomllib.loads(text)
         return values
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML: {error}") from error

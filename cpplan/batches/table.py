@@ -27,12 +27,14 @@ The last three alone may differ between runs whose settings are deterministic.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from cpplan.batches.task_planning import Row
 from cpplan.errors import InputError, MissingExtraError
+from cpplan.io import limits
 from cpplan.io.regular_file import check_source
 
 if TYPE_CHECKING:
@@ -103,15 +105,50 @@ def read_rows(path: str | PathLike[str]) -> list[Row]:
     else:
         arrow = need_arrow()
         try:
-            rows = arrow.parquet.read_table(path).to_pylist()
-        except (OSError, arrow.ArrowException) as error:
+            rows = _read_parquet(path, arrow)
+        except (OSError, ValueError, OverflowError, arrow.ArrowException) as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(
-                f"{path}: not a Parquet file: expected a table of cpplan batch"
+                f"{path}: not a Parquet file, or damaged: expected a table of cpplan batch"
             ) from error
+    _check_types(path, rows)
     missing = [name for name in ("model", "setting", "bytes") if rows and name not in rows[0]]
     if missing:
         raise InputError(f"{path}: no column {missing[0]!r}: expected a table of cpplan batch")
     return rows
+
+
+def _read_parquet(path: str | PathLike[str], arrow: Any) -> list[Row]:
+    """Rows, as many as there may be: a small file can claim to have billions."""
+    rows: list[Row] = []
+    with arrow.parquet.ParquetFile(path) as file:
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > limits.MOST_UNPACKED:
+            raise InputError(f"{path}: unpacks to more than {limits.MOST_UNPACKED >> 20} MiB")
+        for batch in file.iter_batches(batch_size=10_000):
+            rows += batch.to_pylist()
+            if len(rows) > limits.MOST_ROWS:
+                raise InputError(f"{path}: expected at most {limits.MOST_ROWS} rows")
+    return rows
+
+
+def _check_types(path: str | PathLike[str], rows: Sequence[Row]) -> None:
+    """Refuse cells that are no text where text belongs, or no number where a number does."""
+    for number, row in enumerate(rows, 1):
+        for name, cell in row.items():
+            if cell is None:
+                continue
+            if name in TEXTS and not isinstance(cell, str):
+                raise InputError(
+                    f"{path}: row {number}: {name} is {reprlib.repr(cell)}: expected text"
+                )
+            if (name in NUMBERS or name.startswith("ratio_")) and (
+                not isinstance(cell, (int, float)) or isinstance(cell, bool)
+            ):
+                raise InputError(
+                    f"{path}: row {number}: {name} is {reprlib.repr(cell)}: expected a number"
+                )
 
 
 def _read_csv(path: str | PathLike[str]) -> list[Row]:

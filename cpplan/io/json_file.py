@@ -13,6 +13,7 @@ from os import PathLike
 from typing import Any
 
 from cpplan.errors import InputError
+from cpplan.io.limits import read_unpacked
 from cpplan.io.regular_file import check_source
 
 
@@ -34,13 +35,13 @@ def read_text(path: str | PathLike[str]) -> str:
     ------
     InputError
         If it does not exist, is no regular file, cannot be read, or is not UTF-8; or is to be
-        compressed and is not, or is cut short; names the file.
+        compressed and is not, or is cut short, or unpacks to more than 256 MiB; names the file.
     """
     check_source(path)
     try:
         if is_compressed(path):
-            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as stream:
-                return stream.read()
+            with gzip.open(path, "rb") as packed:
+                return read_unpacked(packed, f"{path}:").decode("utf-8-sig")
         with open(path, encoding="utf-8-sig", newline="") as stream:
             return stream.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

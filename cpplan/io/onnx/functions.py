@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
+from cpplan.byte_sizes import format_bytes
 from cpplan.errors import InputError
+from cpplan.io import limits
 from cpplan.io.onnx.types import bodies_of
 
 if TYPE_CHECKING:
     import onnx
+
+Name = tuple[str, str]  # domain, name
 
 
 def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -19,13 +24,14 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     Raises
     ------
     InputError
-        If a function calls itself, directly or through others, or a call does not fit.
+        If a function calls itself, directly or through others, a call does not fit, or the model
+        would become many times as large.
     """
     import onnx.inliner
 
     if not model.functions:
         return model
-    _check_recursion(model)
+    _check_growth(model, _callees_first(model))
     try:
         return onnx.inliner.inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
@@ -33,21 +39,51 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         raise InputError(f"its functions cannot be inlined: {text}") from error
 
 
-def _check_recursion(model: onnx.ModelProto) -> None:
-    """Not every version of the inliner notices, and one that does not never ends."""
-    calls = {
-        (function.domain, function.name): set(_operators(function.node))
-        for function in model.functions
+def _callees_first(model: onnx.ModelProto) -> dict[Name, onnx.FunctionProto]:
+    """The functions, each after those that it calls.
+
+    Not every version of the inliner notices recursion, and one that does not never ends.
+    """
+    functions = {(function.domain, function.name): function for function in model.functions}
+    local = {
+        name: set(_operators(function.node)) & functions.keys()
+        for name, function in functions.items()
     }
-    local = {caller: called & calls.keys() for caller, called in calls.items()}
     try:
-        TopologicalSorter(local).prepare()
+        return {name: functions[name] for name in TopologicalSorter(local).static_order()}
     except CycleError as error:
         circle = " calls ".join(f"{domain}.{name}" for domain, name in reversed(error.args[1]))
         raise InputError(f"its functions are recursive: {circle}") from error
 
 
-def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+def _check_growth(model: onnx.ModelProto, functions: Mapping[Name, onnx.FunctionProto]) -> None:
+    """Refuse a model of which functions that call one another many times make a huge one."""
+    nodes: dict[Name, int] = {}
+    nbytes: dict[Name, int] = {}
+    for name, function in functions.items():
+        called = Counter(_operators(function.node))
+        nodes[name] = sum(count * nodes.get(callee, 1) for callee, count in called.items())
+        nbytes[name] = function.ByteSize() + sum(
+            count * nbytes.get(callee, 0) for callee, count in called.items()
+        )
+    called = Counter(_operators(model.graph.node))
+    listed = called.total() + sum(len(function.node) for function in functions.values())
+    most = limits.MOST_NODES + limits.MOST_NODES_PER_NODE * listed
+    written = sum(count * nodes.get(callee, 1) for callee, count in called.items())
+    if written > most:
+        raise InputError(
+            f"its functions are {written} nodes when written out: expected at most {most} from the "
+            f"{listed} in the file"
+        )
+    added = sum(count * nbytes.get(callee, 0) for callee, count in called.items())
+    if added > limits.MOST_UNPACKED + model.ByteSize():
+        raise InputError(
+            f"its functions are {format_bytes(added)} when written out: expected at most "
+            f"{limits.MOST_UNPACKED >> 20} MiB more than the file has"
+        )
+
+
+def _operators(nodes: Iterable[onnx.NodeProto]) -> Iterator[Name]:
     for node in nodes:
         yield node.domain, node.op_type
         for body in bodies_of(node):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +109,52 @@ def test_weights_in_another_file_are_not_needed(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(loaded.SerializeToString())
     assert read_onnx(path).tensor["w"].nbytes == 64
+
+
+def calling(levels: int, leaf: list[onnx.NodeProto], *, times: int = 2) -> onnx.ModelProto:
+    """A model whose functions call one another, each the one below it so many times."""
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("local", 1)]
+    functions = [onnx.helper.make_function("local", "f0", ["x"], ["y"], leaf, opsets)]
+    for level in range(1, levels):
+        names = ["x", *(f"t{k}" for k in range(1, times)), "y"]
+        nodes = [
+            onnx.helper.make_node(f"f{level - 1}", [before], [after], domain="local")
+            for before, after in pairwise(names)
+        ]
+        functions.append(
+            onnx.helper.make_function("local", f"f{level}", ["x"], ["y"], nodes, opsets)
+        )
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(f"f{levels - 1}", ["a"], ["b"], domain="local")],
+        "g", [value("a", 1, [4])], [value("b", 1, [4])],
+    )  # fmt: skip
+    return onnx.helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=8)
+
+
+RELU = onnx.helper.make_node("Relu", ["x"], ["y"])
+
+
+@pytest.mark.parametrize("levels", [17, 25, 500])
+def test_functions_that_write_out_to_many_nodes_are_refused(levels: int) -> None:
+    deep = calling(levels, [RELU])
+    assert deep.ByteSize() < 100_000
+    with pytest.raises(InputError, match=r"its functions are \d+ nodes when written out: expected"):
+        read_onnx(deep)
+
+
+def test_functions_that_write_out_to_many_bytes_are_refused() -> None:
+    weights = numpy_helper.from_array(np.zeros(1 << 18, np.float32), "w")
+    constant = onnx.helper.make_node("Constant", [], ["w"], value=weights)
+    heavy = calling(11, [constant, RELU])
+    with pytest.raises(InputError, match=r"its functions are 1[.0]* GiB when written out"):
+        read_onnx(heavy)
+
+
+def test_functions_in_many_levels_that_are_called_once_are_read() -> None:
+    graph = read_onnx(calling(90, [RELU], times=1))
+    assert [op.kind for op in graph.ops] == ["Relu"]
+
+
+def test_functions_that_are_called_as_often_as_models_do_are_read() -> None:
+    assert len(read_onnx(calling(8, [RELU], times=2)).ops) == 128

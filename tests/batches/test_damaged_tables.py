@@ -1,0 +1,76 @@
+"""Tables of results that are damaged, lie about their size, or hold something else."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from cpplan.batches.table import read_rows, to_table
+from cpplan.cli import main
+from cpplan.errors import InputError
+from cpplan.io import limits
+
+parquet = pytest.importorskip("pyarrow.parquet", reason="cpplan[batch] is not installed")
+import pyarrow  # noqa: E402
+
+ROWS = [
+    {"model": model, "setting": setting, "status": "optimal", "bytes": 100, "bound": 100}
+    for model in ("one", "two")
+    for setting in ("given", "searched")
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> bytes:
+    path = tmp_path / "whole.parquet"
+    parquet.write_table(to_table(ROWS, ["greedy_by_size"]), path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_flipped_bits_end_in_a_summary_or_in_one_line(
+    data: bytes, tmp_path: Path, capsys, block: int
+) -> None:
+    path = tmp_path / "r.parquet"
+    rng = random.Random(block)
+    codes = set()
+    for _ in range(100):
+        damaged = bytearray(data)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        codes.add(main(["summary", str(path)]))
+        assert capsys.readouterr().err.count("\n") <= 1
+    assert codes == {0, 2}
+
+
+def test_column_name_that_is_no_text_is_refused(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    path.write_bytes(data.replace(b"base_cost", b"base\xffcost"))
+    with pytest.raises(InputError, match=r"r\.parquet: not a Parquet file, or damaged"):
+        read_rows(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "expected"),
+    [("model", [1], "text"), ("bytes", ["7"], "a number"), ("ratio_bump", [True], "a number")],
+)
+def test_cells_of_another_type_are_named(tmp_path: Path, column, values, expected) -> None:
+    path = tmp_path / "r.parquet"
+    columns = {"model": ["one"], "setting": ["given"], "bytes": [1]} | {column: values}
+    parquet.write_table(pyarrow.table(columns), path)
+    with pytest.raises(InputError, match=rf"row 1: {column} is .*: expected {expected}"):
+        read_rows(path)
+
+
+def test_few_bytes_of_many_rows_are_refused(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "r.parquet"
+    rows = pyarrow.table({"model": pyarrow.repeat("m", 400_000)})
+    parquet.write_table(rows, path)
+    assert path.stat().st_size < 5_000
+    with pytest.raises(InputError, match=r"r\.parquet: expected at most 250000 rows"):
+        read_rows(path)
+    monkeypatch.setattr(limits, "MOST_UNPACKED", 10)
+    with pytest.raises(InputError, match="unpacks to more than 0 MiB"):
+        read_rows(path)
