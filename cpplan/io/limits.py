@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gzip import GzipFile
 from typing import IO
 
 from cpplan.errors import InputError
@@ -19,7 +20,7 @@ MOST_MANIFEST = 1 << 20
 MOST_DOTS = 250
 
 
-def read_unpacked(stream: IO[bytes], what: str) -> bytes:
+def read_unpacked(stream: IO[bytes] | GzipFile, what: str) -> bytes:
     """All that a stream unpacks to, if that is within the limit.
 
     Raises

@@ -19,6 +19,7 @@ it, else the elements of its result, or of its input if it reduces it. Views cos
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -83,12 +84,13 @@ def read_torch(
     [('aten.linear.default', ('input', 'p_weight', 'p_bias'), 48)]
     """
     _need_torch("reading torch models")
-    from cpplan.io.torch.sources import open_source
+    from cpplan.io.torch.sources import open_source, reading_archive
     from cpplan.io.torch.translation import naming, translate
 
-    if isinstance(source, (str, PathLike)):
+    is_file = isinstance(source, (str, PathLike))
+    if is_file:
         check_source(source)
-    with naming(source):
+    with naming(source), reading_archive() if is_file else nullcontext():
         traced = open_source(source, dims or {}, example_inputs)
         return translate(traced, name or traced.name).graph
 

@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cpplan.errors import InputError
 from cpplan.io.torch import inner_graphs
+from cpplan.io.torch.growth import check_growth
 from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
 
 # Their schemas do not say that they write new statistics over the old when they train.
@@ -203,8 +204,10 @@ def _calls_of(run: Callable[[], Any]) -> tuple[list[Call], Any]:
         def __torch_dispatch__(
             self, op: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
+            named = bind(op, args, kwargs or {})
+            check_growth(op._overloadpacket.__name__, named, len(calls))
             result = op(*args, **(kwargs or {}))
-            calls.append(Call(op, bind(op, args, kwargs or {}), result))
+            calls.append(Call(op, named, result))
             return result
 
     with Observer():

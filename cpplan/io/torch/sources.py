@@ -7,11 +7,10 @@ Exported programs know which placeholders are parameters; a graph module says so
 from __future__ import annotations
 
 import logging
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,12 +20,14 @@ from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 
 from cpplan.errors import InputError
+from cpplan.io.torch.archive import read_archive
 from cpplan.io.torch.extents import Extents
 from cpplan.io.torch.values import find_values, is_dense
 from cpplan.names import name_of_file
 
 # Where a placeholder says that it is a constant.
 ROLE = "cpplan"
+_LOGS = ("torch._export.serde.serialize", "torch._subclasses.fake_tensor")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def open_source(
     """
     name = None
     if isinstance(source, (str, PathLike)):
-        name, source = name_of_file(source), _load(source)
+        name, source = name_of_file(source), read_archive(source)
     if isinstance(source, ExportedProgram):
         module, ranges = source.graph_module, source.range_constraints
         constants = {
@@ -105,16 +106,28 @@ def _class_name(module: GraphModule) -> str:
     return name if name.isidentifier() else "main"
 
 
-def _load(path: str | PathLike[str]) -> ExportedProgram:
-    if not zipfile.is_zipfile(path):
-        raise InputError("not an exported program, or cut short: expected a .pt2 archive")
-    log = logging.getLogger("torch.export")
-    silent, log.disabled = log.disabled, True  # its tracebacks: what they say is raised, too
+@contextmanager
+def reading_archive() -> Iterator[None]:
+    """Let every error be an ``InputError``, which says it all: torch logs its tracebacks nowhere.
+
+    A damaged program, or one that somebody made up, can make torch raise whatever there is.
+    """
+    logs = [logging.getLogger(name) for name in _LOGS]
+    before = [log.disabled for log in logs]
+    for log in logs:
+        log.disabled = True
     try:
-        return torch.export.load(Path(path))
-    except Exception as error:  # whatever its unpickling and parsing meet
-        text = " ".join(str(error).split()) or type(error).__name__
-        said = "" if "warnings above" in text else f": {text}"
-        raise InputError(f"not an exported program that torch can read{said}") from error
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"not an exported program that torch can read: {said(error)}") from error
     finally:
-        log.disabled = silent
+        for log, disabled in zip(logs, before, strict=True):
+            log.disabled = disabled
+
+
+def said(error: Exception) -> str:
+    """The last line of an error's text: torch puts whole tracebacks into it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:200] if lines else type(error).__name__

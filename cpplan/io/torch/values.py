@@ -42,7 +42,10 @@ def find_values(
         if node.op == "get_attr":
             traced[node] = attribute_of(module, node)
     leaves = list(flatten(tuple(traced.values())))
-    mode = FakeTensorMode(shape_env=_environment(leaves), allow_non_fake_inputs=True)
+    # No kernel runs for real on made-up data, of whatever size: all values are known.
+    mode = FakeTensorMode(
+        shape_env=_environment(leaves), allow_non_fake_inputs=True, allow_fallback_kernels=False
+    )
     with mode, sizes_left_open(mode):
         return {node: as_fake(value, mode) for node, value in traced.items()}, mode
 
