@@ -12,7 +12,6 @@ from typing import get_args
 
 from cpplan import heuristics
 from cpplan.anf import Program
-from cpplan.byte_sizes import parse_bytes
 from cpplan.compiled import telling
 from cpplan.cores import available_cores
 from cpplan.deadline import Deadline
@@ -25,6 +24,7 @@ from cpplan.pool import Pool, check_pools
 from cpplan.problem import Problem
 from cpplan.residency import choose_residency
 from cpplan.search_options import check_search_options
+from cpplan.shares import bytes_of
 from cpplan.sources import as_program
 from cpplan.stages.plan_maker import make_plan, make_remat_plan
 from cpplan.stages.run import Run
@@ -100,7 +100,9 @@ def solve(
     algorithm
         Let this heuristic alone pack; see ``cpplan.heuristics``.
     capacity
-        Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``).
+        Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``), or into
+        a share of the bytes that the given order keeps live at once, with nothing shared
+        (``"60%"``).
     memory_limit
         Like ``capacity`` a limit the plan must keep, but go on to the smallest peak.
     inputs, outputs, constants
@@ -168,16 +170,18 @@ def solve(
             verify(source, plan)
         return plan
     pools = _check_pools(source, pools, objective)
-    limits = [parse_bytes(limit) for limit in (capacity, memory_limit) if limit is not None]
+    given = [limit for limit in (capacity, memory_limit) if limit is not None]
     regions = source.pools if isinstance(source, Problem) else pools or (Pool(),)
-    if limits and len(regions) > 1:
+    if given and len(regions) > 1:
         raise InputError("with several pools, each has a capacity: give no capacity, memory_limit")
+    residency = choose_residency(inputs, outputs, constants, regions)
+    limits = [bytes_of(limit, source, residency, pools) for limit in given]
     if len(regions) == 1 and regions[0].capacity is not None:
         limits.append(regions[0].capacity)
     ceiling = min(limits, default=None)
     run = Run(
         deadline=deadline,
-        residency=choose_residency(inputs, outputs, constants, regions),
+        residency=residency,
         pools=pools,
         objective=objective,
         sharing=_sharing(source, in_place, in_place if placement is None else placement),

@@ -6,11 +6,9 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from cpplan.anf import Program
-from cpplan.byte_sizes import parse_bytes
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.errors import InputError
 from cpplan.graph import Graph
@@ -18,9 +16,9 @@ from cpplan.interrupts import noting_interrupts
 from cpplan.pipeline import solve
 from cpplan.problem import Problem
 from cpplan.remat import baselines
-from cpplan.remat.checkpoints import given_order
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.residency import choose_residency
+from cpplan.shares import bytes_of
 from cpplan.sources import as_program
 
 SOLVE = "cpplan"
@@ -127,8 +125,9 @@ def compare_remat_rows(
     # Units are numbered as the graph lists them: the order given is that of the program.
     graph = replace(program.graph, ops=program.ops)
     where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
-    problem = remat_problem(graph, choose_residency(**where))
-    limit = _bytes_of(memory_limit, problem)
+    residency = choose_residency(**where)
+    problem = remat_problem(graph, residency)
+    limit = bytes_of(memory_limit, program, residency)
     packing = {key: options[key] for key in _PACKING if key in options}
     with noting_interrupts() as interrupted:
         plan = solve(graph, remat=True, memory_limit=limit, time_limit=time_limit, **options)
@@ -141,31 +140,6 @@ def compare_remat_rows(
     rows = (ours, *others)
     least = base if plan.cost_bound is None else plan.cost_bound
     return sorted((_judge(row, base, least) for row in rows), key=_rank)
-
-
-def parse_share(text: str) -> Fraction:
-    """A share written as ``"60%"``.
-
-    Raises
-    ------
-    InputError
-        If it is none, or not positive.
-
-    Examples
-    --------
-    >>> parse_share("62.5 %")
-    Fraction(5, 8)
-    """
-    number = text.strip().removesuffix("%").strip()
-    if not (number.isascii() and number.replace(".", "", 1).isdigit() and Fraction(number)):
-        raise InputError(f"{text!r} is not a share: expected e.g. '60%'")
-    return Fraction(number) / 100
-
-
-def _bytes_of(memory_limit: int | str, problem: RematProblem) -> int:
-    if isinstance(memory_limit, str) and memory_limit.rstrip().endswith("%"):
-        return math.floor(parse_share(memory_limit) * problem.peak(given_order(problem)))
-    return parse_bytes(memory_limit)
 
 
 def _run(

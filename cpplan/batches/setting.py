@@ -13,8 +13,8 @@ from cpplan.graph import Graph, Op
 from cpplan.names import check_name, tuple_of
 from cpplan.pipeline import solve
 from cpplan.pool import Pool
-from cpplan.remat_comparison import parse_share
 from cpplan.search_options import check_search_options
+from cpplan.shares import is_share
 from cpplan.tensor import Tensor
 
 KEYWORDS = tuple(
@@ -109,20 +109,6 @@ def check_key(key: str, known: Iterable[str]) -> None:
     close = get_close_matches(str(key), known, n=3)
     expected = " or ".join(map(repr, close)) if close else f"one of {', '.join(known)}"
     raise InputError(f"unknown key {key!r}: expected {expected}")
-
-
-def is_share(limit: object) -> bool:
-    """Whether a limit is a share, which is checked.
-
-    Examples
-    --------
-    >>> is_share("60%"), is_share("60 KiB"), is_share(60)
-    (True, False, False)
-    """
-    if not (isinstance(limit, str) and limit.rstrip().endswith("%")):
-        return False
-    parse_share(limit)
-    return True
 
 
 def _pool(given: object) -> Pool:

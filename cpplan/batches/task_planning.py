@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from typing import TYPE_CHECKING, Any
 
 from cpplan import __version__
 from cpplan.baselines import run_baseline
-from cpplan.batches.setting import is_share
 from cpplan.errors import CpplanError
 from cpplan.pipeline import solve
 from cpplan.printable import MESSAGE, printable
-from cpplan.remat_comparison import parse_share
-from cpplan.residency import choose_residency
 from cpplan.sources import as_problem, as_program
 
 if TYPE_CHECKING:
-    from cpplan.anf import Program
     from cpplan.batches.task import Task
-    from cpplan.graph import Graph
-    from cpplan.problem import Problem
 
 Row = dict[str, Any]
 # What Python, the loader of libraries, and what is written in C++ say when there is no more memory.
@@ -76,9 +69,6 @@ def failed(task: Task, status: str, error: str | None) -> Row:
 def _planned(task: Task) -> Row:
     source = as_program(task.model.load())
     options = dict(task.setting.options)
-    for limit in ("memory_limit", "capacity"):
-        if is_share(options.get(limit)):
-            options[limit] = _share_of(source, options, options[limit])
     plan = solve(source, **options)
     found = plan.offset is not None
     row = failed(task, plan.status, None if found else plan.message)
@@ -100,15 +90,6 @@ def _planned(task: Task) -> Row:
             need = run_baseline(name, problem, objective, limit).bytes
             row[f"ratio_{name}"] = _ratio(row["bytes"], need)
     return row
-
-
-def _share_of(source: Graph | Program | Problem, options: Row, share: str) -> int:
-    """A share of the bytes live at once in the given order, with nothing shared."""
-    pools = options.get("pools")
-    where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
-    problem = as_problem(source, choose_residency(**where, pools=pools or ()), pools)
-    live = problem.live_bytes()
-    return math.floor(parse_share(share) * int(live.max(initial=0)))
 
 
 def _ratio(need: int | None, other: int | None) -> float | None:

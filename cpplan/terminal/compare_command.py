@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cpplan.errors import InputError, located
+from cpplan.errors import InputError
 from cpplan.terminal.options import (
     KINDS,
     MODEL,
@@ -16,25 +16,12 @@ from cpplan.terminal.options import (
     check_outputs,
     parse_dims,
     parse_kinds,
-    parse_limit,
+    parse_limit_or_share,
     parse_workspaces,
     time_limit_option,
     with_options,
 )
 from cpplan.terminal.printing import naming, print_out
-
-
-def _parse_limit_or_share(
-    context: click.Context, option: click.Parameter, text: str | None
-) -> int | str | None:
-    """A byte count, or a share as it was written once it is known to be one."""
-    if text is None or not text.rstrip().endswith("%"):
-        return parse_limit(context, option, text)
-    from cpplan.remat_comparison import parse_share
-
-    with located(option.opts[0]):
-        parse_share(text)
-    return text
 
 
 @click.command()
@@ -62,7 +49,7 @@ def _parse_limit_or_share(
 @click.option(
     "--memory-limit",
     metavar="BYTES|P%",
-    callback=_parse_limit_or_share,
+    callback=parse_limit_or_share,
     help="With --remat: what the arena may need, in bytes (256KiB) or as a share of the bytes live "
     "at once in the given order (60%).",
 )

@@ -53,6 +53,18 @@ def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> 
         return None if text is None else parse_bytes(text)
 
 
+def parse_limit_or_share(
+    context: click.Context, option: click.Parameter, text: str | None
+) -> int | str | None:
+    """A byte count, or a share as it was written once it is known to be one."""
+    from cpplan.shares import is_share
+
+    with located(option.opts[0]):
+        if is_share(text):
+            return text
+    return parse_limit(context, option, text)
+
+
 def parse_pool_options(
     _: click.Context, __: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[Pool, ...] | None:

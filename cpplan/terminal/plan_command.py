@@ -16,7 +16,7 @@ from cpplan.terminal.options import (
     WORKSPACES,
     parse_dims,
     parse_kinds,
-    parse_limit,
+    parse_limit_or_share,
     parse_workspaces,
     time_limit_option,
     with_options,
@@ -37,15 +37,16 @@ _SHORTEST = 0.001
 @time_limit_option("Seconds for everything; the best plan so far is then returned.")
 @click.option(
     "--capacity",
-    metavar="BYTES",
-    callback=parse_limit,
-    help="Stop at the first plan that fits (256KiB).",
+    metavar="BYTES|P%",
+    callback=parse_limit_or_share,
+    help="Stop at the first plan that fits (256KiB, or 60% of the bytes live at once in the given "
+    "order).",
 )
 @click.option(
     "--memory-limit",
-    metavar="BYTES",
-    callback=parse_limit,
-    help="The plan must fit, and be as small as can be.",
+    metavar="BYTES|P%",
+    callback=parse_limit_or_share,
+    help="The plan must fit (256KiB, 60%), and be as small as can be.",
 )
 @click.option(
     "--order",
