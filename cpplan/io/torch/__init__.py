@@ -50,6 +50,7 @@ def read_torch(
     *,
     example_inputs: Sequence[Any] | None = None,
     name: str | None = None,
+    workspaces: bool = False,
 ) -> Graph:
     """The graph of an exported program, of a ``.pt2`` file or of an FX graph module.
 
@@ -66,6 +67,10 @@ def read_torch(
         is computed.
     name
         The graph's name; the file's, or the module's class, if left out.
+    workspaces
+        Run the kernel of every op once for each shape, on zeros, and count as workspaces what it
+        allocates beside its results, on this machine. A plan's peak, and so ``memory_limit``, then
+        is what running it takes from torch's CPU allocator, at most. Sizes must be fixed.
 
     Raises
     ------
@@ -92,7 +97,7 @@ def read_torch(
         check_source(source)
     with naming(source), reading_archive() if is_file else nullcontext():
         traced = open_source(source, dims or {}, example_inputs)
-        return translate(traced, name or traced.name).graph
+        return translate(traced, name or traced.name, workspaces=workspaces).graph
 
 
 def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> GraphModule:
@@ -133,9 +138,20 @@ def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> G
 
 
 def training_graph(
-    module: torch.nn.Module, example_inputs: Sequence[Any], *, name: str | None = None
+    module: torch.nn.Module,
+    example_inputs: Sequence[Any],
+    *,
+    name: str | None = None,
+    workspaces: bool = False,
 ) -> Graph:
     """The graph of a module's forward and backward pass; see :func:`training_module`.
+
+    Parameters
+    ----------
+    module, example_inputs
+        As for :func:`training_module`.
+    name, workspaces
+        As for :func:`read_torch`.
 
     Examples
     --------
@@ -148,7 +164,9 @@ def training_graph(
     ['arg0_1', 'arg1_1', 'arg2_1']
     """
     return read_torch(
-        training_module(module, example_inputs), name=name or type(module).__name__.lower()
+        training_module(module, example_inputs),
+        name=name or type(module).__name__.lower(),
+        workspaces=workspaces,
     )
 
 

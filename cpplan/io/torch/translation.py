@@ -35,6 +35,7 @@ from cpplan.io.torch.values import (
     tensors_in,
     tensors_of,
 )
+from cpplan.io.torch.workspaces import workspace_of
 from cpplan.liveness import to_problem
 from cpplan.residency import Residency
 
@@ -65,8 +66,14 @@ def naming(source: object) -> Iterator[None]:
         raise InputError(f"{where}: {error}") from error
 
 
-def translate(traced: Traced, name: str) -> Translation:
+def translate(traced: Traced, name: str, *, workspaces: bool = False) -> Translation:
     """The graph of a traced module; its ops are listed in the order of the nodes.
+
+    Parameters
+    ----------
+    workspaces
+        Measure what kernels allocate beside their results (see
+        :mod:`cpplan.io.torch.workspaces`).
 
     Raises
     ------
@@ -74,11 +81,12 @@ def translate(traced: Traced, name: str) -> Translation:
         If a node is not understood or has no dense tensors; names it.
     """
     with sizes_left_open(traced.mode):
-        return _Translator(traced).run(name)
+        return _Translator(traced, workspaces).run(name)
 
 
 class _Translator:
-    def __init__(self, traced: Traced):
+    def __init__(self, traced: Traced, measured: bool):
+        self.measured = measured
         self.traced, self.values = traced, dict(traced.values)
         self.layouts = Layouts(traced.extents)
         self.names: dict[Node, Names] = {}
@@ -154,6 +162,8 @@ class _Translator:
         inside = max(map(self._bytes_inside, held_by(node, self.values)), default=0)
         if carries_over(node):
             inside += sum(map(self.layouts.nbytes, names_in(self.names[node])))
+        if self.measured:
+            inside += workspace_of(node, self.values)
         if inside:
             self.workspaces[node] = (f"{node.name}.workspace",)
             self.layouts.add_workspace(f"{node.name}.workspace", inside)
@@ -190,7 +200,7 @@ class _Translator:
         values, mode = find_values(module, None)
         extents = self.traced.extents.inside(values.values())
         inner = Traced("inner", module, {}, values, mode, extents)
-        program = to_anf(translate(inner, "inner").graph)
+        program = to_anf(translate(inner, "inner", workspaces=self.measured).graph)
         live = to_problem(program, Residency(inputs="outside", outputs="outside")).live_bytes()
         return int(live.max(initial=0))
 

@@ -1,0 +1,115 @@
+"""Bytes that kernels allocate beside their results, by the events of torch's own allocator.
+
+The kernel of an op is run once for each shape that it is given, on zeros; torch's profiler notes
+what its CPU allocator hands out and takes back. The most at once, less the results, is the op's
+workspace. It is that of this machine, this version and this number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import autograd
+from torch._C._profiler import _ExperimentalConfig
+from torch._ops import OpOverload
+from torch.fx import Node
+from torch.utils._pytree import tree_map
+
+from cpplan.errors import InputError
+from cpplan.io.torch.effects import storage_of
+from cpplan.io.torch.values import tensors_in
+
+# Op, shapes and other arguments -> bytes.
+_measured: dict[Any, int] = {}
+
+
+def workspace_of(node: Node, values: Mapping[Node, Any]) -> int:
+    """Bytes that the kernel of a node allocates beside its results; 0 where it has none.
+
+    Raises
+    ------
+    InputError
+        If a size is symbolic, or the kernel does not run on zeros; names the node.
+    """
+    if not isinstance(node.target, OpOverload):
+        return 0
+    args, kwargs = torch.fx.map_arg((node.args, dict(node.kwargs)), values.__getitem__)
+    key = node.target, _signature(args), _signature(kwargs), torch.get_num_threads()
+    if key not in _measured:
+        try:
+            _measured[key] = _measure(node.target, args, kwargs)
+        except InputError as error:
+            raise InputError(f"node {node.name!r}: {error}") from error
+        except Exception as error:  # whatever the kernel raises
+            text = str(error).strip().partition("\n")[0] or type(error).__name__
+            reason = f"its workspace cannot be measured: {text}"
+            raise InputError(f"node {node.name!r}: {reason}") from error
+    return _measured[key]
+
+
+def most_allocated(run: Callable[[], Any]) -> tuple[Any, int]:
+    """What a function returns, and the most bytes that torch's CPU allocator lent it at once.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.ones(256)
+    >>> most_allocated(lambda: (x + 1).exp().sum())[1]
+    2048
+    """
+    config = autograd.ProfilerConfig(
+        autograd.ProfilerState.CPU, False, True, False, False, False, _ExperimentalConfig()
+    )
+    with torch.no_grad():
+        autograd._enable_profiler_legacy(config)  # the newer one takes a quarter of a second
+        try:
+            result = run()
+        finally:
+            threads = autograd._disable_profiler_legacy()
+    held = most = 0
+    for event in (event for events in threads for event in events):
+        if event.kind() == "memory_alloc":  # with negative bytes where they are given back
+            held += event.cpu_memory_usage()
+            most = max(most, held)
+    return result, most
+
+
+def _measure(op: OpOverload, args: Any, kwargs: Any) -> int:
+    given, named = (tree_map(_zeros, value) for value in (args, kwargs))
+    with torch.random.fork_rng(devices=[]):
+        result, most = most_allocated(lambda: op(*given, **named))
+    known = {storage_of(tensor) for tensor in tensors_in((*given, *named.values()))}
+    kept = {
+        storage_of(tensor): tensor.untyped_storage().nbytes()
+        for tensor in tensors_in(result)
+        if storage_of(tensor) not in known
+    }
+    return int(max(most - sum(kept.values()), 0))
+
+
+def _zeros(value: Any) -> Any:
+    """A tensor of the same layout, with data; other values as they are."""
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise InputError("workspaces are measured at fixed sizes: bind the symbolic ones")
+    if not isinstance(value, torch.Tensor):
+        return value
+    sizes = (*value.shape, *value.stride(), value.storage_offset())
+    if not all(isinstance(size, int) for size in sizes):
+        raise InputError("workspaces are measured at fixed sizes: bind the symbolic ones")
+    shape, stride = tuple(value.shape), value.stride()
+    reach = 0 if 0 in shape else 1 + sum((e - 1) * s for e, s in zip(shape, stride, strict=True))
+    return torch.zeros((reach,), dtype=value.dtype).as_strided(shape, stride)
+
+
+def _signature(value: Any) -> Any:
+    """What a kernel's choice of workspace can depend on."""
+    if isinstance(value, torch.Tensor):
+        return "tensor", tuple(map(str, value.shape)), tuple(map(str, value.stride())), value.dtype
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_signature, value))
+    if isinstance(value, dict):
+        return tuple((key, _signature(part)) for key, part in value.items())
+    return type(value), "nan" if isinstance(value, float) and math.isnan(value) else str(value)

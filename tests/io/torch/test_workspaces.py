@@ -1,0 +1,99 @@
+"""What kernels allocate beside their results, against what a whole run takes from the allocator."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="cpplan[torch] is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:copyreg")
+
+from torch.export import Dim, export  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch_models import ResNet18, Transformer  # noqa: E402
+
+import cpplan  # noqa: E402
+from cpplan.errors import InputError  # noqa: E402
+from cpplan.io.torch import read_torch, training_module  # noqa: E402
+from cpplan.io.torch.workspaces import most_allocated  # noqa: E402
+from cpplan.zoo.own_images import UNet  # noqa: E402
+
+
+class Segmentation(torch.nn.Module):
+    """A U-Net and its loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = UNet(4)
+
+    def forward(self, x, target):
+        return torch.nn.functional.cross_entropy(self.net(x), target)
+
+
+MODELS = {
+    "unet": (Segmentation, lambda: (torch.randn(1, 3, 32, 32), torch.zeros(1, 32, 32).long())),
+    "resnet18": (lambda: ResNet18(8), lambda: (torch.randn(2, 3, 32, 32), torch.tensor([1, 2]))),
+    "transformer": (lambda: Transformer(), lambda: (torch.randn(2, 9, 32),)),
+}
+
+
+@cache
+def traced(name):
+    model, inputs = MODELS[name]
+    module, given = model(), inputs()
+    held = (*dict(module.named_parameters()).values(), *dict(module.named_buffers()).values())
+    return training_module(module, given), (*(each.detach().clone() for each in held), *given)
+
+
+def taken(module, given):
+    """Bytes that a run takes from the allocator at once; its code drops values that are done."""
+    return most_allocated(lambda: module(*given))[1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_peak_with_workspaces_is_what_a_run_takes(name):
+    joint, given = traced(name)
+    graph = read_torch(joint, workspaces=True)
+    plan = cpplan.solve(graph, inputs="outside", time_limit=2)
+    assert taken(plan.to_fx(joint), given) <= plan.peak
+    without = cpplan.solve(read_torch(joint), inputs="outside", time_limit=2)
+    assert without.peak <= plan.peak <= 1.02 * taken(plan.to_fx(joint), given)
+
+
+def test_memory_limit_with_workspaces_limits_what_a_run_takes():
+    joint, given = traced("unet")
+    graph = read_torch(joint, workspaces=True)
+    plan = cpplan.solve(
+        graph, remat=True, memory_limit="80%", inputs="outside", time_limit=5, workers=1
+    )
+    limit = int(0.8 * cpplan.solve(graph, inputs="outside", time_limit=5).peak) + 1
+    assert plan.offset is not None
+    assert taken(plan.to_fx(joint), given) <= plan.peak <= limit
+
+
+def test_convolutions_have_workspaces_and_sums_have_none():
+    joint, _ = traced("unet")
+    graph = read_torch(joint, workspaces=True)
+    kinds = {op.kind for op in graph.ops if op.workspaces}
+    assert "aten.convolution_backward.default" in kinds
+    assert "aten.relu.default" not in kinds
+
+
+def test_measuring_draws_no_random_numbers():
+    module = make_fx(lambda x: torch.nn.functional.dropout(x, 0.5))(torch.ones(8))
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    read_torch(module, workspaces=True)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_symbolic_sizes_are_named():
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x.exp()
+
+    program = export(Net(), (torch.ones(6, 4),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
+    with pytest.raises(InputError, match="node 'exp': workspaces are measured at fixed sizes"):
+        read_torch(program, workspaces=True)
