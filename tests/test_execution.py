@@ -506,3 +506,24 @@ def test_two_pools_are_two_stretches_of_the_arena():
     )
     with pytest.raises(VerificationError, match="is not that of the unplanned run"):
         execute(proto, replace(broken, peak=sum((broken.pool_peaks or {}).values())))
+
+
+@pytest.mark.parametrize("location", ["../secret", "{outside}", "link"])
+def test_weights_outside_the_models_folder_are_refused(tmp_path, location):
+    outside, folder = tmp_path / "secret", tmp_path / "model"
+    folder.mkdir()
+    outside.write_bytes(bytes(16))
+    (folder / "link").symlink_to(outside)
+    weights = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=1)
+    weights.external_data.add(key="location", value=location.format(outside=outside))
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph(
+        [node], "g", [value("x", 1, [4])], [value("y", 1, [4])], initializer=[weights]
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    path = folder / "m.onnx"
+    onnx.save_model(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    plan = cpplan.solve(cpplan.load(path))
+    with pytest.raises(InputError, match=r"m\.onnx: its weights cannot be read"):
+        cpplan.execute(path, plan)

@@ -7,6 +7,7 @@ of what they are given.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from cpplan.errors import InputError
 
 _LOOP = "while_loop"
+_MOST_BITS, _MOST_EXPONENT_BITS = 64, 7
 _WRAPPERS = ("wrap_with_autocast", "wrap_with_set_grad_enabled")
 
 
@@ -65,10 +67,20 @@ def run(module: GraphModule, operands: Any) -> Any:
     return _Runner(module).run(*operands)
 
 
+def _check_size(name: str, number: Any, bits: int) -> None:
+    """Refuse numbers that no size has: computing with them may take for ever."""
+    if isinstance(number, int) and number.bit_length() > bits:
+        raise InputError(f"{name} has a number of {number.bit_length()} bits: expected {bits}")
+
+
 class _Runner(Interpreter):  # type: ignore[misc]
     def call_function(self, target: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         if not isinstance(target, HigherOrderOperator):
-            return super().call_function(target, args, kwargs)
+            if target in (operator.pow, operator.lshift):
+                _check_size(target.__name__, args[1], _MOST_EXPONENT_BITS)
+            result = super().call_function(target, args, kwargs)
+            _check_size(getattr(target, "__name__", str(target)), result, _MOST_BITS)
+            return result
         modules, operands = alternatives(target, args)
         results = [run(module, operands) for module in modules]
         return results[0]

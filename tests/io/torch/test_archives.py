@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import os
 import pickle
 import random
@@ -20,6 +21,7 @@ import cpplan  # noqa: E402
 from cpplan.cli import main  # noqa: E402
 from cpplan.errors import InputError  # noqa: E402
 from cpplan.io import limits  # noqa: E402
+from cpplan.io.torch import inner_graphs  # noqa: E402
 
 PROGRAM = "models/model.json"
 WEIGHTS = "data/weights/model_weights_config.json"
@@ -303,6 +305,18 @@ def test_huge_extents_end_in_one_line(tmp_path, capsys, function, extent, said):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "args"), [(operator.pow, (9, 10**9)), (operator.lshift, (1, 10**12))]
+)
+def test_numbers_that_no_size_has_are_refused_inside_branches(function, args):
+    inner = torch.fx.Graph()
+    x = inner.placeholder("x")
+    inner.call_function(function, args)
+    inner.output((x,))
+    with pytest.raises(InputError, match=r"has a number of \d+ bits: expected 7"):
+        inner_graphs.run(torch.fx.GraphModule({}, inner), (torch.ones(2),))
 
 
 def complaint(path):
