@@ -160,7 +160,12 @@ class Graph:
     Sizes that depend on variables are those at the bounds which ``symbols`` gives them; tensors of
     symbolic shape are replaced by such when the graph is made (see ``cpplan.symbols``).
     ``answers`` are what other planners answered to this graph in its listed order, for
-    ``cpplan.compare``.
+    ``cpplan.compare``. ``resizable`` names the tensors of a graph made from a symbolic one that may
+    have another size elsewhere: they are never :attr:`empty`, so that the same storages serve all
+    sizes.
+
+    A tensor of zero bytes occupies nothing, keeps nothing alive and shares nothing: a view of zero
+    bytes lies in no other tensor's storage, but in an empty one of its own.
 
     Raises
     ------
@@ -185,6 +190,7 @@ class Graph:
     ops: tuple[Op, ...]
     symbols: Symbols | None = None
     answers: tuple[Answer, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    resizable: frozenset[str] = dataclasses.field(default=frozenset(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "answers", tuple_of(Answer, "answers", self.answers))
@@ -222,9 +228,22 @@ class Graph:
         return {name: op for op in self.ops for name in op.outputs}
 
     @cached_property
+    def empty(self) -> frozenset[str]:
+        """Names of the tensors of zero bytes, those apart whose size depends on variables."""
+        sized = self.resizable if self.symbols is None else self.symbols.shapes.keys()
+        return frozenset(t.name for t in self.tensors if t.nbytes == 0 and t.name not in sized)
+
+    def is_storage(self, name: str) -> bool:
+        """True if a tensor lies in no other: it is no view, or empty."""
+        return self.tensor[name].view_of is None or name in self.empty
+
+    @cached_property
     def root(self) -> dict[str, tuple[str, int]]:
-        """For every tensor, the tensor whose storage it lies in and the byte offset there."""
-        roots: dict[str, tuple[str, int]] = {}
+        """For every tensor, the tensor whose storage it lies in and the byte offset there.
+
+        An empty view is a storage of its own.
+        """
+        roots: dict[str, tuple[str, int]] = {name: (name, 0) for name in self.empty}
         for tensor in self.tensors:
             chain = [tensor]
             while chain[-1].view_of is not None and chain[-1].name not in roots:
@@ -267,7 +286,8 @@ class Graph:
         """
         from cpplan.symbolic.binding import bind
 
-        return bind(self, {**(values or {}), **named})
+        bound = bind(self, {**(values or {}), **named})
+        return dataclasses.replace(bound, resizable=frozenset())
 
     def to_networkx(self) -> networkx.DiGraph:
         """Ops and tensors as the two kinds of nodes of a directed graph (see ``cpplan.io``)."""

@@ -118,7 +118,7 @@ def _sweep(program: Program, residency: Residency) -> Sweep:
     sweep, graph = Sweep(program.graph, table, residency), program.graph
     for tensor in graph.tensors:
         written = tensor.name in graph.producer or tensor.kind == "workspace"
-        if tensor.view_of is None and not written:
+        if graph.is_storage(tensor.name) and not written:
             # What the caller hands in is there until the first op has run, used or not.
             sweep.life(tensor.name, 0).upper = program.starts[min(1, len(program.order))] or 1
     sweep.run(program, 0)

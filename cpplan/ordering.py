@@ -147,7 +147,7 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
     graph = program.graph if isinstance(program, Program) else program
     outside = outside_storages(graph, residency)
     touching: dict[str, list[int]] = {
-        t.name: [] for t in graph.tensors if t.view_of is None and t.name not in outside
+        t.name: [] for t in graph.tensors if graph.is_storage(t.name) and t.name not in outside
     }
     kept = set()
     for tensor in graph.tensors:

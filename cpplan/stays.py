@@ -94,7 +94,9 @@ class Sweep:
 
     def life(self, name: str, step: int) -> Life:
         """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
-        while name not in self.home and (view_of := self.graph.tensor[name].view_of) is not None:
+        while name not in self.home and not self.graph.is_storage(name):
+            view_of = self.graph.tensor[name].view_of
+            assert view_of is not None
             name = view_of[0]
         if name not in self.home:
             self.home[name] = self.newest.get(name) or self._begin(name, step)
@@ -142,7 +144,7 @@ class Sweep:
         shared = {
             name: self.life(name, start)
             for name in boundary
-            if name in op.tensors and body.tensor[name].view_of is None
+            if name in op.tensors and body.is_storage(name)
         }
         inner = Sweep(body, self.table, self.residency, prefix, shared)
         for name in boundary:

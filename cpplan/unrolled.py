@@ -71,7 +71,7 @@ class _Unrolling:
         self.ops: list[Op] = []
         for tensor in source.tensors:
             made = tensor.name in source.producer or tensor.kind == "workspace"
-            if tensor.view_of is None and not made:
+            if source.is_storage(tensor.name) and not made:
                 self.stay[tensor.name] = self.newest[tensor.name] = 0
 
     def run(self, op: Op) -> None:
@@ -149,7 +149,9 @@ class _Unrolling:
         elsewhere = tensor.kind in ("input", "output") and number != self._stay_of(name)
         view_of = tensor.view_of
         if view_of is not None:
-            view_of = self.tensor_names.copy(view_of[0], number), view_of[1]
+            # An empty view has copies of its own: its base may have fewer.
+            base = 0 if self.source.is_storage(name) else number
+            view_of = self.tensor_names.copy(view_of[0], base), view_of[1]
         return replace(
             tensor,
             name=self.tensor_names.copy(name, number),
@@ -187,7 +189,9 @@ def _rename_body(body: Graph, op: Op, names: Mapping[str, str]) -> Graph:
     shared = {
         tensor.name: changed[tensor.name]
         for tensor in body.tensors
-        if tensor.kind in ("input", "output") and tensor.view_of is None and tensor.name in changed
+        if tensor.kind in ("input", "output")
+        and body.is_storage(tensor.name)
+        and tensor.name in changed
     }
     if not shared:
         return body

@@ -106,7 +106,7 @@ def replay(
     scope = _Scope(graph, record)
     written = {name for op in graph.ops for name in op.outputs + op.workspaces}
     for tensor in graph.tensors:
-        if tensor.view_of is None and tensor.name not in written:
+        if graph.is_storage(tensor.name) and tensor.name not in written:
             scope.begin_unproduced(tensor.name, None, 0)
     # What the caller hands in is there until the first op has run, used or not.
     entered = program.starts[1] - 1 if program.order else 0
@@ -193,7 +193,7 @@ class _Scope:
         holder = name
         while (stay := self.home.get(holder)) is None:
             view_of = self.graph.tensor[holder].view_of
-            if view_of is None:
+            if view_of is None or self.graph.is_storage(holder):
                 raise VerificationError(f"{reader} reads tensor {name!r} before it is written")
             holder = view_of[0]
         return self._place_in(stay, name)
@@ -216,6 +216,11 @@ class _Scope:
 
     def _run_op(self, op: Op, lower: int, upper: int) -> None:
         name, record = f"{self.prefix}{op.name}", self.record
+        for tensor in op.inputs:
+            # Of a body, an empty view that nobody writes.
+            unwritten = tensor not in self.home and tensor not in self.graph.producer
+            if unwritten and tensor in self.graph.empty:
+                self.begin_unproduced(tensor, name, lower)
         reads = [self.place(tensor, f"op {name!r}") for tensor in dict.fromkeys(op.inputs)]
         for place in reads:
             place.stay.reads += 1
@@ -292,7 +297,7 @@ class _Scope:
         given = {
             tensor.name: self.place(tensor.name).stay
             for tensor in boundary
-            if tensor.name in op.tensors and tensor.view_of is None
+            if tensor.name in op.tensors and body.is_storage(tensor.name)
         }
         inner = _Scope(body, self.record, f"{call}/{number}/", given)
         # The op brings what its body is given; that is there as long as the body runs.

@@ -100,7 +100,7 @@ class _Storages:
             {graph.root[t.name][0] for t in graph.tensors if where.get(t.kind) == wanted}
             for wanted in ("outside", "keep")
         )
-        roots = [t for t in graph.tensors if t.view_of is None and t.name not in outside]
+        roots = [t for t in graph.tensors if graph.is_storage(t.name) and t.name not in outside]
         self.size = {tensor.name: tensor.nbytes for tensor in roots}
         self.kept = [tensor.name for tensor in roots if tensor.name in kept]
         self.brought = {

@@ -31,7 +31,7 @@ def touched_bound(graph: Graph, residency: Residency, links: Iterable[Link] = ()
     >>> touched_bound(graph, Residency(), find_links(graph, Residency())).value
     8
     """
-    size = {t.name: t.nbytes for t in graph.tensors if t.view_of is None}
+    size = {t.name: t.nbytes for t in graph.tensors if graph.is_storage(t.name)}
     for name in outside_storages(graph, residency):
         size[name] = 0
     copied: set[str] = set()

@@ -130,7 +130,7 @@ def _written_in_bodies(op: Op, storage: Mapping[str, str]) -> set[str]:
         given = {
             t.name: storage[t.name]
             for t in body.tensors
-            if t.kind in ("input", "output") and t.view_of is None and t.name in op.tensors
+            if t.kind in ("input", "output") and body.is_storage(t.name) and t.name in op.tensors
         }
         for inner in body.ops:
             lies = {name: given.get(body.root[name][0], "") for name in inner.tensors}

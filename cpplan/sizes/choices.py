@@ -64,9 +64,7 @@ def _whole_buffers(graph: Graph) -> Graph:
     ops = []
     for op in graph.ops:
         bodies = tuple(_nothing_in_place(body) for body in op.bodies)
-        pairs = tuple(
-            pair for pair in op.in_place if all(graph.tensor[name].view_of is None for name in pair)
-        )
+        pairs = tuple(pair for pair in op.in_place if all(map(graph.is_storage, pair)))
         ops.append(replace(op, in_place=pairs, bodies=bodies))
     return replace(graph, ops=tuple(ops))
 

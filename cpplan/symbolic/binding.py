@@ -50,7 +50,7 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
             )
     tensors = tuple(_tensor(tensor, symbols, values) for tensor in graph.tensors)
     ops = tuple(_op(op, symbols, values) for op in graph.ops)
-    return Graph(graph.name, tensors, ops)
+    return Graph(graph.name, tensors, ops, resizable=frozenset(symbols.shapes))
 
 
 def bind_planned(graph: Graph, values: Mapping[str, int]) -> Graph:
@@ -72,7 +72,7 @@ def bind_planned(graph: Graph, values: Mapping[str, int]) -> Graph:
         )
         kept = tuple(p for p in op.placements if p.whole not in free)
         ops.append(replace(op, placements=kept, bodies=inner))
-    return Graph(at.name, tensors, tuple(ops))
+    return replace(at, tensors=tensors, ops=tuple(ops))
 
 
 def _empty(tensor: Tensor) -> Tensor:

@@ -237,7 +237,7 @@ def _within(graph: Graph, symbols: Symbols, name: str) -> int | Dim:
     """Byte offset of a tensor within its storage."""
     offset: int | Dim = 0
     tensor = graph.tensor[name]
-    while tensor.view_of is not None:
+    while tensor.view_of is not None and not graph.is_storage(tensor.name):
         base, within = tensor.view_of
         offset = offset + symbols.offsets.get(tensor.name, within)
         tensor = graph.tensor[base]

@@ -78,7 +78,8 @@ def at_bounds(graph: Graph) -> Graph:
         replace(op, bodies=tuple(map(at_bounds, op.bodies))) if op.bodies else op
         for op in graph.ops
     )
-    return replace(graph, ops=ops, symbols=None)
+    sized = graph.resizable if graph.symbols is None else frozenset(graph.symbols.shapes)
+    return replace(graph, ops=ops, symbols=None, resizable=sized)
 
 
 def _still(program: Program, graph: Graph, moving: Collection[Related]) -> Program:
