@@ -209,6 +209,7 @@ def solve(
                 packed,
                 run.residency,
                 searched=searched,
+                ends=(first, last),
                 ceiling=ceiling,
                 runtime=runtime,
                 history=history,

@@ -102,11 +102,14 @@ class Plan:
     capacity
         The limit asked for, if any.
     scope
-        What the bound holds for: ``"given order"`` or ``"every order"``.
+        What the bound holds for: ``"given order"`` or ``"every order"`` (which begins and ends as
+        ``first`` and ``last`` say).
     found_by, bound_by
         What found the offsets; what proves the bound.
     order
         Op names in order of execution, repeated where recomputed; empty for a bare problem.
+    first, last
+        Names of the ops with which all orders had to begin and to end, as asked for.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
     cost_bound, cost_bound_by
@@ -181,6 +184,8 @@ class Plan:
     objective_value: tuple[int | float, ...] = ()
     objective_bound: tuple[int | float, ...] = ()
     symbols: SymbolicLayout | None = None
+    first: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.pool is None:

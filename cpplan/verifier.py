@@ -9,13 +9,15 @@ import numpy as np
 
 from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
-from cpplan.checks.claims import FOOTPRINT, check_claims, check_peak, check_pooled_claims
+from cpplan.checks.bound_table import FOOTPRINT, FORCED
+from cpplan.checks.claims import Floors, Proofs, check_claims, check_peak, check_pooled_claims
 from cpplan.checks.demands import replay
 from cpplan.checks.ends import check_ends
-from cpplan.checks.footprint import least_footprint
+from cpplan.checks.footprint import forced_live_bytes, least_footprint
 from cpplan.checks.layout import check_addresses, check_all_apart, check_pools
 from cpplan.checks.planned import (
     check_costs,
+    check_first_last,
     check_types,
     integers,
     needed_buffers,
@@ -40,9 +42,10 @@ def verify(
     Checked: the order and its cost; that exactly the buffers the model needs are there, with the
     sizes and lifespans it needs; that every offset is a non-negative multiple of the buffer's
     alignment, and the one that was fixed; that no two buffers share a byte at a step; peak,
-    capacity, status; that the bound is at most the peak, and at most what "live bytes", "fixed
-    offset" or "least footprint" can prove where it claims to be one of these. A bound proved by
-    search is not proved again. O(n log n + n × buffers live at once / a machine word).
+    capacity, status; that every bound is at most the value that it bounds, bears the name of a
+    known bound that applies to such a plan, and is proved again unless it rests on a search
+    (:mod:`cpplan.checks.bound_table` lists them; :func:`check_plan` says how each was checked).
+    O(n log n + n × buffers live at once / a machine word).
 
     Parameters
     ----------
@@ -71,6 +74,23 @@ def verify(
     ...
     cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
     """
+    check_plan(source, plan, dims=dims)
+
+
+def check_plan(
+    source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
+) -> Proofs:
+    """Check a plan as :func:`verify` does, and say how its bounds were checked.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
+    >>> claims = dict(peak=12, lower_bound=12, bound_by="live bytes")
+    >>> plan = Plan("p", "optimal", ("a", "b"), offset=np.array([0, 4]), **columns, **claims)
+    >>> check_plan(problem, plan).bound
+    'recomputed'
+    """
     check_types(source, plan)
     if dims:
         from cpplan.symbolic.binding import bind_both
@@ -98,14 +118,13 @@ def verify(
     check_all_apart(needed, rectangles, pool, offset, needs.unions)
     check_peak(needed, plan, pool, offset)
     if len(needed.pools) > 1:
-        check_pooled_claims(needed, plan, pool, offset, needs.least, needs.apart)
-    else:
-        padded = needed.aligned_to(needed.pools[0].alignment)
-        check_claims(padded, plan, rectangles, needs.least, needs.footprint)
+        return check_pooled_claims(needed, plan, pool, offset, needs.floors.shared, needs.apart)
+    padded = needed.aligned_to(needed.pools[0].alignment)
+    return check_claims(padded, plan, rectangles, needs.floors)
 
 
 def _check_problem_plan(source: Problem, plan: Plan) -> None:
-    claims = plan.order, plan.views, plan.relations, plan.sharing
+    claims = plan.order, plan.views, plan.relations, plan.sharing, plan.first, plan.last
     if any(claims) or plan.cost is not None or plan.base_cost is not None:
         raise VerificationError(
             "a bare problem has no order, cost, views or relations, but the plan has"
@@ -118,15 +137,13 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
 class _Needs(NamedTuple):
     """What is needed, what related buffers fill together, and the least that will do.
 
-    ``least`` bytes and what is ``apart`` in any plan, where bytes may be shared by choice; the
-    ``footprint`` of the ops, where the plan claims to meet that.
+    What is ``apart`` in any plan, where bytes may be shared by choice.
     """
 
     buffers: Problem
     unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None
-    least: int | None = None
     apart: Problem | None = None
-    footprint: int | None = None
+    floors: Floors = Floors()
 
 
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
@@ -134,17 +151,20 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     needed = needed_buffers(touches, plan.pools)
     check_costs(program, plan)
+    check_first_last(plan)
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, touches, runs)
-    footprint = None
+    sharing, forced, footprint = plan.sharing, None, None
+    what = program.graph, plan.residency, sharing, touches, runs
     if plan.bound_by == FOOTPRINT:
-        footprint = least_footprint(program.graph, plan.residency, plan.sharing, touches, runs)
-    if not plan.sharing:
-        return _Needs(needed, unions, footprint=footprint)
-    least = least_bytes(plan.sharing, touches, runs)
-    apart = never_shared(needed, plan.sharing, touches, runs)
-    return _Needs(needed, unions, least, apart, footprint)
+        footprint = least_footprint(*what)
+    if plan.bound_by == FORCED:
+        forced = forced_live_bytes(*what, (plan.first, plan.last))
+    if not sharing:
+        return _Needs(needed, unions, floors=Floors(None, forced, footprint))
+    floors = Floors(least_bytes(sharing, touches, runs), forced, footprint)
+    return _Needs(needed, unions, never_shared(needed, sharing, touches, runs), floors)
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 
+from cpplan.checks.bound_table import (
+    COST_BOUNDS,
+    FOOTPRINT,
+    FORCED,
+    PEAK_BOUNDS,
+    POOL_BOUNDS,
+    SHARED,
+    Proof,
+    ProvedBound,
+    find_bound,
+    why_not,
+)
+from cpplan.checks.fullest_steps import FIXED, LARGEST, LIVE
 from cpplan.checks.pool_bounds import objective_bound
 from cpplan.checks.pool_objective import objective_value, pool_peaks
 from cpplan.checks.rectangles import Rectangles, check_bound
@@ -11,37 +27,33 @@ from cpplan.errors import VerificationError
 from cpplan.plan import Plan
 from cpplan.problem import Ints, Problem
 
-SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
-# Bounds that are proved again here, and searches whose word is taken for theirs.
-RECOMPUTED = (
-    "live bytes",
-    SHARED,
-    "fixed offset",
-    "largest buffer",
-    "live bytes beyond the other pools",
-    "accesses",
-    FOOTPRINT,
-)
-# What proves something about one order's packing, and what about every order.
-PACKING_SEARCHES = ("CP-SAT", "canonical search", "niche search")
-ORDER_SEARCHES = (
-    "forced live bytes",
-    "minimum cut",
-    "downset search",
-    "Liu's algorithm",
-    "least reach",
-    "optimum of the chain",
-    "live bytes at cuts",
-)
-OF_EVERY_ORDER = ("CP-SAT order", FOOTPRINT, *ORDER_SEARCHES)
-# What may prove that no plan within the limit costs less; the first is proved again here.
-COST_BOUNDS = (
-    "every op once",
-    "chain program",
-    "linear bound at cuts",
-    "CP-SAT at cuts",
-    "CP-SAT rematerialization",
-)
+
+class Floors(NamedTuple):
+    """Bytes that the checker proves itself; ``None`` where the plan does not ask for it.
+
+    Attributes
+    ----------
+    shared
+        Needed at the plan's order, whatever is shared.
+    forced
+        Needed by every order that runs each op once.
+    footprint
+        Needed by every schedule.
+    """
+
+    shared: int | None = None
+    forced: int | None = None
+    footprint: int | None = None
+
+
+class Proofs(NamedTuple):
+    """How the bounds of a plan were checked; ``None`` for a bound that the plan does not claim."""
+
+    bound: Proof | None = None
+    cost_bound: Proof | None = None
+
+
+_NO_FLOORS = Floors()
 
 
 def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
@@ -76,20 +88,9 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
 
 
 def check_claims(
-    needed: Problem,
-    plan: Plan,
-    rectangles: Rectangles,
-    least: int | None = None,
-    footprint: int | None = None,
-) -> None:
-    """Check bound and status of a plan for one pool.
-
-    Parameters
-    ----------
-    least
-        Bytes that are needed whatever is shared, if the plan could choose to share.
-    footprint
-        Bytes that are needed in any order, whatever runs again, if that is what the plan claims.
+    needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors = _NO_FLOORS
+) -> Proofs:
+    """Check bound and status of a plan for one pool, and say how.
 
     Raises
     ------
@@ -99,25 +100,24 @@ def check_claims(
     Examples
     --------
     >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "feasible", (), none, none, none, none, peak=0)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, peak=0, lower_bound=0,
+    ...             bound_by="live bytes")
     >>> problem = Problem((), none, none, none)
     >>> from cpplan.checks.rectangles import cut_gaps
     >>> check_claims(problem, plan, cut_gaps(problem))
+    Proofs(bound='recomputed', cost_bound=None)
     """
-    bound, peak = plan.lower_bound, plan.peak
+    bound, proof = plan.lower_bound, None
     if bound is not None:
         _check_integer_bound(plan)
-        _check_proof(needed, plan, rectangles, least)
-        if plan.bound_by == FOOTPRINT and (footprint is None or bound > footprint):
-            raise VerificationError(
-                f"the ops prove a least footprint of {footprint} B, but the plan claims {bound} B"
-            )
+        proof = _check_proof(needed, plan, rectangles, floors)
     if plan.objective_value or plan.objective_bound:
         raise VerificationError("the plan has an objective, which only several pools have")
     if plan.cost_bound is not None:
-        _check_cost(plan)
-    else:
-        _check_status(plan, (peak,), None if bound is None else (bound,))
+        return Proofs(proof, _check_cost(plan))
+    _check_no_cost_proof(plan)
+    _check_status(plan, (plan.peak,), None if bound is None else (bound,))
+    return Proofs(proof)
 
 
 def check_pooled_claims(
@@ -127,8 +127,8 @@ def check_pooled_claims(
     offset: Ints,
     least: int | None = None,
     apart: Problem | None = None,
-) -> None:
-    """Check objective, bounds and status of a plan for several pools.
+) -> Proofs:
+    """Check objective, bounds and status of a plan for several pools, and say how.
 
     Parameters
     ----------
@@ -152,6 +152,7 @@ def check_pooled_claims(
     ...     objective_value=(4,),
     ... )
     >>> check_pooled_claims(problem, plan, plan.pool, plan.offset)
+    Proofs(bound=None, cost_bound=None)
     """
     value = objective_value(needed, plan.objective, pool, offset)
     # A plan of symbolic sizes at some values claims none.
@@ -161,20 +162,18 @@ def check_pooled_claims(
             f"the plan claims an objective ({plan.objective}) of {list(plan.objective_value)}, "
             f"but it is {list(value)}"
         )
+    if plan.scope != "given order":
+        raise VerificationError(
+            f"what is proved of several pools holds for the plan's order, not for {plan.scope}"
+        )
     bound = tuple(plan.objective_bound)
+    proof: Proof | None = None
     if bound:
         if len(bound) != len(value) or bound > value:
             raise VerificationError(
                 f"the objective's bound {list(bound)} is above its value {list(value)}"
             )
-        by_search = "CP-SAT" in str(plan.bound_by)
-        least_problem = needed if apart is None else apart
-        proved, _ = objective_bound(least_problem, plan.objective, value, least or 0)
-        if bound > proved and (least is not None or not by_search):
-            raise VerificationError(
-                f"the plan claims that no objective is below {list(bound)}, but what "
-                f"{plan.bound_by!r} proves is {list(proved)}"
-            )
+        proof = _check_levels(needed if apart is None else apart, plan, value, least)
     if plan.lower_bound is not None:
         _check_integer_bound(plan)
         total = least
@@ -185,21 +184,54 @@ def check_pooled_claims(
                 f"live bytes prove a lower bound of {total} B, but the plan claims "
                 f"{plan.lower_bound} B"
             )
+        proof = proof or "recomputed"
     if plan.cost_bound is not None:
-        _check_cost(plan)
-    else:
-        _check_status(plan, value, bound or None)
+        return Proofs(proof, _check_cost(plan))
+    _check_no_cost_proof(plan)
+    _check_status(plan, value, bound or None)
+    return Proofs(proof)
 
 
-def _check_cost(plan: Plan) -> None:
-    """Of a plan that runs ops again to fit: it is optimal if it costs no more than it must."""
+def _check_levels(
+    needed: Problem, plan: Plan, value: tuple[int | float, ...], least: int | None
+) -> Proof:
+    """Check the bounds on an objective's levels, and say how; ``needed`` as for sharing."""
+    cited = [_applying(POOL_BOUNDS, name, plan) for name in str(plan.bound_by).split("; ")]
+    bound = tuple(plan.objective_bound)
+    proved, _ = objective_bound(needed, plan.objective, value, least or 0)
+    if bound <= proved:
+        return "recomputed"
+    if all(one.proof == "recomputed" for one in cited):
+        raise VerificationError(
+            f"the plan claims that no objective is below {list(bound)}, but what "
+            f"{plan.bound_by!r} proves is {list(proved)}"
+        )
+    return "searched"
+
+
+def _applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedBound:
+    """The bound of that name, if it is in the table and applies to the plan."""
+    found = find_bound(table, name)
+    if found is None:
+        raise VerificationError(f"the lower bound has no known proof: {name!r}")
+    reason = why_not(found, plan)
+    if reason is not None:
+        raise VerificationError(reason)
+    return found
+
+
+def _check_cost(plan: Plan) -> Proof:
+    """Check the bound on a cost: a plan that runs ops again to fit is optimal if it meets that."""
     cost, bound = plan.cost, plan.cost_bound
     limited = plan.capacity is not None or all(pool.capacity is not None for pool in plan.pools)
     if cost is None or bound is None or not limited:
         raise VerificationError("a bound on the cost needs a cost and a capacity")
-    if plan.cost_bound_by not in COST_BOUNDS:
-        raise VerificationError(f"{plan.cost_bound_by!r} is not known to bound the cost")
-    if plan.cost_bound_by == COST_BOUNDS[0] and bound != plan.base_cost:
+    found = find_bound(COST_BOUNDS, plan.cost_bound_by)
+    reason = None if found is None else why_not(found, plan)
+    if found is None or reason is not None:
+        why = "" if reason is None else f": {reason}"
+        raise VerificationError(f"{plan.cost_bound_by!r} is not known to bound the cost{why}")
+    if found.proof == "recomputed" and bound != plan.base_cost:
         raise VerificationError(
             f"every op once costs {plan.base_cost}, but the plan's bound on the cost is {bound}"
         )
@@ -208,6 +240,14 @@ def _check_cost(plan: Plan) -> None:
     if plan.status != ("optimal" if cost == bound else "feasible"):
         raise VerificationError(
             f"status {plan.status!r} contradicts cost {cost} and its bound {bound}"
+        )
+    return found.proof
+
+
+def _check_no_cost_proof(plan: Plan) -> None:
+    if plan.cost_bound_by is not None:
+        raise VerificationError(
+            f"{plan.cost_bound_by!r} bounds the cost, but the plan claims no bound on it"
         )
 
 
@@ -219,32 +259,33 @@ def _check_integer_bound(plan: Plan) -> None:
         raise VerificationError(f"lower bound {bound} B is above the peak of {peak} B")
 
 
-def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, least: int | None) -> None:
-    """Whether what the bound claims to be proved by proves as much."""
-    bound, by = plan.lower_bound, plan.bound_by
+def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors) -> Proof:
+    """Check that the bound named proves as much as the plan claims, and say how."""
+    bound, found = plan.lower_bound, _applying(PEAK_BOUNDS, plan.bound_by, plan)
     assert bound is not None
-    if by not in RECOMPUTED and not str(by).startswith(PACKING_SEARCHES + ORDER_SEARCHES):
-        raise VerificationError(f"the lower bound has no known proof: {by!r}")
-    if plan.scope == "every order" and not str(by).startswith(OF_EVERY_ORDER):
-        raise VerificationError(f"{by} of one order prove nothing about every order")
-    if by == SHARED:
-        if least is None:
-            raise VerificationError("nothing shares bytes by choice, but the bound says so")
-        if bound > least:
-            raise VerificationError(
-                f"live bytes, shared, prove a lower bound of {least} B, but the plan claims "
-                f"{bound} B"
-            )
-    if by == "live bytes":
-        if plan.sharing:
-            raise VerificationError("live bytes prove nothing where tensors may share bytes")
+    if found.name == LIVE:
         check_bound(rectangles, needed.alignment, bound)
-    if by == "fixed offset":
+    elif found.name == FIXED:
         ends = [at + int(needed.size[k]) for k, at in needed.fixed.items()]
         if bound > max(ends, default=0):
             raise VerificationError(f"no fixed offset proves a lower bound of {bound} B")
-    if by == "largest buffer" and bound > needed.size.max(initial=0):
-        raise VerificationError(f"no buffer is so large as to prove a lower bound of {bound} B")
+    elif found.name == LARGEST:
+        if bound > needed.size.max(initial=0):
+            raise VerificationError(f"no buffer is so large as to prove a lower bound of {bound} B")
+    elif found.name == SHARED:
+        _compare(f"{SHARED}, prove a lower bound", floors.shared, bound)
+    elif found.name == FORCED:
+        if plan.sharing and bound > (floors.forced or 0):
+            return "searched"
+        _compare(f"{FORCED} prove a lower bound", floors.forced, bound)
+    elif found.name == FOOTPRINT:
+        _compare("the ops prove a least footprint", floors.footprint, bound)
+    return found.proof
+
+
+def _compare(what: str, proved: int | None, bound: int) -> None:
+    if proved is None or bound > proved:
+        raise VerificationError(f"{what} of {proved} B, but the plan claims {bound} B")
 
 
 def _check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ...] | None) -> None:

@@ -1,14 +1,15 @@
-"""The bound "least footprint", proved again: what some op, or the end, needs in every program.
+"""The bounds "least footprint" and "forced live bytes", proved again: bytes that some op needs.
 
 A program runs every op of the graph at least once, in an order that the graph allows, and may run
-again those that compute the same values then. From the graph, and from the touches of each op's
-first run for what its bodies need.
+again those that compute the same values then: that is what a least footprint covers. What is forced
+covers the programs that run every op once. From the graph, and from the touches of each op's first
+run for what its bodies need.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -34,8 +35,8 @@ def least_footprint(
     touches that (or the caller brings it) and the op or one that must come after does (or it is
     kept). What is kept is there at the end.
 
-    Where bytes may be shared, an op needs what it touches but for what it may write in place, and
-    of storages that any op copies to or from others only the largest.
+    Where bytes may be shared, an op needs what it touches but for what it may write in place; of
+    storages that any op copies to or from others only the largest of those that it touches.
 
     Parameters
     ----------
@@ -60,15 +61,90 @@ def least_footprint(
     8
     """
     storages = _Storages(graph, residency)
+    return _most_needed(storages, graph.predecessors, sharing, touches, runs)
+
+
+def forced_live_bytes(
+    graph: Graph,
+    residency: Residency,
+    sharing: Collection[str],
+    touches: Sequence[Touch],
+    runs: Sequence[Run],
+    ends: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> int:
+    """Bytes that every order of a graph needs which runs each op once, whatever is shared.
+
+    As :func:`least_footprint`, but no storage is computed twice.
+
+    Parameters
+    ----------
+    graph, residency
+        What is planned.
+    sharing
+        The kinds of relations that the plan may choose.
+    touches, runs
+        Of any program of the graph.
+    ends
+        Names of the ops with which the orders begin, and with which they end.
+
+    Examples
+    --------
+    >>> from cpplan.anf import to_anf
+    >>> from cpplan.checks.demands import replay
+    >>> from cpplan.graph import Tensor
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> graph = Graph("g", tensors, (Op("f", "", ("x",), ("y",)),))
+    >>> forced_live_bytes(graph, Residency(), (), *replay(to_anf(graph), Residency()))
+    16
+    """
+    storages = _Storages(graph, residency, repeats=False)
+    return _most_needed(storages, with_ends(graph, *ends), sharing, touches, runs)
+
+
+def with_ends(
+    graph: Graph, first: Sequence[str], last: Sequence[str]
+) -> tuple[tuple[int, ...], ...]:
+    """For every op, those that it waits for if orders begin with ``first`` and end with ``last``.
+
+    Examples
+    --------
+    >>> graph = Graph("g", (), tuple(Op(name, "") for name in "abcd"))
+    >>> with_ends(graph, ["c"], ["a", "b"])
+    ((2, 3), (2, 3, 0), (), (2,))
+    """
+    if not first and not last:
+        return graph.predecessors
+    number = {op.name: k for k, op in enumerate(graph.ops)}
+    head, tail = ([number[name] for name in names] for names in (first, last))
+    waits = [list(before) for before in graph.predecessors]
+    outer = {*head, *tail}
+    between = [k for k in range(len(waits)) if k not in outer]
+    for k, op in enumerate(head):
+        waits[op] += head[:k]
+    for op in between:
+        waits[op] += head
+    for k, op in enumerate(tail):
+        waits[op] += [*head, *between, *tail[:k]]
+    return tuple(tuple(dict.fromkeys(before)) for before in waits)
+
+
+def _most_needed(
+    storages: _Storages,
+    predecessors: Sequence[Sequence[int]],
+    sharing: Collection[str],
+    touches: Sequence[Touch],
+    runs: Sequence[Run],
+) -> int:
+    graph = storages.graph
     inside, constants = _in_bodies(graph, touches, runs)
     if sharing:
-        shared = _least_shared(storages, sharing, touches, runs, inside)
-        return constants + shared
+        return constants + _least_shared(storages, predecessors, sharing, touches, runs, inside)
     end = sum(storages.size[root] for root in storages.kept)
     if not graph.ops:
         end += storages.untouched(kept=False)
     own = [sum(storages.size[root] for root in storages.of(op)) for op in graph.ops]
-    needs = (np.array(own, np.int64) + inside + _beside(storages)).tolist()
+    beside = _beside(storages, predecessors, storages.touchers)
+    needs = (np.array(own, np.int64) + inside + beside).tolist()
     return constants + max(end, *needs) if needs else constants + end
 
 
@@ -89,7 +165,7 @@ class _Storages:
         Those that an op which may run again begins.
     """
 
-    def __init__(self, graph: Graph, residency: Residency):
+    def __init__(self, graph: Graph, residency: Residency, *, repeats: bool = True):
         self.graph = graph
         where = {
             "input": residency.inputs,
@@ -111,7 +187,7 @@ class _Storages:
         for k, op in enumerate(graph.ops):
             for root in self.of(op):
                 self.touchers[root].append(k)
-            if op.recomputable and op.sequence is None:
+            if repeats and op.recomputable and op.sequence is None:
                 written = {graph.root[name][0] for name in op.outputs + op.workspaces}
                 self.again |= written - {graph.root[name][0] for name in op.inputs}
 
@@ -150,12 +226,14 @@ def _in_bodies(graph: Graph, touches: Sequence[Touch], runs: Sequence[Run]) -> t
     return most, constants
 
 
-def _beside(storages: _Storages) -> Ints:
-    """Bytes that an op does not touch and that are there, in every program, at its first run."""
-    graph = storages.graph
-    beside = np.zeros(len(graph.ops), np.int64)
-    before, after = _forced_runs(graph)
-    for root, touchers in storages.touchers.items():
+def _beside(
+    storages: _Storages, predecessors: Sequence[Sequence[int]], roots: Iterable[str]
+) -> Ints:
+    """Bytes of some storages that an op does not touch and that are there at its first run."""
+    beside = np.zeros(len(predecessors), np.int64)
+    before, after = _forced_runs(predecessors)
+    for root in roots:
+        touchers = storages.touchers[root]
         if root in storages.again:
             continue
         there = np.full(len(beside), root in storages.brought)
@@ -169,24 +247,24 @@ def _beside(storages: _Storages) -> Ints:
     return beside
 
 
-def _forced_runs(graph: Graph) -> tuple[list[int], list[int]]:
+def _forced_runs(predecessors: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     """For every op, those that must have run before it, and those that it must run before; bits."""
-    before, after = ([0] * len(graph.ops) for _ in range(2))
-    order = list(_topological(graph))
+    before, after = ([0] * len(predecessors) for _ in range(2))
+    order = list(_topological(predecessors))
     for k in order:
-        for other in graph.predecessors[k]:
+        for other in predecessors[k]:
             before[k] |= before[other] | 1 << other
     for k in reversed(order):
-        for other in graph.predecessors[k]:
+        for other in predecessors[k]:
             after[other] |= after[k] | 1 << k
     return before, after
 
 
-def _topological(graph: Graph) -> Iterator[int]:
-    waiting = [len(set(predecessors)) for predecessors in graph.predecessors]
+def _topological(predecessors: Sequence[Sequence[int]]) -> Iterator[int]:
+    waiting = [len(set(before)) for before in predecessors]
     successors: list[list[int]] = [[] for _ in waiting]
-    for k, predecessors in enumerate(graph.predecessors):
-        for other in set(predecessors):
+    for k, before in enumerate(predecessors):
+        for other in set(before):
             successors[other].append(k)
     ready = [k for k, count in enumerate(waiting) if not count]
     while ready:
@@ -209,6 +287,7 @@ def _members(sets: Iterator[int], count: int) -> np.ndarray:
 
 def _least_shared(
     storages: _Storages,
+    predecessors: Sequence[Sequence[int]],
     sharing: Collection[str],
     touches: Sequence[Touch],
     runs: Sequence[Run],
@@ -232,6 +311,9 @@ def _least_shared(
             ends = {graph.root[part.tensor][0], graph.root[whole.tensor][0]}
             if len(ends) == 2 and not ends & apart and part.size:
                 copied |= ends
+    # What an op does not touch, and no op copies, has its bytes to itself then.
+    alone = (root for root in storages.touchers if root not in throughout | copied)
+    beside = _beside(storages, predecessors, alone)
     most = 0
     for k, op in enumerate(graph.ops):
         own = set(storages.of(op)) - throughout
@@ -243,8 +325,8 @@ def _least_shared(
             if not needed_otherwise(run, output, source):
                 own.discard(new)
         largest = max((storages.size[root] for root in own & copied), default=0)
-        alone = sum(storages.size[root] for root in own - copied)
-        most = max(most, largest + alone + int(inside[k]))
+        rest = sum(storages.size[root] for root in own - copied)
+        most = max(most, largest + rest + int(inside[k] + beside[k]))
     return most + sum(storages.size[root] for root in throughout)
 
 

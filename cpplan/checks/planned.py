@@ -66,6 +66,32 @@ def planned_program(source: Graph | Program, plan: Plan) -> Program:
         raise VerificationError(str(error)) from error
 
 
+def check_first_last(plan: Plan) -> None:
+    """Raise if the order does not begin and end with the ops that it had to.
+
+    Raises
+    ------
+    VerificationError
+        Names the end of the order, and the ops that it was to consist of.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "feasible", (), none, none, none, none, order=("a", "b"), last=("b",))
+    >>> check_first_last(plan)
+    """
+    count = len(plan.order)
+    for what, names, there in (
+        ("first", plan.first, plan.order[: len(plan.first)]),
+        ("last", plan.last, plan.order[max(0, count - len(plan.last)) :]),
+    ):
+        if tuple(there) != tuple(names):
+            raise VerificationError(
+                f"the plan says that {', '.join(map(repr, names))} come {what}, but its order has "
+                f"{', '.join(map(repr, there))} there"
+            )
+
+
 def planned_offsets(plan: Plan) -> Ints:
     """The plan's offsets in bytes, shape ``(n,)``.
 

@@ -52,6 +52,8 @@ _PLAN: dict[str, _Types] = {
     "sharing": (list,),
     "relations": (list,),
 }
+# Left out where there is nothing to say.
+_OPTIONAL: dict[str, _Types] = {"first": (list,), "last": (list,)}
 # What follows from other fields: written for those who read the file without cpplan.
 _DERIVED: dict[str, _Types] = {"gap": _NUMBER_OR_NULL, "method": _TEXT_OR_NULL}
 _CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}
@@ -96,15 +98,15 @@ def check_fields(values: Mapping[str, Any]) -> None:
     cpplan.errors.InputError: not a valid plan: name must be a string, not 12
     """
     _check_object("", values, _PLAN)
-    optional = {**_CLOCK, **_DERIVED}
+    optional = {**_CLOCK, **_DERIVED, **_OPTIONAL}
     _check_object("", values, {key: optional[key] for key in optional if key in values})
     for name in values["order"]:
         _check("order: an op", name, _TEXT)
     check_names("order: an op's name", values["order"])
-    for key in ("inputs", "outputs"):
-        for name in values[key]:
+    for key in ("inputs", "outputs", "first", "last"):
+        for name in values.get(key, ()):
             _check(key, name, _TEXT)
-        check_names(f"{key}: a name", values[key])
+        check_names(f"{key}: a name", values.get(key, ()))
     for key, kind in (("status", Status), ("scope", Scope), ("objective", Objective)):
         if values[key] not in get_args(kind):
             raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(get_args(kind))}")

@@ -85,6 +85,7 @@ def _head(plan: Plan, clock: bool) -> dict[str, Any]:
         "sharing": list(plan.sharing),
         "relations": [list(relation) for relation in plan.relations],
     }
+    values |= {key: list(ops) for key in ("first", "last") if (ops := getattr(plan, key))}
     if plan.symbols is not None:
         from cpplan.io.symbols_json import layout_values
 
@@ -183,6 +184,8 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         history=tuple(Progress(*event) for event in values.get("history", ())),
         message=values["message"],
         symbols=_symbols(values.get("symbols"), number),
+        first=tuple(values.get("first", ())),
+        last=tuple(values.get("last", ())),
     )
     check_derived(values, plan)
     return plan

@@ -34,6 +34,7 @@ def make_plan(
     residency: Residency,
     *,
     searched: OrderOutcome | None = None,
+    ends: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     ceiling: int | None = None,
     runtime: float,
     history: Sequence[Progress],
@@ -51,13 +52,17 @@ def make_plan(
     searched
         What the order search found and proved; its bound then replaces the packing's, which holds
         for one order only.
+    ends
+        With which ops every order had to begin, and with which to end.
     runtime
         Seconds so far.
     history
         Every improvement.
     """
+    first, last = ends
     if packed.pooled is not None:
-        return _make_pooled_plan(packed, residency, searched, runtime, history)
+        pooled = _make_pooled_plan(packed, residency, searched, runtime, history)
+        return replace(pooled, first=first, last=last)
     problem, peak = packed.problem, packed.peak
     bound, scope, found_by = packed.bound, _scope(searched), packed.found_by
     if searched is not None:
@@ -83,6 +88,8 @@ def make_plan(
         runtime=runtime,
         history=tuple(history),
         message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
+        first=first,
+        last=last,
     )
 
 

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
     Dims = dict[str, int | tuple[int, int | None]]
 
+_SAID = {
+    "recomputed": "recomputed",
+    "certificate": "recomputed from its certificate",
+    "searched": "searched, not recomputed",
+    None: "not recomputed",
+}
+
 
 @click.command()
 @MODEL
@@ -46,7 +53,7 @@ def verify(
     Without PLAN, the one that a TFLite model carries in its metadata.
     """
     import cpplan
-    from cpplan.checks.claims import RECOMPUTED
+    from cpplan.verifier import check_plan
 
     if run and not model.lower().endswith(".onnx"):
         raise InputError(f"{model}: --execute needs an ONNX model")
@@ -67,13 +74,11 @@ def verify(
             workspaces=parse_workspaces(workspaces),
         )
     with naming(*filter(None, (model, plan_file))):
-        cpplan.verify(source, result, dims=values)
+        proofs = check_plan(source, result, dims=values)
         planned = result
         if values:
             result = planned.at(values).plan_at
         print_out(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
-        known = all(part in RECOMPUTED for part in str(result.bound_by).split("; "))
-        proof = "recomputed" if known else "not recomputed"
         bound = f"{result.lower_bound} B"
         if result.objective_bound:
             bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
@@ -81,7 +86,10 @@ def verify(
         if result.lower_bound is None and not result.objective_bound:
             print_out("bound      none claimed\n")
         else:
-            print_out(f"bound      ok: {bound} by {by}, {proof}\n")
+            print_out(f"bound      ok: {bound} by {by}, {_SAID[proofs.bound]}\n")
+        if result.cost_bound is not None:
+            by = printable(str(result.cost_bound_by))
+            print_out(f"cost bound ok: {result.cost_bound:g} by {by}, {_SAID[proofs.cost_bound]}\n")
         if simulate:
             ran = cpplan.simulate(source, planned, dims=values)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")

@@ -157,7 +157,7 @@ def test_a_bare_problem_has_no_ops():
     problem = cpplan.Problem(("a",), lower=[0], upper=[1], size=[4])
     columns = {name: getattr(problem, name) for name in ("size", "lower", "upper")}
     plan = Plan("p", "optimal", ("a",), offset=problem.lower, peak=4, lower_bound=4, **columns)
-    with pytest.raises(VerificationError, match="least footprint of None B"):
+    with pytest.raises(VerificationError, match="a bare problem does not have"):
         verify(problem, replace(plan, bound_by="least footprint"))
 
 
