@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
     from cpplan.anf import Program
+    from cpplan.certificates import CutFlow
     from cpplan.explanation import Explanation
     from cpplan.graph import Graph
     from cpplan.problem import Ints
@@ -110,6 +111,8 @@ class Plan:
         Op names in order of execution, repeated where recomputed; empty for a bare problem.
     first, last
         Names of the ops with which all orders had to begin and to end, as asked for.
+    certificate
+        What proves the bound, where that is a minimum cut: a flow.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
     cost_bound, cost_bound_by
@@ -186,6 +189,7 @@ class Plan:
     symbols: SymbolicLayout | None = None
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
+    certificate: CutFlow | None = None
 
     def __post_init__(self) -> None:
         if self.pool is None:

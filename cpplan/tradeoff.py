@@ -151,6 +151,7 @@ def _within(plan: Plan, row: Plan, bound: Bound | None) -> Plan:
             capacity=row.capacity,
             lower_bound=row.lower_bound,
             bound_by=row.bound_by,
+            certificate=row.certificate,
             scope=row.scope,
         )
     if bound is None or plan.offset is None or plan.cost is None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from cpplan.anf import Program
 from cpplan.checks.apart_anyway import never_shared
-from cpplan.checks.bound_table import FOOTPRINT, FORCED
+from cpplan.checks.bound_table import FOOTPRINT, FORCED, MINIMUM_CUT
 from cpplan.checks.claims import Floors, Proofs, check_claims, check_peak, check_pooled_claims
+from cpplan.checks.cut_flow import minimum_cut_bytes
 from cpplan.checks.demands import replay
 from cpplan.checks.ends import check_ends
 from cpplan.checks.footprint import forced_live_bytes, least_footprint
@@ -162,7 +163,13 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     if plan.bound_by == FORCED:
         forced = forced_live_bytes(*what, (plan.first, plan.last))
     if not sharing:
-        return _Needs(needed, unions, floors=Floors(None, forced, footprint))
+        cut = None
+        if plan.bound_by == MINIMUM_CUT and plan.certificate is not None:
+            ends = plan.first, plan.last
+            cut = minimum_cut_bytes(
+                program.graph, plan.residency, plan.certificate, touches, runs, ends
+            )
+        return _Needs(needed, unions, floors=Floors(None, forced, footprint, cut))
     floors = Floors(least_bytes(sharing, touches, runs), forced, footprint)
     return _Needs(needed, unions, never_shared(needed, sharing, touches, runs), floors)
 

@@ -80,7 +80,9 @@ PEAK_BOUNDS = (
     ProvedBound(
         FORCED, "every order", "yes", "recomputed", "an op has so many live bytes in every order"
     ),
-    ProvedBound(MINIMUM_CUT, "every order", "yes", "searched", "an op has so many, by a least cut"),
+    ProvedBound(
+        MINIMUM_CUT, "every order", "yes", "certificate", "an op has so many, as a flow proves"
+    ),
     ProvedBound("Liu's algorithm", "every order", "yes", "searched", f"{_ORDER} of a tree"),
     ProvedBound("downset search", "every order", "yes", "searched", _ORDER),
     ProvedBound("CP-SAT order", "every order", "yes", "searched", _ORDER),
@@ -192,5 +194,6 @@ def may_run_again(plan: Plan) -> bool:
     >>> may_run_again(Plan("p", "feasible", (), none, none, none, none, order=("f", "g", "f")))
     True
     """
-    repeats = len(plan.order) > len(set(plan.order))
-    return repeats or plan.cost_bound is not None
+    found = find_bound(PEAK_BOUNDS, plan.bound_by)
+    repeats = len(plan.order) > len(set(plan.order)) or plan.cost_bound is not None
+    return repeats or (found is not None and found.reach == "every schedule")

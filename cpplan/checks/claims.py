@@ -11,6 +11,7 @@ from cpplan.checks.bound_table import (
     COST_BOUNDS,
     FOOTPRINT,
     FORCED,
+    MINIMUM_CUT,
     PEAK_BOUNDS,
     POOL_BOUNDS,
     SHARED,
@@ -39,11 +40,14 @@ class Floors(NamedTuple):
         Needed by every order that runs each op once.
     footprint
         Needed by every schedule.
+    cut
+        Needed by every order that runs each op once, as the plan's certificate proves.
     """
 
     shared: int | None = None
     forced: int | None = None
     footprint: int | None = None
+    cut: int | None = None
 
 
 class Proofs(NamedTuple):
@@ -111,6 +115,8 @@ def check_claims(
     if bound is not None:
         _check_integer_bound(plan)
         proof = _check_proof(needed, plan, rectangles, floors)
+    elif plan.certificate is not None:
+        raise VerificationError("the plan has a certificate, but claims no bound")
     if plan.objective_value or plan.objective_bound:
         raise VerificationError("the plan has an objective, which only several pools have")
     if plan.cost_bound is not None:
@@ -162,6 +168,8 @@ def check_pooled_claims(
             f"the plan claims an objective ({plan.objective}) of {list(plan.objective_value)}, "
             f"but it is {list(value)}"
         )
+    if plan.certificate is not None:
+        raise VerificationError("the plan has a certificate, which no bound of several pools needs")
     if plan.scope != "given order":
         raise VerificationError(
             f"what is proved of several pools holds for the plan's order, not for {plan.scope}"
@@ -262,6 +270,8 @@ def _check_integer_bound(plan: Plan) -> None:
 def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors) -> Proof:
     """Check that the bound named proves as much as the plan claims, and say how."""
     bound, found = plan.lower_bound, _applying(PEAK_BOUNDS, plan.bound_by, plan)
+    if plan.certificate is not None and found.proof != "certificate":
+        raise VerificationError(f"the plan has a certificate, which {found.name!r} has no use for")
     assert bound is not None
     if found.name == LIVE:
         check_bound(rectangles, needed.alignment, bound)
@@ -278,6 +288,12 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
         if plan.sharing and bound > (floors.forced or 0):
             return "searched"
         _compare(f"{FORCED} prove a lower bound", floors.forced, bound)
+    elif found.name == MINIMUM_CUT:
+        if plan.sharing:
+            return "searched"
+        if plan.certificate is None:
+            raise VerificationError("the lower bound is a minimum cut, but the plan has no flow")
+        _compare("the flow proves a lower bound", floors.cut, bound)
     elif found.name == FOOTPRINT:
         _compare("the ops prove a least footprint", floors.footprint, bound)
     return found.proof

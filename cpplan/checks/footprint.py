@@ -60,7 +60,7 @@ def least_footprint(
     >>> least_footprint(graph, Residency(), ("in place",), *demands)
     8
     """
-    storages = _Storages(graph, residency)
+    storages = Storages(graph, residency)
     return _most_needed(storages, graph.predecessors, sharing, touches, runs)
 
 
@@ -97,7 +97,7 @@ def forced_live_bytes(
     >>> forced_live_bytes(graph, Residency(), (), *replay(to_anf(graph), Residency()))
     16
     """
-    storages = _Storages(graph, residency, repeats=False)
+    storages = Storages(graph, residency, repeats=False)
     return _most_needed(storages, with_ends(graph, *ends), sharing, touches, runs)
 
 
@@ -129,14 +129,14 @@ def with_ends(
 
 
 def _most_needed(
-    storages: _Storages,
+    storages: Storages,
     predecessors: Sequence[Sequence[int]],
     sharing: Collection[str],
     touches: Sequence[Touch],
     runs: Sequence[Run],
 ) -> int:
     graph = storages.graph
-    inside, constants = _in_bodies(graph, touches, runs)
+    inside, constants = bytes_in_bodies(graph, touches, runs)
     if sharing:
         return constants + _least_shared(storages, predecessors, sharing, touches, runs, inside)
     end = sum(storages.size[root] for root in storages.kept)
@@ -148,7 +148,7 @@ def _most_needed(
     return constants + max(end, *needs) if needs else constants + end
 
 
-class _Storages:
+class Storages:
     """The storages of a graph that are in the arena.
 
     Attributes
@@ -205,7 +205,9 @@ class _Storages:
         )
 
 
-def _in_bodies(graph: Graph, touches: Sequence[Touch], runs: Sequence[Run]) -> tuple[Ints, int]:
+def bytes_in_bodies(
+    graph: Graph, touches: Sequence[Touch], runs: Sequence[Run]
+) -> tuple[Ints, int]:
     """For every op, the most bytes that its bodies hold at once; bytes of their constants."""
     first: dict[str, int] = {}
     for run in runs:
@@ -227,11 +229,11 @@ def _in_bodies(graph: Graph, touches: Sequence[Touch], runs: Sequence[Run]) -> t
 
 
 def _beside(
-    storages: _Storages, predecessors: Sequence[Sequence[int]], roots: Iterable[str]
+    storages: Storages, predecessors: Sequence[Sequence[int]], roots: Iterable[str]
 ) -> Ints:
     """Bytes of some storages that an op does not touch and that are there at its first run."""
     beside = np.zeros(len(predecessors), np.int64)
-    before, after = _forced_runs(predecessors)
+    before, after = forced_runs(predecessors)
     for root in roots:
         touchers = storages.touchers[root]
         if root in storages.again:
@@ -247,7 +249,7 @@ def _beside(
     return beside
 
 
-def _forced_runs(predecessors: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+def forced_runs(predecessors: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     """For every op, those that must have run before it, and those that it must run before; bits."""
     before, after = ([0] * len(predecessors) for _ in range(2))
     order = list(_topological(predecessors))
@@ -286,7 +288,7 @@ def _members(sets: Iterator[int], count: int) -> np.ndarray:
 
 
 def _least_shared(
-    storages: _Storages,
+    storages: Storages,
     predecessors: Sequence[Sequence[int]],
     sharing: Collection[str],
     touches: Sequence[Touch],
@@ -344,7 +346,7 @@ def _written_in_bodies(
     return found
 
 
-def _never_shared(storages: _Storages, in_bodies: Mapping[str, set[str]]) -> set[str]:
+def _never_shared(storages: Storages, in_bodies: Mapping[str, set[str]]) -> set[str]:
     """What shares no bytes by choice: constants, workspaces, and what not one op alone writes."""
     graph = storages.graph
     apart = {root for root, _ in graph.root.values() if root not in storages.size}

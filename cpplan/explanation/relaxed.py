@@ -11,6 +11,7 @@ import numpy as np
 
 from cpplan.anf import Program, to_anf
 from cpplan.bounds import Bound
+from cpplan.checks.bound_table import may_run_again
 from cpplan.errors import InputError
 from cpplan.explanation.rules import MOST_COST, MOST_OPS, Rules, make_rules
 from cpplan.graph import Graph
@@ -19,7 +20,6 @@ from cpplan.plan import Plan, RelationKind
 from cpplan.pool import Pool
 from cpplan.problem import Problem
 from cpplan.residency import Residency
-from cpplan.stages.bound_names import CHAIN, FOOTPRINT, REACH
 
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
@@ -109,7 +109,7 @@ def _relax_nothing(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]
         yield Relaxed("nothing", "a better layout under all rules", rules, known=proved)
     if plan.lower_bound is None or plan.peak <= plan.lower_bound:
         return
-    known, again = Bound(plan.lower_bound, str(plan.bound_by), None), _may_run_again(plan)
+    known, again = Bound(plan.lower_bound, str(plan.bound_by), None), may_run_again(plan)
     if not again:
         if plan.scope == "every order":
             free = replace(rules, any_order=True)
@@ -121,12 +121,6 @@ def _relax_nothing(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]
     once = replace(rules, source=to_anf(_graph(rules)), any_order=True, runs_again=True)
     cheap = plan.cost is not None and plan.cost <= MOST_COST * (plan.base_cost or 0)
     yield Relaxed(name, instead, once, keeps_plan=cheap, known=known)
-
-
-def _may_run_again(plan: Plan) -> bool:
-    """Whether the planner was free to run ops again, as far as its plan tells."""
-    repeats = len(plan.order) > len(set(plan.order))
-    return repeats or plan.cost_bound is not None or plan.bound_by in (FOOTPRINT, REACH, CHAIN)
 
 
 def _graph(rules: Rules) -> Graph:
@@ -144,7 +138,7 @@ def _relax_program(rules: Rules, program: Program, plan: Plan) -> Iterator[Relax
     if once and plan.scope == "given order" and not _is_only_order(graph):
         yield Relaxed("order", "ops in any order: order=search", replace(rules, any_order=True))
     yield from _relax_residency(rules, program)
-    if once and rules.pools is None and not _may_run_again(plan):
+    if once and rules.pools is None and not may_run_again(plan):
         may, again = _runs_again(graph, rules.residency)
         if may:
             instead = f"ops run again, at up to {MOST_COST:g} times the cost: remat"

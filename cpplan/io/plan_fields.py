@@ -53,7 +53,11 @@ _PLAN: dict[str, _Types] = {
     "relations": (list,),
 }
 # Left out where there is nothing to say.
-_OPTIONAL: dict[str, _Types] = {"first": (list,), "last": (list,)}
+_OPTIONAL: dict[str, _Types] = {
+    "first": (list,),
+    "last": (list,),
+    "certificate": (dict, type(None)),
+}
 # What follows from other fields: written for those who read the file without cpplan.
 _DERIVED: dict[str, _Types] = {"gap": _NUMBER_OR_NULL, "method": _TEXT_OR_NULL}
 _CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpplan.certificates import CutFlow, read_certificate
 from cpplan.errors import InputError
 from cpplan.io.plan_fields import check_derived, check_fields
 from cpplan.plan import Plan, Progress, Relation
@@ -86,6 +87,8 @@ def _head(plan: Plan, clock: bool) -> dict[str, Any]:
         "relations": [list(relation) for relation in plan.relations],
     }
     values |= {key: list(ops) for key in ("first", "last") if (ops := getattr(plan, key))}
+    if plan.certificate is not None:
+        values["certificate"] = plan.certificate.to_dict()
     if plan.symbols is not None:
         from cpplan.io.symbols_json import layout_values
 
@@ -186,6 +189,7 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         symbols=_symbols(values.get("symbols"), number),
         first=tuple(values.get("first", ())),
         last=tuple(values.get("last", ())),
+        certificate=_certificate(values.get("certificate")),
     )
     check_derived(values, plan)
     return plan
@@ -193,6 +197,10 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
 
 def _column(rows: list[dict[str, Any]], key: str) -> Ints:
     return np.array([row[key] for row in rows], np.int64)
+
+
+def _certificate(values: Any) -> CutFlow | None:
+    return None if values is None else read_certificate(values)
 
 
 def _symbols(values: Any, number: Mapping[str, int]) -> SymbolicLayout | None:

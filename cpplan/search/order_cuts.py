@@ -19,10 +19,12 @@ order, in which ``D`` runs first and then ``u``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
+from cpplan.certificates import CutFlow
 from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
 from cpplan.problem import Ints
@@ -103,6 +105,13 @@ class OrderCuts:
         """As :meth:`CutNetwork.minimum`."""
         return self._network.minimum(op)
 
+    def certificate(self) -> CutFlow | None:
+        """The flow that proves the bound, which must be an op's minimum; ``None`` without names."""
+        problem = self.problem
+        if len(problem.names) < len(problem) or len(problem.storages) < len(problem.size):
+            return None
+        return self._network.certificate(int(np.where(self._settled, self.bounds, -1).argmax()))
+
     def _see(self, order: Ints) -> None:
         """Take note of an order: no op's minimum exceeds its bytes there."""
         pressure = self.problem.pressure(order)
@@ -131,6 +140,7 @@ class CutNetwork:
         self._source, self._sink = len(problem), len(problem) + 1
         self._nodes = len(problem) + 2
         links = [(op, other) for op, before in enumerate(problem.predecessors) for other in before]
+        self._waits = len(links)
         begun, ended = [], []
         for storage, ops in enumerate(problem.touched_by):
             among = set(ops)
@@ -158,6 +168,55 @@ class CutNetwork:
 
         What is live during the first op only is not counted. The flags have shape ``(ops,)``.
         """
+        least, done, _ = self._solve(op)
+        return least, done
+
+    def certificate(self, op: int) -> CutFlow:
+        """The largest flow against an op, in the names of ops and storages.
+
+        What flows into or out of several ops that begin or end a storage is told apart by op; where
+        one of them is on the side of source or sink, so is all that flows there.
+        """
+        problem, (_, _, flow) = self.problem, self._solve(op)
+        names, storages = problem.names, problem.storages
+        earlier, later = (
+            set(_reached(links, op)) for links in (problem.predecessors, problem.successors)
+        )
+        waits = [
+            (names[tail], names[head], amount)
+            for tail, head, amount in zip(
+                self._tails[: self._waits].tolist(), self._heads.tolist(), flow.tolist(),
+                strict=False,
+            )
+            if amount
+        ]  # fmt: skip
+        joined: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for k in range(self._waits, self._links):
+            tail, head, amount = int(self._tails[k]), int(self._heads[k]), int(flow[k])
+            if amount:
+                joined[max(tail, head)].append((min(tail, head), amount))
+        begun: list[tuple[str, str | None, int]] = []
+        ended: list[tuple[str, str | None, int]] = []
+        for storage, amount in enumerate(flow[self._links :].tolist()):
+            if not amount:
+                continue
+            arc, touched = self._links + storage, problem.touched_by[storage]
+            for rows, node, outer, side in (
+                (begun, int(self._tails[arc]), self._source, earlier),
+                (ended, int(self._heads[arc]), self._sink, later),
+            ):
+                if node == outer:
+                    rows.append((storages[storage], None, amount))
+                    continue
+                merged = next((toucher for toucher in touched if toucher in side), None)
+                parts = [(merged, amount)] if merged is not None else joined[node]
+                if node < len(problem):
+                    parts = [(node, amount)]
+                rows += [(storages[storage], names[part], size) for part, size in parts]
+        return CutFlow(names[op], tuple(begun), tuple(ended), tuple(waits))
+
+    def _solve(self, op: int) -> tuple[int, np.ndarray, Ints]:
+        """As :meth:`minimum`, and the flow through every arc."""
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
         problem, source, sink = self.problem, self._source, self._sink
@@ -180,12 +239,14 @@ class CutNetwork:
         least += int(limit[forced].sum())
         open_arcs = (tails != heads) & (heads != source) & (tails != sink) & (limit > 0) & ~forced
         flow = SimpleMaxFlow()
-        flow.add_arcs_with_capacity(tails[open_arcs], heads[open_arcs], limit[open_arcs])
+        arcs = flow.add_arcs_with_capacity(tails[open_arcs], heads[open_arcs], limit[open_arcs])
         status = flow.solve(source, sink)
         assert status == flow.OPTIMAL
         done = place == source
         done[flow.get_source_side_min_cut()] = True
-        return least + flow.optimal_flow(), done[: len(problem)]
+        through = np.where(forced, limit, 0)
+        through[open_arcs] = flow.flows(arcs)
+        return least + flow.optimal_flow(), done[: len(problem)], through
 
 
 def _reached(links: Sequence[Sequence[int]], start: int) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cpplan.certificates import CutFlow
 from cpplan.problem import Ints
 
 
@@ -37,10 +38,14 @@ class Outcome(NamedTuple):
 
 
 class OrderOutcome(NamedTuple):
-    """The best order known, shape ``(ops,)``, its peak, and every order's bound, bytes."""
+    """The best order known, shape ``(ops,)``, its peak, and every order's bound, bytes.
+
+    The ``certificate`` proves the bound where that is a minimum cut of the whole problem.
+    """
 
     order: Ints
     peak: int
     bound: int
     found_by: str
     bound_by: str
+    certificate: CutFlow | None = None

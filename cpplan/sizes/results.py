@@ -54,7 +54,7 @@ def plan_of(
     plan = make_plan(packed, run.residency, runtime=layout.runtime or 0.0, history=())
     if relations:
         # The bound is for buffers that share nothing.
-        plan = replace(plan, lower_bound=None, bound_by=None)
+        plan = replace(plan, lower_bound=None, bound_by=None, certificate=None)
     if layout.offset is None:
         plan = replace(
             plan, status=layout.status, offset=None, peak=None, found_by=None,

@@ -103,8 +103,12 @@ def search_order(
             highest = max(pieces, key=lambda piece: piece.peak)
             proof = max(pieces, key=lambda piece: piece.bound)
             if highest.peak < best.peak or proof.bound > best.bound:
-                best = OrderOutcome(
-                    join_pieces(pieces), highest.peak, proof.bound, highest.found_by, proof.bound_by
+                best = best._replace(
+                    order=join_pieces(pieces),
+                    peak=highest.peak,
+                    bound=proof.bound,
+                    found_by=highest.found_by,
+                    bound_by=proof.bound_by,
                 )
                 report(best)
             elif highest is piece:
@@ -144,7 +148,9 @@ def _construct(
             if cuts.peak < best.peak:
                 best = best._replace(order=cuts.order, peak=cuts.peak, found_by=MINIMUM_CUT)
             if cuts.bound > best.bound:
-                best = best._replace(bound=cuts.bound, bound_by=MINIMUM_CUT)
+                best = best._replace(
+                    bound=cuts.bound, bound_by=MINIMUM_CUT, certificate=cuts.certificate()
+                )
             report(best)
             best = _divide(problem, best, goal, deadline.share(CUTS_SHARE), report)
         if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:

@@ -10,6 +10,7 @@ import numpy as np
 
 from cpplan.anf import Program
 from cpplan.bounds import Bound
+from cpplan.certificates import CutFlow
 from cpplan.checks.pool_bounds import objective_bound
 from cpplan.checks.pool_objective import pool_peaks
 from cpplan.costs import sum_costs
@@ -19,6 +20,7 @@ from cpplan.printable import printable
 from cpplan.problem import Problem
 from cpplan.remat.cut_bound import RUNS_ONCE
 from cpplan.residency import Residency
+from cpplan.search.order_cuts import NAME as MINIMUM_CUT
 from cpplan.search.outcome import OrderOutcome
 from cpplan.stages.bound_names import CHAIN, CUTS, REACH
 from cpplan.stages.packed import Packed
@@ -90,7 +92,15 @@ def make_plan(
         message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
         first=first,
         last=last,
+        certificate=_certificate(packed, searched),
     )
+
+
+def _certificate(packed: Packed, searched: OrderOutcome | None) -> CutFlow | None:
+    """What proves the bound to others: a flow is one of the storages as they are, unshared."""
+    if searched is None or searched.bound_by != MINIMUM_CUT or packed.sharing is not None:
+        return None
+    return searched.certificate
 
 
 def make_remat_plan(
@@ -125,7 +135,8 @@ def make_remat_plan(
             offset=packed.offsets if fits else None,
             peak=packed.peak if fits else None,
             lower_bound=found.least,
-            scope="every order",
+            # Cuts are looked at within the order that first runs keep.
+            scope="every order" if found.joint or found.least_by != CUTS else "given order",
             capacity=limit,
             found_by=packed.found_by if fits else None,
             bound_by=found.least_by,

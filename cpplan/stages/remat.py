@@ -79,6 +79,8 @@ class Rematerialized:
         Of all pools, bytes; ``None`` if the cost was limited instead.
     least, least_by, least_op
         Bytes below which there is no sequence, how that is known, and the op that needs them.
+    joint
+        False if first runs keep the given order.
     """
 
     packed: Packed
@@ -87,6 +89,7 @@ class Rematerialized:
     least: int
     least_by: str
     least_op: str | None
+    joint: bool = True
 
 
 class OrderSearch(Protocol):
@@ -341,7 +344,9 @@ class RematSearch:
             outcome = outcome._replace(bound=bound, bound_by=name)
         unit = search.least.unit
         op = None if unit is None else self.problem.ordering.names[unit]
-        return Rematerialized(best.packed, outcome, limit, search.least.bytes, search.least_by, op)
+        return Rematerialized(
+            best.packed, outcome, limit, search.least.bytes, search.least_by, op, self._joint
+        )
 
     def _line(self, outcome: RematOutcome) -> str:
         extra = self._extra(outcome.cost)

@@ -146,6 +146,6 @@ def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
     relations = tuple(r for r in plan.relations if layout.moving & {r.tensor, r.other})
     grown = replace(
         plan, offset=offset, size=size, peak=found.peak, relations=relations, lower_bound=None,
-        bound_by=None, status="feasible", capacity=None, found_by=found.found_by,
+        bound_by=None, certificate=None, status="feasible", capacity=None, found_by=found.found_by,
     )  # fmt: skip
     return SizedPlan(grown, sized.values, sized.numbers, grown=True)

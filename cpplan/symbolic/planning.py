@@ -67,6 +67,7 @@ def plan_at_bounds(
         met = plan.peak == bound
         plan = replace(
             plan, lower_bound=bound, bound_by=best.bound_by, scope=best.scope,
+            certificate=best.certificate,
             status="optimal" if met else "feasible",
         )  # fmt: skip
     return replace(plan, symbols=_layout(graph, plan, names, parts))
@@ -95,6 +96,7 @@ def _unproved(plan: Plan) -> Plan:
         status=status,  # type: ignore[arg-type]
         lower_bound=None,
         bound_by=None,
+        certificate=None,
         objective_bound=(),
         cost_bound=None,
         cost_bound_by=None,
