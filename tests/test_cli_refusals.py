@@ -58,7 +58,7 @@ BAD_GRAPHS = {
     ),
     "alignments without a common multiple": (
         lambda g: g["tensors"].extend(
-            {"name": f"v{a}", "size": 0, "view_of": "t", "alignment": a} for a in (2**61, 3)
+            {"name": f"v{a}", "size": 1, "view_of": "t", "alignment": a} for a in (2**61, 3)
         ),
         "buffer 't': the alignments of the tensors in it",
     ),

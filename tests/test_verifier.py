@@ -282,5 +282,5 @@ def test_checkers_load_no_planner() -> None:
     checkers = {"arena", "verifier"}
     types = {"anf", "byte_sizes", "dtypes", "errors", "graph", "plan", "pool", "problem", "tensor"}
     types |= {"copy_names", "costs", "dependencies", "graph_checks", "names", "printable"}
-    types |= {"answers", "distinct", "residency"}
+    types |= {"answers", "certificates", "distinct", "residency"}
     assert set(loaded) == {"cpplan", *(f"cpplan.{name}" for name in checkers | types)}
