@@ -52,6 +52,18 @@ class WrittenRuns:
             run += 1
         return None
 
+    def number_at(self, address: int) -> int:
+        """The number of the write that a byte goes back to.
+
+        Examples
+        --------
+        >>> arena = WrittenRuns()
+        >>> arena.write(4, 8, 1)
+        >>> arena.number_at(3), arena.number_at(4)
+        (0, 1)
+        """
+        return self._number[bisect_right(self._begin, address) - 1]
+
 
 def run_in_runs(script: Script, begin: Ints, end: Ints) -> tuple[int, int] | None:
     """The first check that fails, with the first address found wrong.

@@ -2,8 +2,9 @@
 
 The other modules of this package import ``executorch`` when they are imported; this one only when a
 function is called. See :func:`algorithm` for the layout alone, :func:`planning_pass` for the order
-of the operators and for results that are written over arguments too, :func:`read_program` for
-the plan of a program that there is already, and :func:`verify_program` to check one.
+of the operators and for results that are written over arguments too, :func:`fold_constants` for
+what need not be in the arena at all, :func:`read_program` for the plan of a program that there is
+already, and :func:`verify_program` to check one.
 """
 
 from __future__ import annotations
@@ -16,25 +17,29 @@ from cpplan.errors import MissingExtraError
 from cpplan.problem import Problem
 
 if TYPE_CHECKING:
-    from executorch.exir import ExecutorchProgramManager
+    from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
+    from executorch.exir.banked_memory_planning import TargetMemoryMap
 
     from cpplan.io.executorch.ordering_pass import PlanningPass
     from cpplan.io.executorch.planner import Algorithm
 
-__all__ = ["algorithm", "planning_pass", "read_program", "verify_program"]
+__all__ = ["algorithm", "fold_constants", "planning_pass", "read_program", "verify_program"]
 
 
 def algorithm(
     *,
     time_limit: float = 10.0,
     capacities: Mapping[int, int | str] | None = None,
+    memory_map: TargetMemoryMap | None = None,
+    executorch_verifier: bool = False,
     **options: Any,
 ) -> Algorithm:
     """A memory planning algorithm for ExecuTorch's ``MemoryPlanningPass``.
 
     It places what the pass asks for: tensors by their lifetimes, those with a ``storage_base``
     within it, and the memory of control-flow submodules as one block for as long as it is needed.
-    Every layout is checked twice, by :func:`cpplan.verify` and by ExecuTorch's ``Verifier``.
+    What a program returns of its mutable buffers lies in these buffers. Every layout is checked
+    twice in O(n log n): the plan by :func:`cpplan.verify`, and what the specs then say.
 
     Parameters
     ----------
@@ -43,6 +48,13 @@ def algorithm(
     capacities
         Memory id -> bytes that it has (``262144`` or ``"256 KiB"``). Tensors lie in the memory that
         their spec asks for, 1 if it asks for none.
+    memory_map
+        Instead of capacities: ExecuTorch's ``TargetMemoryMap``. Tensors whose spec asks for no
+        memory may lie in any of its banks; the first ones are filled first, as ``banked_greedy``
+        does. Specs that ask for one keep it. Needs ``executorch.exir.banked_memory_planning``.
+    executorch_verifier
+        Whether ExecuTorch's ``Verifier`` checks the layout too: by pairs, minutes for thousands of
+        tensors.
     options
         For :func:`cpplan.solve`: ``workers``, ``seed``, ``deterministic``, ….
 
@@ -54,6 +66,12 @@ def algorithm(
         When it is called: if a spec contradicts itself.
     InfeasibleError
         When it is called: if no layout within the capacities was found.
+
+    Notes
+    -----
+    Results that depend on constants alone (the transposed weights of linear layers) are copied into
+    the arena at each run unless :func:`fold_constants` has computed them before; where there are
+    some, a warning is logged.
 
     Examples
     --------
@@ -69,7 +87,7 @@ def algorithm(
     _need_executorch("planning for ExecuTorch")
     from cpplan.io.executorch.planner import Algorithm
 
-    return Algorithm(time_limit, capacities or {}, options)
+    return Algorithm(time_limit, capacities or {}, memory_map, executorch_verifier, options)
 
 
 def planning_pass(
@@ -78,6 +96,8 @@ def planning_pass(
     order: str = "search",
     in_place: bool = True,
     capacities: Mapping[int, int | str] | None = None,
+    memory_map: TargetMemoryMap | None = None,
+    executorch_verifier: bool = False,
     passing: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> PlanningPass:
@@ -96,7 +116,7 @@ def planning_pass(
         ``"search"``, or ``"given"`` to keep it.
     in_place
         Whether results may be written over arguments.
-    capacities, options
+    capacities, memory_map, executorch_verifier, options
         As for :func:`algorithm`.
     passing
         Options of ``MemoryPlanningPass``: ``alloc_graph_input``, ``alignment``, ….
@@ -121,7 +141,13 @@ def planning_pass(
     from cpplan.io.executorch.ordering_pass import PlanningPass
 
     return PlanningPass(
-        algorithm(time_limit=time_limit, capacities=capacities, **options),
+        algorithm(
+            time_limit=time_limit,
+            capacities=capacities,
+            memory_map=memory_map,
+            executorch_verifier=executorch_verifier,
+            **options,
+        ),
         time_limit=time_limit,
         order=order,
         in_place=in_place,
@@ -130,8 +156,54 @@ def planning_pass(
     )
 
 
-def read_program(program: ExecutorchProgramManager, method: str = "forward") -> Problem:
+def fold_constants(edge: EdgeProgramManager) -> EdgeProgramManager:
+    """The program with everything that depends on its weights alone computed already.
+
+    ``to_edge`` writes a linear layer as a product with the transposed weights, and ExecuTorch
+    transposes them into the arena at each run: more bytes than all activations of many models.
+    Calls ExecuTorch's ``constant_prop_pass``, which leaves submodules of control flow and
+    quantization alone; the program that is given stays as it is.
+
+    Parameters
+    ----------
+    edge
+        As ``to_edge`` or ``to_edge_transform_and_lower`` made it.
+
+    Raises
+    ------
+    InputError
+        If it is something else.
+    MissingExtraError
+        If the package ``executorch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from executorch.exir import to_edge
+    >>> edge = to_edge(torch.export.export(torch.nn.Linear(64, 8), (torch.ones(1, 64),)))
+    >>> for program in edge, fold_constants(edge):
+    ...     module = program.to_executorch().exported_program().graph_module
+    ...     print(module.meta["non_const_buffer_sizes"])
+    [0, 2336]
+    [0, 288]
+    """
+    _need_executorch("folding constants for ExecuTorch")
+    from cpplan.io.executorch.constants import fold
+
+    return fold(edge)
+
+
+def read_program(
+    program: ExecutorchProgramManager,
+    method: str = "forward",
+    *,
+    memory_map: TargetMemoryMap | None = None,
+    rivals: bool = False,
+) -> Problem:
     """What a program places where, whoever planned it: a problem, with that plan as an answer.
+
+    For :func:`cpplan.compare`. The interval first fit that is proposed for ExecuTorch is the
+    heuristic ``first_fit_by_size`` there.
 
     Parameters
     ----------
@@ -139,6 +211,12 @@ def read_program(program: ExecutorchProgramManager, method: str = "forward") -> 
         As ``to_executorch`` made it.
     method
         Which of its methods.
+    memory_map
+        A ``TargetMemoryMap`` whose banks are pools: what lies in one of them may lie in any. Pass
+        ``objective="preference"`` to ``solve`` and ``compare`` to fill the first ones first.
+    rivals
+        Whether the layouts by ExecuTorch's ``greedy``, or ``banked_greedy`` with a memory map, are
+        answers too. One that finds no room is left out.
 
     Raises
     ------
@@ -160,16 +238,27 @@ def read_program(program: ExecutorchProgramManager, method: str = "forward") -> 
     from cpplan.io.executorch.problem import read_module
     from cpplan.io.executorch.programs import module_of
 
-    return read_module(module_of(program, method), method)
+    return read_module(module_of(program, method), method, memory_map, rivals)
 
 
-def verify_program(program: ExecutorchProgramManager) -> None:
-    """Check the memory plan of every method: by our rules, then by ExecuTorch's ``Verifier``.
+def verify_program(program: ExecutorchProgramManager, *, executorch_verifier: bool = False) -> None:
+    """Check the memory plan of every method, whoever made it.
+
+    Its nodes are replayed in their order: each has to find what it reads as it was written, also
+    where tensors share a storage on purpose, which ExecuTorch's ``Verifier`` leaves alone.
+
+    Parameters
+    ----------
+    program
+        As ``to_executorch`` made it.
+    executorch_verifier
+        Whether ExecuTorch's ``Verifier`` is called too.
 
     Raises
     ------
     VerificationError
-        If two tensors share bytes while both are needed, or one leaves its memory; names them.
+        If two tensors share bytes while both are needed, one leaves its memory, or a node reads
+        what another has written over; names them.
     MissingExtraError
         If the package ``executorch`` is missing.
 
@@ -192,7 +281,7 @@ def verify_program(program: ExecutorchProgramManager) -> None:
     _need_executorch("checking ExecuTorch programs")
     from cpplan.io.executorch.programs import verify_methods
 
-    verify_methods(program)
+    verify_methods(program, executorch_verifier)
 
 
 def _need_executorch(purpose: str) -> None:

@@ -24,7 +24,12 @@ from torch.fx import GraphModule, Node
 
 from cpplan.graph import Graph, Op
 from cpplan.io.executorch.in_place import in_place_pairs, kind_of
-from cpplan.io.executorch.specs import find_storages, is_bookkeeping, name_specs
+from cpplan.io.executorch.specs import (
+    find_storages,
+    is_bookkeeping,
+    mutable_buffers,
+    name_specs,
+)
 from cpplan.tensor import Tensor
 
 
@@ -42,9 +47,14 @@ def translate(
     signature: ExportGraphSignature | None,
     planned: Collection[TensorSpec],
 ) -> Translation:
-    """The module's planned tensors, and its nodes that compute, as a graph."""
+    """The module's planned tensors, and its nodes that compute, as a graph.
+
+    Mutable buffers are constants to be kept: they hold bytes throughout. Results that no op writes
+    have bytes while the module returns only.
+    """
     names = name_specs(module)
-    inputs = get_graph_input_tensors(module.graph.nodes, signature)
+    buffers = mutable_buffers(module, signature)
+    inputs = get_graph_input_tensors(module.graph.nodes, signature) | buffers
     outputs = get_graph_output_tensors(module.graph.nodes)
     views = {
         spec: (storage.name, within)
@@ -56,12 +66,15 @@ def translate(
         Tensor(
             names[spec],
             spec.allocated_memory,
-            kind="input" if spec in inputs else "output" if spec in outputs else "intermediate",
+            kind="constant" if spec in buffers
+            else "input" if spec in inputs
+            else "output" if spec in outputs
+            else "intermediate",
             alignment=spec.alignment,
             view_of=views.get(spec),
         )
         for spec in planned
-    )
+    )  # fmt: skip
     nodes = {node.name: node for node in module.graph.nodes if _computes(node)}
     known = set(planned)
     written = set(inputs)
@@ -90,6 +103,12 @@ def translate(
                 sequence="random" if sequence else None,
             )
         )
+    returned = [spec for spec in planned if spec in outputs and spec not in written]
+    if any(spec not in views for spec in returned):
+        end = next(iter(reversed(module.graph.nodes)))
+        results = tuple(names[spec] for spec in returned)
+        ops.append(Op(end.name, "output", (), results, after=tuple(nodes)))
+        nodes[end.name] = end
     graph = Graph(type(module).__name__, tensors, tuple(ops))
     return Translation(graph, nodes, {names[spec]: spec for spec in planned})
 
@@ -116,12 +135,12 @@ def _reads(node: Node) -> Iterator[TensorSpec]:
 
 
 def _needs(node: Node) -> Iterator[str]:
-    """The ops whose results a node takes, in whatever form."""
+    """The ops that a node takes something of: results, in whatever form, and sizes."""
     for given in node.all_input_nodes:
-        while goes_along(given):
-            given = given.args[0]
         if _computes(given):
             yield given.name
+        else:
+            yield from _needs(given)
 
 
 def _keep_writes_in_order(nodes: Sequence[Node]) -> dict[Node, list[str]]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from executorch.exir.error import internal_assert
 from executorch.exir.memory_planning import collect_specs_from_nodes
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.memory_planning_pass import PassResult
 from torch.export import ExportGraphSignature
 from torch.fx import GraphModule, Node
 
-from cpplan.io.executorch.graph import Translation, goes_along, translate
+from cpplan.io.executorch.graph import Translation, translate
 from cpplan.io.executorch.regions import find_control_flow
-from cpplan.io.executorch.specs import align
+from cpplan.io.executorch.specs import align, return_buffers_in_place
+from cpplan.io.executorch.values import check_values
 from cpplan.pipeline import solve
 from cpplan.plan import Plan
 
@@ -44,9 +46,11 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
     def run(
         self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None
     ) -> PassResult:
-        """Arrange the module, then plan its memory as the base class does."""
+        """Arrange the module, plan its memory as the base class does, and check what it reads."""
         self.signature = graph_signature
-        return super().run(graph_module, graph_signature)
+        result = super().run(graph_module, graph_signature)
+        check_values(graph_module, type(graph_module).__name__)
+        return result
 
     def _set_alloc_node_spec(self, graph_module: GraphModule) -> None:
         # From here on every node has its spec, and no lifetime is counted yet.
@@ -64,11 +68,13 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
                 self.signature,
                 ignore_graph_input=not self.alloc_graph_input,
                 ignore_graph_output=not self.alloc_graph_output,
-                ignore_mutable_buffers=True,
+                # Shared ones are planned for all methods together, in a memory of their own.
+                ignore_mutable_buffers=not self.alloc_mutable_buffers or self.share_mutable_buffers,
                 do_assertion=False,
             )
         )
         align(planned, self.alignment)
+        return_buffers_in_place(module, self.signature, planned)
         translation = translate(module, self.signature, planned)
         plan = solve(
             translation.graph,
@@ -76,6 +82,7 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
             order=order,
             in_place=self.in_place,
             placement=False,
+            constants="keep",
             **self.solving,
         )
         self.arrangements.append(plan)
@@ -83,32 +90,41 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
             spec = translation.specs[relation.tensor]
             spec.storage_base = translation.specs[relation.other]
             spec.storage_base_offset = 0
-        reorder(module, translation, plan.order)
+        if order != "given":
+            reorder(module, translation, plan.order)
 
 
 def reorder(module: GraphModule, translation: Translation, order: Sequence[str]) -> None:
-    """Move the nodes of a module: each with the nodes that reserve its results before it."""
-    nodes = list(module.graph.nodes)
-    end = nodes[-1]
-    moved: set[Node] = set()
+    """Move the nodes of a module into an order of its ops.
 
-    def move(node: Node) -> None:
+    Nodes that compute nothing (those that reserve a result, pick a part of one or view it) are put
+    directly before the first op that takes them, after everything that they take themselves: a
+    view may take its size from an op that runs long after the one that computed its bytes.
+
+    Raises
+    ------
+    InternalError
+        If the order has an op before one whose result it takes.
+    """
+    *nodes, end = module.graph.nodes
+    placed = {node for node in nodes if node.op != "call_function"}
+
+    def place(node: Node) -> None:
         for given in node.all_input_nodes:
-            if given not in moved and given.op == "call_function":
-                move(given)
+            if given not in placed:
+                internal_assert(
+                    given.name not in translation.nodes,
+                    f"{node.name} is ordered before {given.name}, whose result it takes",
+                )
+                place(given)
         end.prepend(node)
-        moved.add(node)
-        for user in node.users:
-            if goes_along(user):
-                move(user)
+        placed.add(node)
 
-    for node in nodes:
-        if node.op == "call_function" and goes_along(node) and node.args[0].op == "placeholder":
-            move(node)
     for name in order:
-        move(translation.nodes[name])
-    for node in nodes[:-1]:
-        if node.op == "call_function" and node not in moved:
-            move(node)
+        if name != end.name:
+            place(translation.nodes[name])
+    for node in nodes:
+        if node not in placed:
+            place(node)
     module.graph.lint()
     module.recompile()

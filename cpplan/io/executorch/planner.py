@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from executorch.exir.banked_memory_planning import TargetMemoryMap
+from executorch.exir.memory_planning import get_node_tensor_specs
+from executorch.exir.schema import DeviceType
 from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
 from torch.fx import GraphModule
 
+from cpplan.byte_sizes import format_bytes
 from cpplan.deadline import Deadline
 from cpplan.errors import InfeasibleError, InputError
-from cpplan.io.executorch.problem import Layout, layout_of, parse_capacities
+from cpplan.io.executorch.banks import pools_of
+from cpplan.io.executorch.constants import constant_results
+from cpplan.io.executorch.problem import Layout, check_places, layout_of, parse_capacities
 from cpplan.io.executorch.regions import Region, find_regions
-from cpplan.io.executorch.specs import align, find_storages, name_specs
+from cpplan.io.executorch.specs import (
+    align,
+    find_storages,
+    name_specs,
+    return_buffers_in_place,
+)
 from cpplan.io.executorch.their_checks import call_verifier
 from cpplan.pipeline import solve
 from cpplan.plan import Plan
 from cpplan.problem import Problem
+
+logger = logging.getLogger(__name__)
 
 
 class Algorithm:
@@ -27,9 +41,20 @@ class Algorithm:
     """
 
     def __init__(
-        self, time_limit: float, capacities: Mapping[int, int | str], options: Mapping[str, Any]
+        self,
+        time_limit: float,
+        capacities: Mapping[int, int | str],
+        memory_map: TargetMemoryMap | None,
+        executorch_verifier: bool,
+        options: Mapping[str, Any],
     ):
+        if memory_map is not None:
+            pools_of(memory_map)
+            if capacities:
+                raise InputError("capacities and memory_map: expected only one of them")
         self.time_limit, self.capacities, self.options = time_limit, capacities, options
+        self.memory_map = memory_map
+        self.executorch_verifier = executorch_verifier
         self.plans: list[Plan] = []
         # ExecuTorch names the algorithm in what it logs.
         self.__name__ = "cpplan"
@@ -45,52 +70,92 @@ class Algorithm:
         """Place the specs; returns the bytes of every memory, that of the constants first."""
         specs = list(specs)
         align(specs, alignment)
+        return_buffers_in_place(graph_module, graph_signature, specs)
         names = name_specs(graph_module)
         storages = find_storages(specs, names)
         regions, parts = _reserved(graph_module, names)
+        banks = {} if self.memory_map is None else pools_of(self.memory_map, extra_padding)
+        for bank in banks.values():
+            if bank.alignment > 1 and bank.alignment % alignment:
+                raise InputError(
+                    f"memory_map: the alignment {bank.alignment} of {bank.name} is no multiple of "
+                    f"the alignment {alignment} of the tensors"
+                )
+        if banks and any(spec.device != DeviceType.CPU for spec in specs):
+            raise InputError(
+                "memory_map: it describes the CPU's memories, but a tensor has another"
+            )
         layout = layout_of(
             storages,
             parts,
             regions,
+            banks=banks,
+            free=[storage for storage in storages if storage.root.mem_id is None],
             alignment=alignment,
             capacities=parse_capacities(self.capacities, extra_padding),
             name=type(graph_module).__name__,
         )
         sizes = self._place(layout, extra_padding)
-        call_verifier(graph_module, graph_signature, specs, ends=False)
+        _report_constants(graph_module)
+        check_places(storages, regions, sizes, names, layout.problem.name)
+        if self.executorch_verifier:
+            call_verifier(graph_module, graph_signature, specs, ends=False)
         return sizes
 
     def _place(self, layout: Layout, padding: int) -> list[int]:
-        deadline = Deadline(self.time_limit)
         sizes = [0] * (max(layout.memories) + 1)
         moves: dict[int, dict[int, int]] = {}
-        for number, memory in enumerate(layout.memories):
-            rows = layout.rows_in(memory)
-            share = deadline.remaining() / (len(layout.memories) - number)
-            offsets = self._solve(layout.problem.in_pool(number, rows), share)
-            for row, offset in zip(rows.tolist(), offsets, strict=True):
-                sizes[memory] = max(sizes[memory], offset + int(layout.problem.size[row]))
-                if row < len(layout.storages):
-                    for spec, within in layout.storages[row].within.items():
-                        spec.mem_id, spec.mem_offset = memory, offset + within
-                        # Only tells apart what may share bytes; here anything may.
-                        spec.mem_obj_id = None
-                else:
-                    region, _ = layout.parts[row - len(layout.storages)]
-                    moves.setdefault(id(region), {})[memory] = offset
-            if len(rows):
-                sizes[memory] += padding
+        for row, (memory, offset) in enumerate(self._places(layout)):
+            sizes[memory] = max(sizes[memory], offset + int(layout.problem.size[row]))
+            if row < len(layout.storages):
+                for spec, within in layout.storages[row].within.items():
+                    spec.mem_id, spec.mem_offset = memory, offset + within
+                    # Only tells apart what may share bytes; here anything may.
+                    spec.mem_obj_id = None
+            else:
+                region, _ = layout.parts[row - len(layout.storages)]
+                moves.setdefault(id(region), {})[memory] = offset
+        used = {storage.memory for storage in layout.storages} | {m for _, m in layout.parts}
         for region in {id(region): region for region, _ in layout.parts}.values():
             region.move(moves[id(region)])
+        sizes = [size + padding * (memory in used) for memory, size in enumerate(sizes)]
         return sizes if len(sizes) > 1 else [0, 0]
 
-    def _solve(self, problem: Problem, time_limit: float) -> list[int]:
-        plan = solve(problem, time_limit=max(time_limit, _SHORTEST), **self.options)
+    def _places(self, layout: Layout) -> list[tuple[int, int]]:
+        """Memory id and offset of each row: of all together where some may choose."""
+        problem, memories = layout.problem, layout.memories
+        if any(len(allowed) > 1 for allowed in problem.candidates.values()):
+            plan, offsets = self._solve(problem, self.time_limit, objective="preference")
+            pool = [0] * len(problem) if plan.pool is None else plan.pool.tolist()
+            return [(memories[k], offset) for k, offset in zip(pool, offsets, strict=True)]
+        deadline = Deadline(self.time_limit)
+        places = [(0, 0)] * len(problem)
+        for number, memory in enumerate(memories):
+            rows = layout.rows_in(memory)
+            share = deadline.remaining() / (len(memories) - number)
+            _, offsets = self._solve(problem.in_pool(number, rows), max(share, _SHORTEST))
+            for row, offset in zip(rows.tolist(), offsets, strict=True):
+                places[row] = (memory, offset)
+        return places
+
+    def _solve(self, problem: Problem, time_limit: float, **options: Any) -> tuple[Plan, list[int]]:
+        plan = solve(problem, time_limit=time_limit, **options, **self.options)
         if plan.offset is None:
-            raise InfeasibleError(f"{problem.pools[0].name}: {plan.message}")
+            names = ", ".join(pool.name for pool in problem.pools)
+            raise InfeasibleError(f"{names}: {plan.message}")
         self.plans.append(plan)
-        offsets: list[int] = plan.offset.tolist()
-        return offsets
+        return plan, plan.offset.tolist()
+
+
+def _report_constants(module: GraphModule) -> None:
+    specs = {spec for node in constant_results(module) for spec in get_node_tensor_specs(node)}
+    if specs:
+        logger.warning(
+            "%d results (%s) depend on constants alone, yet lie in the arena: fold_constants "
+            "computes them before",
+            len(specs),
+            format_bytes(sum(int(spec.allocated_memory) for spec in specs)),
+        )
 
 
 # A plan is worth waiting for, however late it is.

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from executorch.exir.banked_memory_planning import TargetMemoryMap
+from executorch.exir.memory_planning import _contains_xnnpack_delegate
+from executorch.exir.tensor import TensorSpec
 from torch.fx import GraphModule
 
 from cpplan.answers import Answer
 from cpplan.byte_sizes import parse_bytes
 from cpplan.errors import InputError, VerificationError
+from cpplan.io.executorch.banks import pools_of, rivals_of
 from cpplan.io.executorch.regions import Region, find_regions
 from cpplan.io.executorch.specs import Storage, find_storages, name_specs, planned_specs
+from cpplan.io.executorch.values import check_values
 from cpplan.pool import Pool
 from cpplan.problem import Ints, Problem
 from cpplan.verifier import check_offsets
 
 # Who planned a program is not written in it.
 PLANNER = "executorch"
+# Bytes at the end of a memory that hold no tensor, in modules with this delegate.
+XNNPACK_PADDING = 64
 
 
 @dataclass
@@ -46,13 +53,16 @@ def layout_of(
     *,
     alignment: int | None = None,
     capacities: Mapping[int, int] | None = None,
+    banks: Mapping[int, Pool] | None = None,
+    free: Collection[Storage] = (),
     least: int = 0,
     name: str,
 ) -> Layout:
     """The problem of placing storages, and regions that need ``parts[k, memory]`` bytes each.
 
     ``alignment`` is that of regions, and of storages if given; ``least`` is how many memories there
-    are at least, besides that of the constants.
+    are at least, besides that of the constants. ``free`` storages may lie in any of the ``banks``,
+    the first of which is the best.
     """
     rows = [(s.name, *s.lifespan, s.size, alignment or int(s.root.alignment)) for s in storages]
     listed = [(regions[number], memory) for number, memory in parts]
@@ -60,13 +70,18 @@ def layout_of(
         name_of_part = f"{region.name} in memory {memory}"
         rows.append((name_of_part, region.lower, region.upper, needed, alignment or 1))
     ids = [storage.memory for storage in storages] + [memory for _, memory in listed]
-    memories = sorted({*ids, *range(1, least + 1)} or {1})
-    known = capacities or {}
-    pools = [Pool(f"memory {memory}", known.get(memory)) for memory in memories]
+    banks, known = banks or {}, capacities or {}
+    others = sorted({*ids, *range(1, least + 1)} - set(banks) or ({1} if not banks else set()))
+    memories = [*banks, *others]
+    pools = [*banks.values(), *(Pool(f"memory {memory}", known.get(memory)) for memory in others)]
     lower, upper, size, alignments = (
         np.array([row[k] for row in rows], np.int64) for k in range(1, 5)
     )
     several = len(pools) > 1
+    allowed = [[memories.index(i)] for i in ids]
+    for row, storage in enumerate(storages):
+        if banks and storage in free:
+            allowed[row] = list(range(len(banks)))
     problem = Problem(
         [row[0] for row in rows],
         lower,
@@ -74,14 +89,22 @@ def layout_of(
         size,
         alignments,
         pools=pools,
-        candidates={row: [memories.index(i)] for row, i in enumerate(ids)} if several else {},
+        candidates=dict(enumerate(allowed)) if several else {},
         name=name,
     )
     return Layout(problem, storages, listed, memories)
 
 
-def read_module(module: GraphModule, name: str) -> Problem:
+def read_module(
+    module: GraphModule,
+    name: str,
+    memory_map: TargetMemoryMap | None = None,
+    rivals: bool = False,
+) -> Problem:
     """What a planned module places where: the problem, and the plan as an answer to it.
+
+    With a memory map, what lies in one of its banks may lie in any. With ``rivals``, the layouts of
+    ExecuTorch's own planners are answers too.
 
     Raises
     ------
@@ -95,14 +118,40 @@ def read_module(module: GraphModule, name: str) -> Problem:
             "to_executorch made"
         )
     storages = find_storages(planned_specs(module), name_specs(module))
-    regions = find_regions(module)
+    banks = {}
+    if memory_map is not None:
+        banks = pools_of(memory_map, XNNPACK_PADDING if _contains_xnnpack_delegate(module) else 0)
+    free = [storage for storage in storages if storage.memory in banks]
+    layout, answer = read_places(storages, find_regions(module), sizes, name, banks, free)
+    answers = [answer]
+    if rivals:
+        ids = [storage.memory for storage in storages] + [memory for _, memory in layout.parts]
+        memories = {
+            row: list(banks) if row < len(storages) and storages[row] in free else [memory]
+            for row, memory in enumerate(ids)
+        }
+        reserved = layout.problem.names[len(storages) :]
+        answers += rivals_of(layout.problem, memories, reserved, memory_map)
+    return replace(layout.problem, answers=tuple(answers))
+
+
+def read_places(
+    storages: Sequence[Storage],
+    regions: Sequence[Region],
+    sizes: Sequence[int],
+    name: str,
+    banks: Mapping[int, Pool] | None = None,
+    free: Collection[Storage] = (),
+) -> tuple[Layout, Answer]:
+    """The problem of storages and regions that have places, and these as an answer to it."""
     extents = {
         (number, memory): extent
         for number, region in enumerate(regions)
         for memory, extent in region.extents().items()
     }
     parts = {key: end - begin for key, (begin, end) in extents.items()}
-    layout = layout_of(storages, parts, regions, least=len(sizes) - 1, name=name)
+    least = len(sizes) - 1
+    layout = layout_of(storages, parts, regions, banks=banks, free=free, least=least, name=name)
     places = [int(s.root.mem_offset) for s in storages] + [begin for begin, _ in extents.values()]
     names = layout.problem.names
     pools = {
@@ -110,18 +159,16 @@ def read_module(module: GraphModule, name: str) -> Problem:
         for memory in layout.memories
         for row in layout.rows_in(memory)
     }
-    answer = Answer(PLANNER, sum(sizes), dict(zip(names, places, strict=True)), pools)
-    return replace(layout.problem, answers=(answer,))
+    return layout, Answer(PLANNER, sum(sizes), dict(zip(names, places, strict=True)), pools)
 
 
 def check_module(module: GraphModule, name: str, sizes: Sequence[int] | None = None) -> None:
-    """Check a planned module: geometry only, from its specs.
+    """Check a planned module: where its specs lie, and that its nodes read what they name.
 
-    No two buffers share a byte at a step, each lies aligned within its memory, and what has a
-    ``storage_base`` lies where that says. The same holds within submodules of control flow.
-    No two buffers share a byte at a step, each lies aligned within its memory, and what has a
-    ``storage_base`` lies where that says. The same holds within submodules of control flow.
-    ``sizes`` are those of the memories; the module's own if left out.
+    No two buffers share a byte at a step, each lies aligned within its memory, what has a
+    ``storage_base`` lies where that says, and no node reads bytes that another has written over.
+    The same holds within submodules of control flow. ``sizes`` are those of the memories; the
+    module's own if left out.
 
     Raises
     ------
@@ -130,27 +177,51 @@ def check_module(module: GraphModule, name: str, sizes: Sequence[int] | None = N
     VerificationError
         Names the tensors and the rule.
     """
-    problem = read_module(module, name)
-    (answer,) = problem.answers
+    read_module(module, name)
     if sizes is None:
         sizes = module.meta["non_const_buffer_sizes"]
     assert sizes is not None
+    storages = find_storages(planned_specs(module), name_specs(module))
+    regions = find_regions(module)
+    check_places(storages, regions, sizes, name_specs(module), name)
+    check_values(module, name)
+    for branches in regions:
+        for submodule in branches.modules:
+            check_module(submodule, f"{name}: {branches.name}", sizes)
+
+
+def check_places(
+    storages: Sequence[Storage],
+    regions: Sequence[Region],
+    sizes: Sequence[int],
+    names: Mapping[TensorSpec, str],
+    name: str,
+) -> None:
+    """Check where storages and regions lie in memories of so many bytes. O(n log n).
+
+    Raises
+    ------
+    VerificationError
+        Names the tensors and the rule.
+    """
+    layout, answer = read_places(storages, regions, sizes, name)
+    problem = layout.problem
     assert answer.offset is not None
     offset = np.array([answer.offset[buffer] for buffer in problem.names], np.int64)
     number = {pool.name: k for k, pool in enumerate(problem.pools)}
     pool = np.array([number[answer.pool[buffer]] for buffer in problem.names], np.int64)
-    for k, region in enumerate(problem.pools):
+    for k, memory_pool in enumerate(problem.pools):
         rows = np.flatnonzero(pool == k)
         check_offsets(problem.in_pool(k, rows), offset[rows], PLANNER)
-        memory = int(region.name.removeprefix("memory "))
-        for row in rows[offset[rows] + problem.size[rows] > sizes[memory]]:
+        memory = int(memory_pool.name.removeprefix("memory "))
+        room = sizes[memory] if memory < len(sizes) else 0
+        for row in rows[offset[rows] + problem.size[rows] > room]:
             end = offset[row] + problem.size[row]
             raise VerificationError(
                 f"{name}: {problem.names[row]!r} ends at byte {end} of memory {memory}, which has "
-                f"{sizes[memory]} B"
+                f"{room} B"
             )
-    names = name_specs(module)
-    for storage in find_storages(planned_specs(module), names):
+    for storage in storages:
         for spec, within in storage.within.items():
             place, wanted = (spec.mem_id, spec.mem_offset), storage.root.mem_offset + within
             if place != (storage.root.mem_id, wanted):
@@ -158,9 +229,6 @@ def check_module(module: GraphModule, name: str, sizes: Sequence[int] | None = N
                     f"{name}: {names[spec]!r} lies at byte {spec.mem_offset} of memory "
                     f"{spec.mem_id}, but its storage_base {storage.name!r} asks for byte {wanted}"
                 )
-    for branches in find_regions(module):
-        for submodule in branches.modules:
-            check_module(submodule, f"{name}: {branches.name}", sizes)
 
 
 def parse_capacities(capacities: Mapping[int, int | str], padding: int) -> dict[int, int]:

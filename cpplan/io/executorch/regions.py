@@ -31,9 +31,13 @@ _SUBMODULES = {
 
 @dataclass
 class Region:
-    """What the submodules of one control-flow node need, and for how long."""
+    """What the submodules of one control-flow node need, and for how long.
+
+    Nodes that share a submodule are one region's.
+    """
 
     name: str
+    nodes: list[Node]
     modules: list[GraphModule]
     lower: int
     upper: int
@@ -80,11 +84,12 @@ def find_regions(module: GraphModule) -> list[Region]:
         ]
         specs = get_node_tensor_specs(node)
         upper = max([step, *(spec.lifetime[1] for spec in specs)]) + 1
-        region = Region(node.name, modules, step, upper)
+        region = Region(node.name, [node], modules, step, upper)
         for other in list(regions):
             if any(m is n for m in other.modules for n in region.modules):
                 regions.remove(other)
-                region = Region(other.name, other.modules + region.modules, other.lower, upper)
+                nodes, modules = other.nodes + region.nodes, other.modules + region.modules
+                region = Region(other.name, nodes, modules, other.lower, upper)
                 region.upper = max(region.upper, other.upper)
         regions.append(region)
     return regions

@@ -11,8 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from executorch.exir import memory
-from executorch.exir.memory_planning import collect_specs_from_nodes, get_node_tensor_specs
+from executorch.exir.memory_planning import (
+    _is_mutable_buffer,
+    collect_specs_from_nodes,
+    get_node_tensor_specs,
+)
 from executorch.exir.tensor import TensorSpec
+from torch.export import ExportGraphSignature
 from torch.fx import GraphModule, Node
 
 from cpplan.errors import InputError
@@ -116,6 +121,44 @@ def name_specs(module: GraphModule) -> dict[TensorSpec, str]:
 def is_bookkeeping(node: Node) -> bool:
     """Whether a node computes nothing: it reserves bytes, frees them or returns."""
     return node.op == "output" or node.target in (memory.alloc, memory.free)
+
+
+def mutable_buffers(module: GraphModule, signature: ExportGraphSignature | None) -> set[TensorSpec]:
+    """Specs of the buffers that the module writes and that outlive a run; none if unsigned."""
+    return {
+        spec
+        for node in module.graph.nodes
+        if _is_mutable_buffer(node, signature)
+        for spec in get_node_tensor_specs(node)
+    }
+
+
+def return_buffers_in_place(
+    module: GraphModule, signature: ExportGraphSignature | None, planned: Iterable[TensorSpec]
+) -> None:
+    """Base the specs by which the module returns mutable buffers on these buffers.
+
+    A module returns what it wrote to its buffers, by specs that its output node alone has. No
+    kernel writes them and no caller gets them: they need no bytes of their own.
+    """
+    known = set(planned)
+    buffers = mutable_buffers(module, signature) & known
+    if not buffers:
+        return
+    *nodes, end = module.graph.nodes
+    touched = {spec for node in nodes for spec in get_node_tensor_specs(node)}
+    for node, spec in zip(end.args[0], end.meta["spec"], strict=True):
+        specs = get_node_tensor_specs(node) if isinstance(node, Node) else []
+        buffer = specs[0] if len(specs) == 1 else None
+        if (
+            buffer is not None
+            and buffer in buffers
+            and spec in known - touched
+            and spec.storage_base is None
+            and spec.mem_id == buffer.mem_id
+            and spec.allocated_memory <= buffer.allocated_memory
+        ):
+            spec.storage_base, spec.storage_base_offset = buffer, 0
 
 
 def planned_specs(module: GraphModule) -> list[TensorSpec]:

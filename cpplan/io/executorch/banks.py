@@ -1,0 +1,115 @@
+"""ExecuTorch's memory maps, and its planners' own layouts of a problem's buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from executorch.exir.banked_memory_planning import (
+    BankedGreedy,
+    BankPlacementError,
+    TargetMemoryMap,
+)
+from executorch.exir.memory_planning import MemoryAlgoResult, greedy
+from executorch.exir.schema import DeviceType
+
+from cpplan.answers import Answer
+from cpplan.errors import InputError
+from cpplan.pool import Pool
+from cpplan.problem import Problem
+
+
+def pools_of(memory_map: TargetMemoryMap, padding: int = 0) -> dict[int, Pool]:
+    """Memory id -> pool of each bank, the preferred one first; ``padding`` bytes hold no tensor.
+
+    Raises
+    ------
+    InputError
+        If it is no memory map.
+    """
+    if not isinstance(memory_map, TargetMemoryMap):
+        raise InputError(
+            f"memory_map must be a TargetMemoryMap of ExecuTorch, not a {type(memory_map).__name__}"
+        )
+    return {
+        bank.mem_id: Pool(
+            f"memory {bank.mem_id}", max(bank.size - padding, 0), alignment=bank.alignment or 1
+        )
+        for bank in memory_map.banks
+    }
+
+
+@dataclass
+class _Buffer:
+    """What ExecuTorch's planners ask of a ``TensorSpec``, of a buffer."""
+
+    name: str
+    size: int
+    lifetime: tuple[int, int]
+    mem_id: int | None
+    allocated_memory: int = 0
+    storage_base: None = None
+    device: DeviceType = DeviceType.CPU
+
+    def __post_init__(self) -> None:
+        self.allocated_memory = self.size
+
+    # They keep specs in dictionaries.
+    __hash__ = object.__hash__
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.size,)
+
+    def realign(self, alignment: int) -> None:
+        self.allocated_memory = -(-self.size // alignment) * alignment
+
+
+def rivals_of(
+    problem: Problem,
+    memories: Mapping[int, Sequence[int]],
+    reserved: Sequence[str],
+    memory_map: TargetMemoryMap | None,
+) -> list[Answer]:
+    """How ExecuTorch's planners place a problem's buffers.
+
+    ``greedy`` where no memory may be chosen, and else ``banked_greedy``, if it finds room.
+
+    Parameters
+    ----------
+    problem
+        Its buffers.
+    memories
+        Row -> ids of the memories it may lie in.
+    reserved
+        Names of the rows that stand for submodules: they lie at byte 0, and nothing else there.
+    memory_map
+        The banks, if any.
+    """
+    module = SimpleNamespace(input_mem_buffer_sizes=[0] * (max(map(max, memories.values())) + 1))
+    places = {}
+    buffers = []
+    for row, name in enumerate(problem.names):
+        size = int(problem.size[row])
+        if name in reserved:
+            (memory,) = memories[row]
+            sizes = module.input_mem_buffer_sizes
+            sizes[memory] = max(sizes[memory], size)
+            places[name] = (memory, 0)
+            continue
+        pin = None if len(memories[row]) > 1 else memories[row][0]
+        span = (int(problem.lower[row]), int(problem.upper[row]) - 1)
+        buffers.append(_Buffer(name, size, span, pin))
+    alignment = int(problem.alignment.max(initial=1))
+    name = "greedy" if memory_map is None else "banked_greedy"
+    planner = greedy if memory_map is None else BankedGreedy(memory_map)
+    try:
+        result: MemoryAlgoResult = planner(alignment, buffers, module, None)
+    except BankPlacementError:
+        return []
+    for buffer, found in result.spec_dict.items():
+        places[buffer.name] = (found.mem_id, found.mem_offset)
+    offset = {name: at for name, (_, at) in places.items()}
+    pool = {name: f"memory {memory}" for name, (memory, _) in places.items()}
+    return [Answer(name, sum(result.bufsizes), offset, pool)]

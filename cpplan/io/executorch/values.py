@@ -1,0 +1,147 @@
+"""Check of a planned module: every node reads the bytes that the node it names has written.
+
+Lifetimes cannot say this of tensors that share a storage on purpose (results written over
+arguments, buffers that are written again), nor of a view. The nodes are replayed in their order;
+each leaves its number on the bytes of its results.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from executorch.exir import memory
+from executorch.exir.memory_planning import _is_out_var_node, get_node_tensor_specs
+from executorch.exir.operator.convert import unwrap_op_overload
+from executorch.exir.tensor import TensorSpec
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+
+from cpplan.checks.written_runs import WrittenRuns
+from cpplan.errors import VerificationError
+from cpplan.io.executorch.regions import find_regions
+from cpplan.io.executorch.specs import FIRST_MEMORY
+
+
+def check_values(module: GraphModule, name: str) -> None:
+    """Raise if a node of a planned module reads bytes that are no longer those it asks for.
+
+    Raises
+    ------
+    VerificationError
+        Names the node that reads, the one whose result it wants and the one whose bytes are there;
+        or a view that does not lie where its base does.
+    """
+    replay = _Replay(name)
+    regions = {node: region for region in find_regions(module) for node in region.nodes}
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            replay.write(node)
+        elif node.target is memory.view:
+            replay.view(node)
+        elif node.target is operator.getitem:
+            replay.pick(node)
+        elif node.op == "output" or _computes(node):
+            for given in dict.fromkeys(node.all_input_nodes):
+                replay.read(node, given)
+            if node in regions:
+                for memory_id, (begin, end) in regions[node].extents().items():
+                    replay.put(memory_id, begin, end, node)
+            if node.op != "output":
+                replay.write(node)
+            for given in _written_without_result(node):
+                replay.write(given)
+
+
+@dataclass
+class _Replay:
+    """Who has written the bytes of each memory, and what each node's results are.
+
+    ``values`` are (spec, number) of a node's results, the number that of the write they go back to.
+    """
+
+    name: str
+    arenas: dict[int, WrittenRuns] = field(default_factory=lambda: defaultdict(WrittenRuns))
+    writers: list[Node | None] = field(default_factory=lambda: [None])
+    values: dict[Node, list[tuple[TensorSpec, int]]] = field(default_factory=dict)
+
+    def put(self, memory_id: int, begin: int, end: int, node: Node) -> int:
+        """Leave a new number on bytes; returns it."""
+        self.writers.append(node)
+        if begin < end:
+            self.arenas[memory_id].write(begin, end, len(self.writers) - 1)
+        return len(self.writers) - 1
+
+    def write(self, node: Node) -> None:
+        """A node has written its results."""
+        self.values[node] = [
+            (spec, self.put(*_bytes_of(spec), node))
+            for spec in get_node_tensor_specs(node)
+            if spec.mem_offset is not None and not spec.const
+        ]
+
+    def view(self, node: Node) -> None:
+        """A node is the result of another in another shape."""
+        base, spec = node.args[0], node.meta["spec"]
+        self.values[node] = self.values.get(base, [])
+        for given, _ in self.values[node]:
+            if (spec.mem_id, spec.mem_offset) != (given.mem_id, given.mem_offset):
+                raise VerificationError(
+                    f"{self.name}: view {node.name!r} lies at byte {spec.mem_offset} of memory "
+                    f"{spec.mem_id}, but its base {base.name!r} at byte {given.mem_offset} of "
+                    f"memory {given.mem_id}"
+                )
+
+    def pick(self, node: Node) -> None:
+        """A node is one of the results of another."""
+        own = get_node_tensor_specs(node)
+        given = self.values.get(node.args[0], [])
+        self.values[node] = [(spec, number) for spec, number in given if spec in own]
+
+    def read(self, node: Node, given: Node) -> None:
+        """A node reads all results that another has."""
+        for spec, number in self.values.get(given, []):
+            memory_id, begin, end = _bytes_of(spec)
+            if begin == end:
+                continue
+            wrong = self.arenas[memory_id].first_other(begin, end, number)
+            if wrong is not None:
+                writer = self.writers[self.arenas[memory_id].number_at(wrong)]
+                there = "nothing" if writer is None else repr(writer.name)
+                raise VerificationError(
+                    f"{self.name}: {node.name!r} reads {given.name!r} at bytes {begin}..{end} of "
+                    f"memory {memory_id}, but byte {wrong} was last written by {there}"
+                )
+
+
+def _bytes_of(spec: TensorSpec) -> tuple[int, int, int]:
+    begin = int(spec.mem_offset)
+    return spec.mem_id or FIRST_MEMORY, begin, begin + int(spec.allocated_memory)
+
+
+def _computes(node: Node) -> bool:
+    return node.op == "call_function" and node.target not in (memory.alloc, memory.free)
+
+
+def _written_without_result(node: Node) -> Iterator[Node]:
+    """Arguments that a kernel writes and does not return: later reads get what it wrote."""
+    if _is_out_var_node(node):
+        return
+    target = node.target
+    if not isinstance(target, OpOverload) and not isinstance(
+        getattr(target, "_op", None), OpOverload
+    ):
+        return
+    schema = unwrap_op_overload(target)._schema
+    returned = {
+        name for ret in schema.returns if ret.alias_info for name in ret.alias_info.after_set
+    }
+    for position, argument in enumerate(schema.arguments):
+        alias = argument.alias_info
+        if alias is None or not alias.is_write or alias.after_set & returned:
+            continue
+        given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
+        if isinstance(given, Node):
+            yield given
