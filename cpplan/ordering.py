@@ -35,7 +35,8 @@ class OrderProblem:
     size
         Bytes of every storage, shape ``(storages,)``; all positive.
     touched_by
-        For every storage, the ops that read or write it, ascending; at least one.
+        For every storage, the ops that read or write it, ascending. What no op touches is live
+        at the first step alone, or throughout if kept: mostly summed up in ``entry`` and ``base``.
     present
         Whether a storage is live from the start, shape ``(storages,)``.
     kept
@@ -97,6 +98,11 @@ class OrderProblem:
         ops = np.fromiter(chain.from_iterable(self.touched_by), np.int64, sum(counts))
         return ops, np.cumsum([0, *counts[:-1]])
 
+    @cached_property
+    def idle(self) -> np.ndarray:
+        """True for every storage that no op touches, shape ``(storages,)``."""
+        return np.array([not ops for ops in self.touched_by], bool)
+
     def pressure(self, order: Iterable[int]) -> Ints:
         """Bytes live at every step of an order, shape ``(ops,)``. O(ops + touches)."""
         order = np.fromiter(order, np.int64)
@@ -105,11 +111,13 @@ class OrderProblem:
         change = np.zeros(len(order) + 1, np.int64)
         if len(self.size):
             ops, starts = self._touching
-            steps = step[ops]
-            begins = np.where(self.present, 0, np.minimum.reduceat(steps, starts))
-            np.add.at(change, begins, self.size)
-            ends = np.maximum.reduceat(steps, starts)[~self.kept] + 1
-            np.subtract.at(change, ends, self.size[~self.kept])
+            steps, touched = step[ops], ~self.idle
+            begins, ends = np.zeros((2, len(self.size)), np.int64)
+            if touched.any():
+                begins[touched] = np.minimum.reduceat(steps, starts[touched])
+                ends[touched] = np.maximum.reduceat(steps, starts[touched])
+            np.add.at(change, np.where(self.present, 0, begins), self.size)
+            np.subtract.at(change, ends[~self.kept] + 1, self.size[~self.kept])
         live: Ints = self.base + np.cumsum(change)[:-1] + self.extra[order]
         live[:1] += self.entry
         return live
@@ -129,8 +137,20 @@ class OrderProblem:
         return len(done) == len(self)
 
 
-def order_problem(program: Program | Graph, residency: Residency | None = None) -> OrderProblem:
+def order_problem(
+    program: Program | Graph, residency: Residency | None = None, *, apart: bool = False
+) -> OrderProblem:
     """The ordering problem of a graph; a program must bind every op once. O(ops + tensors).
+
+    Parameters
+    ----------
+    program
+        A graph, or a program of it.
+    residency
+        What the arena holds of the boundary.
+    apart
+        List storages that no op touches each, instead of their sum in ``base`` and ``entry``: for
+        models that place them.
 
     Examples
     --------
@@ -163,7 +183,7 @@ def order_problem(program: Program | Graph, residency: Residency | None = None) 
     for root, ops in touching.items():
         size = graph.tensor[root].nbytes
         present = root not in graph.producer and graph.tensor[root].kind != "workspace"
-        if size and ops:
+        if size and (ops or (apart and present)):
             rows.append((root, size, tuple(ops), present, root in kept))
         elif root in kept:
             base += size

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from cpplan import heuristics
@@ -31,6 +32,13 @@ from cpplan.stages.run import Run
 from cpplan.verifier import verify
 
 ORDERS = ("given", "search")
+# How the message of a plan begins whose run left a gap and time, and its reason if no other is.
+ENDED_EARLY = "ended before the time limit"
+ALL_ENDED = "every search that applies has ended without a proof"
+POOLS_SHARED = (
+    "the choices of what to share that are tried over several pools have been packed, and the "
+    "bound holds whatever is shared"
+)
 # Seconds that a part of a run gets at least.
 _SHORTEST = 0.001
 
@@ -214,9 +222,26 @@ def solve(
                 runtime=runtime,
                 history=history,
             )
+        plan = _with_reason(plan, run)
         if plan.offset is not None:
             verify(source, plan)
     return plan
+
+
+def _with_reason(plan: Plan, run: Run) -> Plan:
+    """The plan; where a gap is left and so was time, its message says why the run ended."""
+    fits = run.goal is not None and plan.peak is not None and plan.peak <= run.goal
+    if plan.status in ("optimal", "infeasible") or fits or run.deadline.expired():
+        return plan
+    if run.algorithm is not None:
+        why = f"algorithm {run.algorithm!r} alone packed, as asked"
+    else:
+        shared = run.sharing and len(plan.pools) > 1
+        why = "; ".join(run.reasons) or (POOLS_SHARED if shared else ALL_ENDED)
+    why = f"{ENDED_EARLY}: {why}"
+    run.record(None, None, why)
+    message = why if plan.message is None else f"{plan.message}; {why}"
+    return replace(plan, message=message, history=tuple(run.history))
 
 
 def _check_remat(

@@ -128,7 +128,7 @@ def build(
     joint.positions.add_positions()
     joint.positions.add_precedence()
     joint.positions.add_lives()
-    if problem.entry:
+    if problem.entry or any(life.idle for life in joint.positions.life):
         joint.positions.add_first_step()
     joint.add_buffers(alignment, extra_alignment)
     joint.add_no_overlap()

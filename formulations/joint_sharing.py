@@ -20,7 +20,7 @@ Variables
     peak     L <= u peak <= H
 
 Constraints
-    precedence, birth, death      as in ``formulations.positions``
+    precedence, birth, death, first step         as in ``formulations.positions``
     pair             one of below_ij, above_ij, before_ij, after_ij, at_ijd holds
     below, above     below_ij => o_i + s_i <= o_j;     above_ij => o_j + s_j <= o_i
     before, after    before_ij => e_i <= b_j;          after_ij => e_j <= b_i
@@ -119,6 +119,8 @@ def build(
     joint.positions.add_positions()
     joint.positions.add_precedence()
     joint.positions.add_lives()
+    if any(life.idle for life in joint.positions.life):
+        joint.positions.add_first_step()
     joint.add_offsets()
     joint.add_pairs()
     joint.add_no_overlap()

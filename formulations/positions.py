@@ -16,8 +16,9 @@ Variables
 Constraints
     precedence       p_u + 1 <= p_v                          for (u, v) in E
     birth            b_s <= p_v for v in T'_s;  b_s = 0 if the caller brings s
-    death            e_s >= p_v + 1 for v in T"_s;  e_s = n if s is kept
-    first step       some p_v = 0; only where bytes are live at the first step alone
+    death            e_s >= p_v + 1 for v in T"_s;  e_s = n if s is kept;  e_s = 1 if T_s is empty
+    first step       some p_v = 0; only where bytes are live at the first step alone: as those of
+                     what no op touches
 
 The steps need not differ. If ops share one, what any of them touches is live at it, so that to run
 them one after another, in whichever order, takes no more than the model has counted; and an order
@@ -103,7 +104,9 @@ class Life:
     earliest
         The ops of which the first one brings them to life; empty if they are there from the start.
     latest
-        The ops of which the last one frees them; empty if they stay to the end.
+        The ops of which the last one frees them; empty if they stay to the end, or are idle.
+    idle
+        Whether no op touches them: live at the first step alone.
     begin, end, length
         Steps; constants or affine expressions in one variable.
     own
@@ -112,6 +115,7 @@ class Life:
 
     earliest: tuple[int, ...]
     latest: tuple[int, ...]
+    idle: bool = False
     begin: cp_model.LinearExpr | int = 0
     end: cp_model.LinearExpr | int = 0
     length: cp_model.LinearExpr | int = 0
@@ -121,6 +125,8 @@ class Life:
         """Begin, end and length if op ``v`` runs at ``step[v]``."""
         begin = int(step[list(self.earliest)].min()) if self.earliest else 0
         end = int(step[list(self.latest)].max()) + 1 if self.latest else len(step)
+        if self.idle:
+            end = 1
         return {"begin": begin, "end": end, "length": end - begin}
 
 
@@ -164,16 +170,17 @@ class Positions:
 
     def add_lives(self) -> None:
         """b_s <= p_v for v in T'_s, and e_s >= p_v + 1 for v in T"_s."""
-        lives: dict[tuple[tuple[int, ...], tuple[int, ...]], Life] = {}
+        lives: dict[tuple[tuple[int, ...], tuple[int, ...], bool], Life] = {}
         problem = self.problem
         for ops, present, kept in zip(
             problem.touched_by, problem.present.tolist(), problem.kept.tolist(), strict=True
         ):
             earliest = () if present else tuple(self.precedence.earliest(ops))
             latest = () if kept else tuple(self.precedence.latest(ops))
-            life = lives.get((earliest, latest))
+            idle = not (ops or kept)
+            life = lives.get((earliest, latest, idle))
             if life is None:
-                life = lives[earliest, latest] = Life(earliest, latest)
+                life = lives[earliest, latest, idle] = Life(earliest, latest, idle)
                 self._add_birth(life)
                 self._add_death(life)
                 self._add_interval(life)
@@ -190,7 +197,7 @@ class Positions:
             life.own.append(("begin", birth))
 
     def _add_death(self, life: Life) -> None:
-        life.end = len(self.problem)
+        life.end = 1 if life.idle else len(self.problem)
         if len(life.latest) == 1:
             life.end = self.position[life.latest[0]] + 1
         elif life.latest:

@@ -8,33 +8,38 @@ import numpy as np
 
 from cpplan.anf import Program
 from cpplan.deadline import Deadline
-from cpplan.ordering import OrderProblem
+from cpplan.ordering import OrderProblem, order_problem
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
 from cpplan.sources import as_problem
 from cpplan.stages.incumbent import Incumbent
 from cpplan.stages.packed import Packed
 
-# The model has a rectangle with variable sides for every storage: beyond this it only costs time.
-MOST_OPS = 40
+# The model has a rectangle with variable sides for every storage: beyond this it only costs time,
+# unless nothing else is left to try.
+MOST_OPS, MOST_OPS_IN_THE_END = 40, 150
 
 
-def applies_to(ordering: OrderProblem) -> bool:
-    """Whether a graph is small, without bodies, and all of its buffers are touched by ops.
+def joint_problem(
+    program: Program, residency: Residency, most_ops: int = MOST_OPS
+) -> OrderProblem | None:
+    """The ordering problem with a storage for every buffer, or ``None`` if models do not apply.
 
-    There a storage is one buffer, and what the models prove holds.
+    They do to a graph that is small and without bodies: there what they prove holds.
     """
-    plain = not (ordering.extra.any() or ordering.base or ordering.entry)
-    return plain and len(ordering) <= MOST_OPS
+    graph = program.graph
+    if not 0 < len(graph.ops) <= most_ops or any(op.bodies for op in graph.ops):
+        return None
+    return order_problem(graph, residency, apart=True)
 
 
 def improve_jointly(
-    ordering: OrderProblem,
     packed: Packed,
     outcome: OrderOutcome,
     residency: Residency,
     deadline: Deadline,
     *,
+    most_ops: int = MOST_OPS,
     workers: int,
     seed: int,
     report: Callable[[int, int, str], None],
@@ -43,7 +48,10 @@ def improve_jointly(
     program = packed.source
     assert isinstance(program, Program)
     gap = packed.peak > outcome.bound
-    if packed.incumbent is None or not gap or not applies_to(ordering) or deadline.expired():
+    if packed.incumbent is None or not gap or deadline.expired():
+        return packed, outcome
+    ordering = joint_problem(program, residency, most_ops)
+    if ordering is None:
         return packed, outcome
     from cpplan.search.cp_sat_joint import NAME, search_layouts
     from cpplan.search.cp_sat_proof import Proof

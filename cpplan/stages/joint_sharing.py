@@ -9,13 +9,12 @@ import numpy as np
 
 from cpplan.anf import Program
 from cpplan.deadline import Deadline
-from cpplan.ordering import order_problem
 from cpplan.residency import Residency
 from cpplan.search.outcome import OrderOutcome
 from cpplan.sharing.meetings import find_meetings
 from cpplan.sharing.origins import Origins
 from cpplan.sources import as_problem
-from cpplan.stages.joint import applies_to
+from cpplan.stages.joint import MOST_OPS, joint_problem
 from cpplan.stages.packed import Packed
 from cpplan.stages.sharing import SharingSearch
 
@@ -30,6 +29,7 @@ def improve_sharing_jointly(
     residency: Residency,
     deadline: Deadline,
     *,
+    most_ops: int = MOST_OPS,
     workers: int,
     seed: int,
     report: Callable[[int, int, str], None],
@@ -38,9 +38,11 @@ def improve_sharing_jointly(
     program, search = packed.source, packed.sharing
     assert isinstance(program, Program)
     assert search is not None
-    ordering = order_problem(program.graph, residency)
     gap = packed.peak > outcome.bound
-    if not gap or not applies_to(ordering) or deadline.expired():
+    if not gap or deadline.expired():
+        return packed, outcome
+    ordering = joint_problem(program, residency, most_ops)
+    if ordering is None:
         return packed, outcome
     from cpplan.search.cp_sat_joint_sharing import NAME, search_shared_layouts
     from formulations.joint_sharing import SharedLayout

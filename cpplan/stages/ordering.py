@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cpplan import orders
+from cpplan.compiled import COMPILING_SHARE, prepare
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.ordering import OrderProblem
 from cpplan.orders.by_subtree import tree_order
@@ -82,40 +83,106 @@ def search_order(
     >>> outcome.peak, outcome.bound
     (10, 10)
     """
-    bounds = order_bounds(problem)
-    best = OrderOutcome(given, problem.peak(given), bounds.bound, "given order", FORCED)
-    report(best)
-    if best.peak <= max(goal, best.bound):
-        return best
-    try:
-        best, least = _construct(problem, bounds, best, goal, deadline, report)
-        if best.peak <= max(goal, best.bound):
-            return best
-        pieces = cut_into_pieces(problem, best.order, bounds, best.found_by, seed)
-        for piece in pieces:
+    search = OrderSearch(problem, given, goal=goal, seed=seed, report=report)
+    search.run(deadline)
+    return search.best
+
+
+class OrderSearch:
+    """A search for orders that can be continued; see :func:`search_order` for the parameters.
+
+    Attributes
+    ----------
+    best
+        The order with the smallest peak so far, and the bound.
+    """
+
+    def __init__(
+        self,
+        problem: OrderProblem,
+        given: Ints,
+        *,
+        goal: int = 0,
+        seed: int = 0,
+        report: Callable[[OrderOutcome], None] = lambda outcome: None,
+    ):
+        self._problem, self._goal, self._seed, self._report = problem, goal, seed, report
+        self._bounds = order_bounds(problem)
+        peak = problem.peak(given)
+        self.best = OrderOutcome(given, peak, self._bounds.bound, "given order", FORCED)
+        self._pieces: list[OrderPiece] = []
+        self._cuts: OrderCuts | None = None
+        self._effort = 1
+        report(self.best)
+
+    @property
+    def done(self) -> bool:
+        """Whether the best order is good enough, or proved to be one of least peak."""
+        return self.best.peak <= max(self._goal, self.best.bound)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the longest turn has been taken."""
+        return self._effort > MOST_EFFORT
+
+    def run(self, deadline: Deadline) -> None:
+        """Go on until done, exhausted, or the deadline."""
+        try:
+            if not self.done:
+                self._begin(deadline) if not self._pieces else self._cut_again(deadline)
+            while not (self.done or self.exhausted):
+                deadline.check()
+                self._turn(deadline)
+        except TimeUpError:
+            pass  # asked again, it goes on
+
+    def _begin(self, deadline: Deadline) -> None:
+        """Constructive orders and cuts; then the pieces on which turns are taken."""
+        problem, bounds = self._problem, self._bounds
+        self.best, self._cuts = _construct(
+            problem, bounds, self.best, self._goal, deadline, self._report
+        )
+        if not self.done:
+            deadline.check()  # asked again, what had no time is made first
+            self._cut_into_pieces()
+
+    def _cut_again(self, deadline: Deadline) -> None:
+        """Go on with the minimum cuts that had no time in the turns before."""
+        cuts = self._cuts
+        if cuts is None:
+            return
+        cuts.run(deadline.share(CUTS_SHARE))
+        if cuts.peak < self.best.peak or cuts.bound > self.best.bound:
+            self.best = _merged(self.best, cuts)
+            self._report(self.best)
+            self._cut_into_pieces()
+
+    def _cut_into_pieces(self) -> None:
+        best = self.best
+        self._pieces = cut_into_pieces(
+            self._problem, best.order, self._bounds, best.found_by, self._seed
+        )
+        least = self._bounds.forced if self._cuts is None else self._cuts.bounds
+        for piece in self._pieces:
             piece.offer_bound(int(least[piece.ops].max()), MINIMUM_CUT)
-        effort = 1
-        while best.peak > max(goal, best.bound) and effort <= MOST_EFFORT:
-            deadline.check()
-            piece = max(pieces, key=lambda piece: piece.peak)
-            below = (other.peak for other in pieces if other.peak < piece.peak)
-            _improve(piece, max(goal, best.bound, *below, 0), effort, deadline)
-            highest = max(pieces, key=lambda piece: piece.peak)
-            proof = max(pieces, key=lambda piece: piece.bound)
-            if highest.peak < best.peak or proof.bound > best.bound:
-                best = best._replace(
-                    order=join_pieces(pieces),
-                    peak=highest.peak,
-                    bound=proof.bound,
-                    found_by=highest.found_by,
-                    bound_by=proof.bound_by,
-                )
-                report(best)
-            elif highest is piece:
-                effort *= 2
-    except TimeUpError:
-        pass
-    return best
+
+    def _turn(self, deadline: Deadline) -> None:
+        """One turn on the piece of largest peak; a longer one next, where that gained nothing."""
+        pieces, best = self._pieces, self.best
+        piece = max(pieces, key=lambda piece: piece.peak)
+        below = (other.peak for other in pieces if other.peak < piece.peak)
+        _improve(piece, max(self._goal, best.bound, *below, 0), self._effort, deadline)
+        highest = max(pieces, key=lambda piece: piece.peak)
+        proof = max(pieces, key=lambda piece: piece.bound)
+        if highest.peak < best.peak or proof.bound > best.bound:
+            order = join_pieces(pieces)
+            best = best._replace(order=order, peak=highest.peak, found_by=highest.found_by)
+            if proof.bound > best.bound:
+                best = best._replace(bound=proof.bound, bound_by=proof.bound_by, certificate=None)
+            self.best = best
+            self._report(self.best)
+        elif highest is piece:
+            self._effort *= 2
 
 
 def _construct(
@@ -125,32 +192,26 @@ def _construct(
     goal: int,
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
-) -> tuple[OrderOutcome, Ints]:
+) -> tuple[OrderOutcome, OrderCuts | None]:
     """Forests exactly; else constructive orders and minimum cuts, until one meets the bound.
 
-    With the best order, the bytes that are live at least while each op runs, shape ``(ops,)``.
+    With the best order, the cuts that were made.
     """
-    least = bounds.forced
+    cuts: OrderCuts | None = None
     tree = tree_order(problem)
     if tree is not None:
         peak = problem.peak(tree)
         best = OrderOutcome(tree, peak, peak, LIU, LIU)
         report(best)
-        return best, least
+        return best, cuts
     plain = [name for name in orders.names() if name not in COMPILED]
     try:
         best = _construct_by(plain, problem, best, goal, deadline, report)
         if best.peak > max(goal, best.bound):
             deadline.check()
-            cuts = OrderCuts(problem, least, best.order)
+            cuts = OrderCuts(problem, bounds.forced, best.order)
             cuts.run(deadline.share(CUTS_SHARE))
-            least = cuts.bounds
-            if cuts.peak < best.peak:
-                best = best._replace(order=cuts.order, peak=cuts.peak, found_by=MINIMUM_CUT)
-            if cuts.bound > best.bound:
-                best = best._replace(
-                    bound=cuts.bound, bound_by=MINIMUM_CUT, certificate=cuts.certificate()
-                )
+            best = _merged(best, cuts)
             report(best)
             best = _divide(problem, best, goal, deadline.share(CUTS_SHARE), report)
         if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
@@ -160,11 +221,20 @@ def _construct(
             if proof.bound > best.bound:
                 best = best._replace(bound=proof.bound, bound_by=CP_SAT)
             report(best)
-        if best.peak > max(goal, best.bound):
+        if best.peak > max(goal, best.bound) and _compiled(deadline):
             best = _construct_by(COMPILED, problem, best, goal, deadline, report)
     except TimeUpError:
         pass  # the loop that follows sees it too
-    return best, least
+    return best, cuts
+
+
+def _merged(best: OrderOutcome, cuts: OrderCuts) -> OrderOutcome:
+    """The better order and the better bound of both."""
+    if cuts.peak < best.peak:
+        best = best._replace(order=cuts.order, peak=cuts.peak, found_by=MINIMUM_CUT)
+    if cuts.bound > best.bound:
+        best = best._replace(bound=cuts.bound, bound_by=MINIMUM_CUT, certificate=cuts.certificate())
+    return best
 
 
 def _construct_by(
@@ -214,11 +284,16 @@ def _divide(
 
 def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> None:
     """One turn on one piece: exact search, windows, CP-SAT, each longer than in the last turn."""
-    _search_exactly(piece, effort, deadline)
+    compiled = _compiled(deadline)
+    if compiled:
+        _search_exactly(piece, effort, deadline)
     if piece.peak < piece.windows.peak:
         piece.windows.restart(piece.order)
     target = max(goal, piece.bound)
-    piece.windows.run(FIRST_WINDOWS * effort, goal=target, states=WINDOW_STATES, deadline=deadline)
+    if compiled:
+        piece.windows.run(
+            FIRST_WINDOWS * effort, goal=target, states=WINDOW_STATES, deadline=deadline
+        )
     if len(piece.problem) > CP_SAT_OPS:
         piece.windows.run_cp_sat(effort, goal=target, deadline=deadline)
     piece.offer(piece.windows.order, WINDOWS)
@@ -227,6 +302,11 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
         proof = prove_order(piece.problem, piece.order, deadline, bound=piece.bound, work=work)
         piece.offer(proof.best, CP_SAT)
         piece.offer_bound(proof.bound, CP_SAT)
+
+
+def _compiled(deadline: Deadline) -> bool:
+    """Whether the loops are ready, after a wait; until they are, CP-SAT goes on alone."""
+    return prepare("ordering", deadline.share(COMPILING_SHARE))
 
 
 def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:

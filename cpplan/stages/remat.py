@@ -7,18 +7,23 @@ sequences with so many more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from cpplan.anf import Program
-from cpplan.deadline import Deadline
+from cpplan.deadline import Deadline, TimeUpError
 from cpplan.errors import InputError
 from cpplan.problem import Ints
+from cpplan.remat.cut_bound import RUNS_ONCE
 from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.packed_search import NAME as TOGETHER
 from cpplan.remat.packed_search import PackedSequence, search_packed
 from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.short_sequences import MOST_UNITS, short_sequences
+from cpplan.remat.short_sequences import NAME as SHORT
 from cpplan.residency import Residency
 from cpplan.sharing.links import Link
 from cpplan.stages.packed import Packed
@@ -30,8 +35,9 @@ SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
 # Where the cost is limited, first: for orders in which nothing runs again, and packing them; where
 # only what costs nothing may.
 ORDER_SHARE, FREE_ORDER_SHARE = 0.3, 0.8
-# Of all, at the end: for a bound on the cost.
-PROOF_SHARE = 0.08
+# Of all, at the end: for a bound on the cost. Of small problems, for all searches but the last,
+# which tries short sequences one by one.
+PROOF_SHARE, SMALL_SHARE = 0.08, 0.5
 # Then, where packing needed more than the limit: for sequence and offsets together; the first time
 # not so much, for a sequence of a little less may just pack.
 TOGETHER_SHARE, FIRST_TOGETHER_SHARE = 0.85, 0.3
@@ -49,6 +55,19 @@ BISECTIONS = 8
 NEAR = 1.05
 # Where nothing fits yet: parts of the limit to stay below, and of the time for them.
 FALL_BACK, FALL_BACK_SHARE = (0.96, 0.92, 0.87, 0.8, 0.7), 0.15
+# Where all searches have ended: short sequences tried, and of the time left, for packing each;
+# turns of sequence and offsets together with other seeds.
+MOST_SHORT, SHORT_SHARE, MORE_TURNS = 500, 0.1, 4
+# Why a run may end early.
+ENDED = "the searches for sequences have ended, and short sequences were packed one by one"
+ENDED_LARGE = "the searches for sequences, and for sequences with offsets, have ended"
+ENDED_CHEAP = (
+    "the searches for sequences of this cost have ended, and the bound holds for those of any cost"
+)
+NOTHING_AGAIN = (
+    "nothing can run again at this cost, the search for orders has ended, and the bound holds for "
+    "sequences of any cost"
+)
 # After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
 GRACE = 1.0
 
@@ -123,6 +142,8 @@ class RematSearch:
         For the searches.
     report
         Called with a line about everything found.
+    stop_early
+        Called with the reason where a search ends without a proof.
     """
 
     def __init__(
@@ -138,6 +159,7 @@ class RematSearch:
         workers: int,
         seed: int,
         report: Callable[[str], None] = lambda text: None,
+        stop_early: Callable[[str], None] = lambda reason: None,
     ):
         if len(program.order) > len(program.graph.ops):
             raise InputError("remat=True needs a program that runs every op once")
@@ -155,7 +177,7 @@ class RematSearch:
             seed=seed,
             report=lambda outcome: report(self._line(outcome)),
         )
-        self._report = report
+        self._report, self._stop_early = report, stop_early
 
     @property
     def base(self) -> int | float:
@@ -172,7 +194,8 @@ class RematSearch:
             if self._links:
                 # What sharing saves where every op runs once, it may save elsewhere.
                 trials.add(self._try(search.once, deadline.share(PACKING_SHARE)))
-            work = deadline.share(1 - PROOF_SHARE)
+            small = len(self.problem) <= MOST_UNITS
+            work = deadline.share(SMALL_SHARE if small else 1 - PROOF_SHARE)
             while trials.cost != search.cost_bound(limit)[0] and not work.expired():
                 target, slot = trials.target, work.share(SEQUENCE_SHARE)
                 outcome = search.within(target, slot)
@@ -201,6 +224,7 @@ class RematSearch:
                         first = False
             if trials.cost != search.cost_bound(limit)[0]:
                 search.bound_cost(limit, deadline)
+            self._finish(limit, trials, deadline)
         except KeyboardInterrupt:
             deadline.cancel()
         if trials.best is None:
@@ -209,10 +233,61 @@ class RematSearch:
         assert trials.best is not None
         return self._judged(trials.best, limit)
 
+    def _finish(self, limit: int, trials: Trials, deadline: Deadline) -> None:
+        """Where all searches have ended without a proof: short sequences, then other seeds."""
+        search = self.sequences
+        most = search.cost_bound(limit)[0]
+
+        def settled() -> bool:
+            return trials.cost == most or search.none_within(limit)
+
+        live = math.inf if self._links else limit
+        for outcome in self._short(live, lambda: trials.cost, deadline):
+            if settled():
+                return
+            if not trials.knows(outcome):
+                trials.keep(self._try(outcome, deadline.share(SHORT_SHARE)))
+        if settled():
+            return
+        start = search.best(limit)
+        for _ in range(MORE_TURNS if self._place is not None and start.peak <= NEAR * limit else 0):
+            if settled() or deadline.expired():
+                return
+            self._search_together(limit, start, deadline.share(0.5), trials.keep)
+        if not settled():
+            self._stop_early(ENDED if len(self.problem) <= MOST_UNITS else ENDED_LARGE)
+
+    def _short(
+        self, live: float, dearest: Callable[[], float | None], deadline: Deadline
+    ) -> Iterator[RematOutcome]:
+        """Short sequences of a small problem, as long as there is time and they may be of use."""
+        problem = self.problem
+        if len(problem) > MOST_UNITS:
+            return
+        cost = dearest()
+        found = short_sequences(
+            problem,
+            live,
+            math.inf if cost is None else cost,
+            deadline,
+            order=None if self._joint else self.sequences.given,
+        )
+        try:
+            for sequence in itertools.islice(found, MOST_SHORT):
+                cost = problem.total_cost(sequence)
+                known = dearest()
+                if known is None or cost <= known:
+                    yield RematOutcome(
+                        sequence, problem.peak(sequence), cost, self.base, SHORT, RUNS_ONCE
+                    )
+        except TimeUpError:
+            return
+
     def cheap(self, most: float, deadline: Deadline) -> Rematerialized:
         """The smallest packing found of a sequence that costs at most ``most``."""
         least = Least(most, self._once(most, deadline))
         if not self.sequences.affords(most):
+            self._stop_early(NOTHING_AGAIN)
             return self._judged(least.best, None)
         try:
             self._bisect(least, deadline.share(FIRST_BISECTION_SHARE))
@@ -222,8 +297,15 @@ class RematSearch:
                 self._bisect(least, deadline)
                 if least.best is before:
                     break
+            for outcome in self._short(math.inf, lambda: most, deadline):
+                if least.best.packed.value <= (self.sequences.least.bytes,):
+                    break
+                may = self._links or (outcome.peak,) < least.best.packed.value
+                if may or least.best.packed.pooled is not None:
+                    least.keep(self._try(outcome, deadline.share(SHORT_SHARE)))
         except KeyboardInterrupt:
             deadline.cancel()
+        self._stop_early(ENDED_CHEAP)
         return self._judged(least.best, None)
 
     def _once(self, most: float, deadline: Deadline) -> Trial:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,14 @@ from cpplan.search.order_bounds import FORCED
 from cpplan.search.outcome import OrderOutcome
 from cpplan.sources import as_problem, as_program
 from cpplan.stages.incumbent import Incumbent
-from cpplan.stages.joint import improve_jointly
+from cpplan.stages.joint import MOST_OPS, MOST_OPS_IN_THE_END, improve_jointly, joint_problem
 from cpplan.stages.joint_sharing import improve_sharing_jointly
 from cpplan.stages.packed import Packed
 from cpplan.stages.packing import pack, pack_by
 from cpplan.stages.sharing import SharingSearch
 
 if TYPE_CHECKING:
+    from cpplan.stages.ordering import OrderSearch
     from cpplan.stages.remat import Rematerialized
 
 # Shares of the time left: for the order, and for packing it where another may pack better.
@@ -38,6 +39,14 @@ ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
 BOUND_SHARE = 0.3
 # Packing loses a few percent at most: a given order with more live bytes than that is no rival.
 RIVAL = 1.05
+# A turn of the order search that would leave less of all the time takes it too.
+LAST_TURN = 0.02
+# Why a run with a searched order may end early.
+ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
+ORDERS_ALONE = (
+    "the searches for orders and for offsets have ended, and for both together the graph is too "
+    "large, has bodies or has ends that are given"
+)
 # After Ctrl-C, or where a search took all the time, an order is known but not yet packed: so many
 # seconds for heuristics.
 GRACE = 1.0
@@ -69,6 +78,8 @@ class Run:
         Who watches.
     history
         Every improvement.
+    reasons
+        Why stages ended without a proof although there was time left.
     """
 
     deadline: Deadline
@@ -83,6 +94,7 @@ class Run:
     seed: int
     progress: Callable[[Progress], None] | None
     history: list[Progress] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
     def pack(
         self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
@@ -190,6 +202,7 @@ class Run:
             workers=self.workers,
             seed=self.seed,
             report=lambda text: self.record(None, None, text),
+            stop_early=self.stop_early,
         )
         if cost_limit is not None:
             found = search.cheap(cost_limit * search.base, self.deadline)
@@ -217,7 +230,8 @@ class Run:
         """The best order and its offsets; the given order where that packs better."""
         if not isinstance(source, Program):
             raise InputError("order='search' needs a graph: a bare problem has no ops to order")
-        ordering, outcome = self._search_order(source, first, last)
+        turns = self._search_order(source, first, last)
+        outcome = next(turns)
         programs = [Program(source.graph, tuple(outcome.order.tolist()))]
         if source.order != programs[0].order and not (first or last):
             programs.append(source)
@@ -227,33 +241,90 @@ class Run:
             if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):
                 break
             rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
-            deadline = self.deadline.share(FIRST_PACKING_SHARE) if rival else self.deadline
-            if self.deadline.expired():
-                by_work = self.deadline.deterministic and not self.deadline.cancelled
-                deadline = Deadline(GRACE, deterministic=by_work)
+            deadline = self._packing_deadline()
+            if rival and not self.deadline.expired():
+                deadline = self.deadline.share(FIRST_PACKING_SHARE)
             packed = self.pack(program, deadline, best)
             if best is None or packed.value < best.value:
                 if best is not None:
                     outcome = outcome._replace(found_by="given order")
                 best = packed
         assert best is not None
-        alone = first or last or self.algorithm is not None or best.pooled is not None
-        if alone or best.good_enough:
+        if self.algorithm is not None or best.pooled is not None:
             return best, outcome
-        options = {"workers": self.workers, "seed": self.seed}
-        if best.sharing is None:
-            return improve_jointly(
-                ordering, best, outcome, self.residency, self.deadline,
-                report=self.record, **options,
-            )  # fmt: skip
-        return improve_sharing_jointly(
-            best, outcome, self.residency, self.deadline, report=self.record, **options
-        )
+        free = not (first or last)
+        if free:
+            best, outcome = self._search_jointly(best, outcome, MOST_OPS)
+        best, outcome = self._go_on(best, outcome, turns)
+        if free:
+            best, outcome = self._search_jointly(best, outcome, MOST_OPS_IN_THE_END)
+        if not self._settled(best, outcome):
+            joint = free and joint_problem(source, self.residency, MOST_OPS_IN_THE_END) is not None
+            self.stop_early(ALL_ORDERS if joint else ORDERS_ALONE)
+        return best, outcome
+
+    def _settled(self, best: Packed, outcome: OrderOutcome) -> bool:
+        """Whether nothing is left to search for: proved, good enough, or proved not to fit."""
+        hopeless = self.ceiling is not None and outcome.bound > self.ceiling
+        return hopeless or best.good_enough or best.peak <= outcome.bound
+
+    def _search_jointly(
+        self, best: Packed, outcome: OrderOutcome, most_ops: int
+    ) -> tuple[Packed, OrderOutcome]:
+        """Order, offsets and what is shared decided together, where that is still of use."""
+        if self._settled(best, outcome) or self.deadline.expired():
+            return best, outcome
+        improve = improve_jointly if best.sharing is None else improve_sharing_jointly
+        return improve(
+            best, outcome, self.residency, self.deadline,
+            most_ops=most_ops, workers=self.workers, seed=self.seed, report=self.record,
+        )  # fmt: skip
+
+    def _go_on(
+        self, best: Packed, outcome: OrderOutcome, turns: Iterator[OrderOutcome]
+    ) -> tuple[Packed, OrderOutcome]:
+        """Search for orders while there are a gap and time, and pack what may be better."""
+        if self._settled(best, outcome) or self.deadline.expired():
+            return best, outcome
+        source, tried = best.source, {tuple(outcome.order.tolist())}
+        assert isinstance(source, Program)
+        for found in turns:
+            if found.bound > outcome.bound:
+                outcome = outcome._replace(bound=found.bound, bound_by=found.bound_by)
+            order = tuple(found.order.tolist())
+            if order not in tried:
+                tried.add(order)
+                program = Program(source.graph, order)
+                if not best.cannot_be_beaten_by(self._floor(program)):
+                    packed = self.pack(program, self._packing_deadline(), best)
+                    if packed.value < best.value:
+                        best, outcome = (
+                            packed,
+                            outcome._replace(
+                                order=found.order, peak=found.peak, found_by=found.found_by
+                            ),
+                        )
+            if self._settled(best, outcome) or self.deadline.expired():
+                break
+        return best, outcome
+
+    def _turn(self) -> Deadline:
+        """For a turn of the search for orders; the last one takes what little is left."""
+        left = self.deadline.remaining()
+        return self.deadline.share(ORDER_SHARE if left > LAST_TURN * self.deadline.seconds else 1)
+
+    def _packing_deadline(self) -> Deadline:
+        """The run's, or a moment if that is over: an order is of no use until it is packed."""
+        if not self.deadline.expired():
+            return self.deadline
+        by_work = self.deadline.deterministic and not self.deadline.cancelled
+        return Deadline(GRACE, deterministic=by_work)
 
     def _search_order(
         self, source: Program, first: Sequence[str], last: Sequence[str]
-    ) -> tuple[OrderProblem, OrderOutcome]:
-        from cpplan.stages.ordering import search_order
+    ) -> Iterator[OrderOutcome]:
+        """The best order after each share of the time left, until there is nothing more to try."""
+        from cpplan.stages.ordering import OrderSearch
 
         graph = with_first_last(source.graph, first, last)
         if len(source.order) != len(graph.ops):
@@ -273,26 +344,34 @@ class Run:
             if relaxed is not None:
                 # Other links may save more in other orders: what was proved says nothing.
                 outcome = outcome._replace(bound=0, bound_by=FORCED)
+            known = outcomes[-1]
             outcomes.append(outcome)
-            self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
+            if len(outcomes) == 2 or (outcome.peak, outcome.bound) != (known.peak, known.bound):
+                self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
 
-        try:
-            search_order(
-                ordering,
-                start,
-                self.deadline.share(ORDER_SHARE),
-                goal=self.goal or 0,
-                seed=self.seed,
-                report=report,
-            )
-            if relaxed is not None:
-                outcomes.append(self._bound_sharing(*relaxed, outcomes[-1]))
-        except KeyboardInterrupt:
-            self.deadline.cancel()
         # With first and last, the graph lists its ops anew: back to the source's numbers.
-        names = [op.name for op in graph.ops]
-        order = np.array([position[names[op]] for op in outcomes[-1].order], np.int64)
-        return ordering, outcomes[-1]._replace(order=order)
+        number = np.array([position[op.name] for op in graph.ops], np.int64)
+        search: OrderSearch | None = None
+        proof = None if relaxed is None else _RelaxedBound(relaxed, start, self.seed)
+        ended = False
+        while not ended:
+            try:
+                if search is None:
+                    search = OrderSearch(
+                        ordering, start, goal=self.goal or 0, seed=self.seed, report=report
+                    )
+                search.run(self._turn())
+                ended = search.done or search.exhausted
+                if proof is not None:
+                    known = outcomes[-1]
+                    bound, name = proof.run(self.deadline.share(BOUND_SHARE))
+                    if bound > known.bound:
+                        self.record(None, bound, f"{name}, whatever is shared")
+                    outcomes.append(known._replace(bound=bound, bound_by=name))
+                    ended &= proof.ended
+            except KeyboardInterrupt:
+                self.deadline.cancel()
+            yield outcomes[-1]._replace(order=number[outcomes[-1].order])
 
     def _shared_ordering(
         self, graph: Graph, ordering: OrderProblem
@@ -308,30 +387,6 @@ class Run:
         shared, complete = share_in_any_order(graph, ordering, self.residency, links)
         return shared, None if complete else relax_sharing(ordering, links)
 
-    def _bound_sharing(
-        self, relaxed: OrderProblem, more: int, outcome: OrderOutcome
-    ) -> OrderOutcome:
-        """The outcome with a bound for every order and all links, from the relaxed problem."""
-        from cpplan.stages.ordering import search_order
-
-        proofs: list[OrderOutcome] = []
-        try:
-            search_order(
-                relaxed,
-                outcome.order,
-                self.deadline.share(BOUND_SHARE),
-                seed=self.seed,
-                report=proofs.append,
-            )
-        except KeyboardInterrupt:
-            self.deadline.cancel()
-        if not proofs:
-            return outcome
-        best = max(proofs, key=lambda proof: proof.bound)
-        bound = max(0, best.bound - more)
-        self.record(None, bound, f"{best.bound_by}, whatever is shared")
-        return outcome._replace(bound=bound, bound_by=best.bound_by)
-
     def _floor(self, program: Program) -> int:
         """Bytes that are live at once at this order, whatever is shared."""
         problem = as_problem(program, self.residency)
@@ -344,9 +399,48 @@ class Run:
         links = find_links(program.graph, self.residency, self.sharing)
         return shared_bound(problem, links, ProgramLives(program, problem, self.residency)).value
 
+    def stop_early(self, reason: str) -> None:
+        """Note why a stage ends without a proof, if it has time left."""
+        if not self.deadline.expired() and reason not in self.reasons:
+            self.reasons.append(reason)
+
     def record(self, peak: int | None, bound: int | None, source: str) -> None:
         """Note an improvement, and tell who watches."""
         event = Progress(self.deadline.elapsed(), peak, bound, source)
         self.history.append(event)
         if self.progress is not None:
             self.progress(event)
+
+
+class _RelaxedBound:
+    """A bound on every order and all links, from a problem that no links save more than.
+
+    Parameters
+    ----------
+    relaxed
+        That problem, and the bytes by which its bounds are too high.
+    start
+        A valid order.
+    seed
+        For random choices.
+    """
+
+    def __init__(self, relaxed: tuple[OrderProblem, int], start: Ints, seed: int):
+        self._problem, self._more = relaxed
+        self._start, self._seed = start, seed
+        self._search: OrderSearch | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing more to prove."""
+        return self._search is not None and (self._search.done or self._search.exhausted)
+
+    def run(self, deadline: Deadline) -> tuple[int, str]:
+        """The best bound after so much more time, bytes, and what proves it."""
+        from cpplan.stages.ordering import OrderSearch
+
+        if self._search is None:
+            self._search = OrderSearch(self._problem, self._start, seed=self._seed)
+        self._search.run(deadline)
+        best = self._search.best
+        return max(0, best.bound - self._more), best.bound_by
