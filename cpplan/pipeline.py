@@ -35,6 +35,7 @@ ORDERS = ("given", "search")
 # How the message of a plan begins whose run left a gap and time, and its reason if no other is.
 ENDED_EARLY = "ended before the time limit"
 ALL_ENDED = "every search that applies has ended without a proof"
+BY_THE_CLOCK = "the time limit has ended the search: another run may end with another plan"
 POOLS_SHARED = (
     "the choices of what to share that are tried over several pools have been packed, and the "
     "bound holds whatever is shared"
@@ -118,12 +119,13 @@ def solve(
         Constants are kept if there is a pool for them, and else outside.
     workers
         Threads; as many as there are cores if left out. With one, the same input and seed give the
-        same plan.
+        same plan if no search is ended by the clock: what is reached in a time, or in a share of
+        it, depends on the machine and on its load.
     seed
         For random choices.
     deterministic
-        Count work instead of time, with one worker, so that the result does not depend on the
-        machine's load; ``time_limit`` then is in units of about a second.
+        Count work instead of time, with one worker, so that the same input and seed always give
+        the same plan; ``time_limit`` then is in units of about a second.
     progress
         Called with each improvement of the peak or the bound.
 
@@ -231,8 +233,12 @@ def solve(
 def _with_reason(plan: Plan, run: Run) -> Plan:
     """The plan; where a gap is left and so was time, its message says why the run ended."""
     fits = run.goal is not None and plan.peak is not None and plan.peak <= run.goal
-    if plan.status in ("optimal", "infeasible") or fits or run.deadline.expired():
+    if plan.status in ("optimal", "infeasible") or fits:
         return plan
+    if run.deadline.expired():
+        if not (run.deadline.deterministic or run.deadline.cancelled):
+            run.record(None, None, BY_THE_CLOCK)
+        return replace(plan, history=tuple(run.history))
     if run.algorithm is not None:
         why = f"algorithm {run.algorithm!r} alone packed, as asked"
     else:

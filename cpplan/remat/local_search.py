@@ -15,6 +15,7 @@ import numpy as np
 from cpplan.compiled import prepare
 from cpplan.deadline import Deadline
 from cpplan.problem import Ints
+from cpplan.remat.cooling import Cooling
 from cpplan.remat.flat_problem import flatten
 from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.problem import RematProblem
@@ -150,14 +151,14 @@ class _Walk:
         now[:length] = begin
         result = np.array([len(best.sequence), best.peak, best.cost], np.float64)
         calls = max(1, int(moves * length / _CALL))
-        hot = _HOT * self._mean
-        step = (_COLD / _HOT) ** (1 / calls)
+        cooling = Cooling(_HOT * self._mean, _COLD * self._mean, calls, deadline)
         for call in range(calls):
             if deadline.expired():
                 break
+            hot, cold = cooling.step(call)
             length = anneal(
                 self._flat, self._limit, now, length, self._kept, result, moves // calls,
-                self._price * self._mean, hot * step**call, hot * step ** (call + 1),
+                self._price * self._mean, hot, cold,
                 float(len(self._problem)), not self._joint, self._random,
             )  # fmt: skip
             deadline.spend(moves // calls * length / _RATE)

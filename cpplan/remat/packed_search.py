@@ -18,6 +18,7 @@ import numpy as np
 from cpplan.compiled import prepare
 from cpplan.deadline import Deadline
 from cpplan.problem import Ints
+from cpplan.remat.cooling import Cooling
 from cpplan.remat.flat_problem import flatten
 from cpplan.remat.local_search import search_sequences
 from cpplan.remat.problem import RematProblem
@@ -293,15 +294,15 @@ class _Walk:
         price = (self._warm_price if warm else self._price) * self._mean
         bounds = _WARM if warm else _CHEAPEN if self.fits else _REPAIR
         scale = self._mean if self.fits or warm else price
-        hot, cold = (scale * part for part in bounds)
-        step = (cold / hot) ** (1 / calls)
+        cooling = Cooling(scale * bounds[0], scale * bounds[1], calls, deadline)
         for call in range(calls):
             if deadline.expired():
                 break
+            hot, cold = cooling.step(call)
             length = anneal_packed(
                 self._flat, self._slots, self._buffers.room, self._align, sequence, runs, length,
                 off, self._size, self._best, self._result, moves // calls,
-                price / max(1, self._buffers.room), hot * step**call, hot * step ** (call + 1),
+                price / max(1, self._buffers.room), hot, cold,
                 float(len(self._problem)), self._joint, self._random,
             )  # fmt: skip
             deadline.spend(moves // calls * length / _RATE)

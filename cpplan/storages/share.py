@@ -89,8 +89,8 @@ def share_storages(
     inputs, outputs, constants
         What is assigned of the model's boundary: see :class:`~cpplan.residency.Residency`.
     workers
-        Threads; as many as there are cores if left out. With one, the same input and seed give the
-        same assignment.
+        Threads; as many as there are cores if left out. With one, and where time does not end the
+        search, the same input and seed give the same assignment.
     seed
         For random choices.
     deterministic

@@ -18,10 +18,11 @@ from cpplan.deadline import Deadline, TimeUpError
 from cpplan.liveness import to_problem
 from cpplan.ordering import order_problem
 from cpplan.pipeline import ENDED_EARLY
+from cpplan.remat.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.short_sequences import short_sequences
 from cpplan.residency import Residency
-from cpplan.stages import ordering, run
+from cpplan.stages import ordering, run, sequences
 
 # Deterministic seconds: what is searched for is the same on every machine.
 LIMIT = 3.0
@@ -215,3 +216,19 @@ def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkey
     assert "ordering" in asked
     assert plan.status == "optimal"
     assert plan.bound_by == "CP-SAT order"
+
+
+def test_starts_of_recomputation_are_not_cut_to_a_small_share(monkeypatch):
+    shares = []
+
+    def first_sequence(problem: object, limit: int, orders: object, slot: Deadline) -> object:
+        shares.append(slot.remaining() / deadline.remaining())
+        raise TimeUpError  # what comes after is not asked
+
+    monkeypatch.setattr(sequences, "first_sequence", first_sequence)
+    for seed in range(6):
+        problem, deadline = random_remat_problem(seed, 6), Deadline(LIMIT, deterministic=True)
+        search = sequences.SequenceSearch(problem, given_order(problem))
+        search.within(interesting_limits(problem)[-1], deadline)
+    assert shares
+    assert min(shares) >= 0.75
