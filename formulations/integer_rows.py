@@ -24,6 +24,8 @@ from typing import NamedTuple
 from ortools.linear_solver import pywraplp
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel, poll
+
 # Columns that are no variables: always 0, always 1.
 ZERO, ONE = -1, -2
 # Binary places of a dual that are used; those of a row of bytes are small.
@@ -98,6 +100,7 @@ class IntegerRows:
 
     def add(self, terms: Iterable[tuple[int, int]], at_least: int) -> None:
         """A row of coefficients and columns; one that always holds is left out."""
+        poll()
         sums: dict[int, int] = {}
         for coefficient, column in terms:
             if column == ONE:
@@ -184,7 +187,7 @@ class IntegerRows:
 
     def cp_model(self) -> cp_model.CpModel:
         """The integer program for CP-SAT; the constant is not part of its objective."""
-        model = cp_model.CpModel()
+        model = PolledModel()
         columns = [model.new_int_var(0, upper, "") for upper in self.upper]
         for row, coefficients, at_least in self.rows:
             terms = cp_model.LinearExpr.weighted_sum([columns[x] for x in row], coefficients)

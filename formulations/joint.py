@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel
 from formulations.positions import Positions, Solved
 from formulations.proved_value import proved_value
 
@@ -155,7 +156,7 @@ class JointModel:
     unit: int
     upper: int
     lower: int
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     positions: Positions = field(init=False)
     grain: int = field(init=False)
     peak: cp_model.IntVar = field(init=False)

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel
 from formulations.positions import Positions, Solved
 from formulations.proved_value import proved_value
 
@@ -138,7 +139,7 @@ class JointSharingModel:
     unit: int
     upper: int
     lower: int
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     positions: Positions = field(init=False)
     multiple: list[cp_model.IntVar] = field(default_factory=list)
     relation: dict[tuple[int, int, str], cp_model.IntVar] = field(default_factory=dict)

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel
 from formulations.positions import Positions, Solved
 from formulations.proved_value import proved_value
 
@@ -95,7 +96,7 @@ class OrderingModel:
     problem: OrderProblem
     upper: int
     lower: int
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     positions: Positions = field(init=False)
     unit: int = field(init=False)
     peak: cp_model.IntVar = field(init=False)

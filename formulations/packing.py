@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class PackingModel:
     unit: int
     upper: int
     lower: int
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     multiple: list[cp_model.IntVar] = field(default_factory=list)
     factor: list[int] = field(default_factory=list)
     peak: cp_model.IntVar | None = None

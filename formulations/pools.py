@@ -56,6 +56,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class PoolsModel:
     units: tuple[int, ...]
     limits: tuple[int | None, ...]
     liquid: bool
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     present: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
     multiple: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
     peak: list[cp_model.IntVar] = field(default_factory=list)

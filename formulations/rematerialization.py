@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING
 
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel
 from formulations.positions import Solved
 from formulations.proved_value import proved_value
 from formulations.retention import Retention
@@ -156,7 +157,7 @@ class RematModel:
     copies: Sequence[int]
     order: Sequence[int] | None
     done: frozenset[int]
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     runs: Runs = field(init=False)
     retention: Retention = field(init=False)
     unit: int = field(init=False)

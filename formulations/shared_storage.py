@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel, poll
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class SharedStorageModel:
     group: Ints
     upper: int
     lower: int
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     unit: int = field(init=False)
     lead: dict[int, dict[int, cp_model.IntVar]] = field(default_factory=dict)
     total: cp_model.IntVar = field(init=False)
@@ -196,6 +197,7 @@ def meeting(problem: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]
     buffer, lower, upper = spans.buffer[held], spans.lower[held], spans.upper[held]
     meets = np.zeros((len(problem), len(problem)), bool)
     for row, begin, end in zip(buffer.tolist(), lower.tolist(), upper.tolist(), strict=True):
+        poll()
         meets[row, buffer[(lower < end) & (begin < upper)]] = True
     return meets
 
@@ -221,4 +223,13 @@ def live_sets(problem: Problem, rows: Ints) -> list[Ints]:
     # Something ends here that was live together with the latest starter.
     latest_start = starts[np.searchsorted(starts, ends, side="left") - 1]
     closes = ends[latest_start >= np.concatenate([[-1], ends[:-1]])]
-    return [np.unique(buffer[(lower < end) & (end <= upper)]) for end in closes.tolist()]
+    # Those that have begun by an end, less those that have ended before: each is added once.
+    by_start = np.argsort(lower, kind="stable")
+    begun = np.searchsorted(lower[by_start], closes, side="left")
+    live, sets = by_start[:0], []
+    for first, last, end in zip([0, *begun[:-1]], begun, closes, strict=True):
+        poll()
+        live = np.concatenate([live[upper[live] >= end], by_start[first:last]])
+        live = live[upper[live] >= end]
+        sets.append(np.unique(buffer[live]))
+    return sets

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class SharingModel:
     unit: int
     upper: int
     lower: int
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     multiple: list[cp_model.IntVar] = field(default_factory=list)
     factor: list[int] = field(default_factory=list)
     below: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)

@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from formulations.polled_model import PolledModel, poll
 from formulations.proved_value import proved_value
 from formulations.shared_storage import live_sets
 
@@ -97,7 +98,7 @@ class StorageClassesModel:
     group: Ints
     upper: int
     lower: int
-    model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
+    model: PolledModel = field(default_factory=PolledModel)
     unit: int = field(init=False)
     # By class, a pair of group and size: how many storages, and which buffers lie there.
     count: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
@@ -139,6 +140,7 @@ class StorageClassesModel:
     def add_ranks(self) -> None:
         """As many storages of at least a size as buffers of that size are live at once."""
         for label, size in self.count:
+            poll()
             counted = (self.group == label) & (self.problem.size >= size)
             depth = max((int(counted[clique].sum()) for clique in self.cliques), default=0)
             larger = [y for (other, s), y in self.count.items() if other == label and s >= size]

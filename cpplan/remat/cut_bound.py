@@ -16,6 +16,7 @@ import numpy as np
 from cpplan.costs import sum_costs
 from cpplan.deadline import Deadline
 from cpplan.remat.problem import RematProblem
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_run import run_model
 from cpplan.search.order_bounds import order_bounds, topological_order
 
@@ -122,18 +123,18 @@ class _Search:
         workers: int,
         seed: int,
     ):
-        from formulations.retained_at_cuts import precedence
-
         self.problem, self.limit, self.deadline = problem, limit, deadline
         self.goal, self.workers, self.seed = goal, workers, seed
         self.given = None if order is None else tuple(order)
-        self.before = precedence(problem, order)
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
 
     def run(self) -> None:
         """Single cuts, numbers of them that double, and the same in integers."""
-        if len(self.problem) > MOST_UNITS:
+        if len(self.problem) > MOST_UNITS or self.deadline.expired():
             return
+        from formulations.retained_at_cuts import precedence
+
+        self.before = precedence(self.problem, self.given)
         alone = self._each_alone(self.deadline.share(SINGLE_SHARE))
         if not alone:
             return
@@ -196,7 +197,9 @@ class _Search:
         """The linear bound at some cuts."""
         if self._settled() or deadline.expired():
             return None
-        model = self._model(cuts)
+        model = self._model(cuts, deadline)
+        if model is None:
+            return None
         relaxed = model.rows.relaxed(deadline.remaining(), deterministic=deadline.deterministic)
         deadline.spend(relaxed.seconds)
         if relaxed.infeasible:
@@ -211,8 +214,8 @@ class _Search:
         """The bound in integers at some cuts."""
         if self._settled() or deadline.expired():
             return
-        model = self._model(cuts)
-        if len(model.rows.rows) > MOST_ROWS:
+        model = self._model(cuts, deadline)
+        if model is None or len(model.rows.rows) > MOST_ROWS:
             return
         run_model(
             model,
@@ -224,10 +227,13 @@ class _Search:
             linearization=2,
         )
 
-    def _model(self, cuts: tuple[int, ...]) -> CutModel:
+    def _model(self, cuts: tuple[int, ...], deadline: Deadline) -> CutModel | None:
         from formulations.retained_at_cuts import build
 
-        return build(self.problem, memory_limit=self.limit, cuts=cuts, before=self.before)
+        return build_in_time(
+            lambda: build(self.problem, memory_limit=self.limit, cuts=cuts, before=self.before),
+            deadline,
+        )
 
     def _proved(self, cost: int | float, name: str, cuts: tuple[int, ...]) -> None:
         if cost > self.best.cost:

@@ -11,6 +11,7 @@ from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
 from cpplan.problem import Problem
 from cpplan.reduction import address_unit
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_proof import Proof, improve_peak
 
 if TYPE_CHECKING:
@@ -81,7 +82,12 @@ def search_layouts(
     from formulations.joint import build
 
     unit = _unit(problem, alignment, extra_alignment)
-    model = build(problem, alignment, extra_alignment, unit=unit, upper=peak, lower=known.bound)
+    bounds = {"upper": peak, "lower": known.bound}
+    model = build_in_time(
+        lambda: build(problem, alignment, extra_alignment, unit=unit, **bounds), deadline
+    )
+    if model is None:
+        return known
     model.hint(start)
     return improve_peak(
         model, known, deadline, peak_of=lambda layout: layout.peak(problem),

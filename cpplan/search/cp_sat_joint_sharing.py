@@ -10,6 +10,7 @@ import numpy as np
 from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
 from cpplan.reduction import compatible_unit
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_proof import Proof, improve_peak
 
 if TYPE_CHECKING:
@@ -78,7 +79,12 @@ def search_shared_layouts(
 
     distances = [meeting.shift for found in meetings.values() for meeting in found]
     unit = compatible_unit([*problem.size.tolist(), *distances], alignment)
-    model = build(problem, alignment, meetings, unit=unit, upper=peak, lower=known.bound)
+    bounds = {"upper": peak, "lower": known.bound}
+    model = build_in_time(
+        lambda: build(problem, alignment, meetings, unit=unit, **bounds), deadline
+    )
+    if model is None:
+        return known
     model.hint(start)
     return improve_peak(
         model, known, deadline, peak_of=lambda layout: _peak(problem, layout),

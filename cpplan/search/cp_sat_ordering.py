@@ -9,6 +9,7 @@ import numpy as np
 
 from cpplan.deadline import Deadline
 from cpplan.ordering import OrderProblem
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_proof import Proof, improve_peak
 from cpplan.search.order_window import OrderWindows
 
@@ -70,7 +71,9 @@ def prove_order(
         return known
     from formulations.ordering import build
 
-    model = build(problem, upper=peak, lower=known.bound)
+    model = build_in_time(lambda: build(problem, upper=peak, lower=known.bound), deadline)
+    if model is None:
+        return known
     model.hint(start)
     return improve_peak(
         model, known, deadline, peak_of=problem.peak,

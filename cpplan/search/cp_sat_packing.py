@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cpplan.deadline import Deadline
 from cpplan.heuristics.preorders import preorder
 from cpplan.reduction import address_unit
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -211,14 +212,20 @@ class _Portfolio:
             from formulations.packing import build
 
             order = None if task.strategy is None else self.orders[task.strategy]
-            packing = build(
-                self.problem,
-                unit=self.unit,
-                upper=task.target,
-                lower=min(state.bound, task.target),
-                minimise=task.minimise,
-                preorder=order,
+            packing = build_in_time(
+                lambda: build(
+                    self.problem,
+                    unit=self.unit,
+                    upper=task.target,
+                    lower=min(state.bound, task.target),
+                    minimise=task.minimise,
+                    preorder=order,
+                ),
+                self.deadline,
             )
+            if packing is None:
+                self.answers.put(_Answer(task, None, state.bound))
+                return
             if task.minimise:
                 packing.hint(state.offsets)
             status = task.solver.solve(packing.model)

@@ -11,6 +11,7 @@ from cpplan.deadline import Deadline
 from cpplan.heuristics.in_pools import PoolLayout
 from cpplan.problem import Ints, Problem
 from cpplan.reduction import address_unit
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_run import run_model
 
 NAME, LIQUID_NAME = "CP-SAT", "CP-SAT on live bytes"
@@ -85,15 +86,20 @@ def search_level(
     entries = int((spans.upper - spans.lower).sum())
     if entries * len(problem.pools) > LARGEST_MODEL:
         return False
-    model = build(
-        problem,
-        levels[-1],
-        units=pool_units(problem),
-        limits=limits,
-        former=[Former(*pair) for pair in zip(levels[:-1], values[:-1], strict=True)],
-        lower=lower,
-        liquid=liquid,
+    model = build_in_time(
+        lambda: build(
+            problem,
+            levels[-1],
+            units=pool_units(problem),
+            limits=limits,
+            former=[Former(*pair) for pair in zip(levels[:-1], values[:-1], strict=True)],
+            lower=lower,
+            liquid=liquid,
+        ),
+        deadline,
     )
+    if model is None:
+        return False
     model.hint(Placement(*start), peaks)
 
     def hand_on(placement: Placement) -> None:

@@ -9,6 +9,7 @@ from cpplan.costs import sum_costs
 from cpplan.deadline import Deadline
 from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.problem import RematProblem
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_run import run_model
 
 NAME = "CP-SAT rematerialization"
@@ -154,7 +155,11 @@ def prove_sequence(
     from formulations.rematerialization import build
 
     state = known
-    remat = build(problem, memory_limit=limit, copies=copies, order=order)
+    remat = build_in_time(
+        lambda: build(problem, memory_limit=limit, copies=copies, order=order), deadline
+    )
+    if remat is None:
+        return known
     if known.sequence is not None:
         remat.hint(known.sequence)
 

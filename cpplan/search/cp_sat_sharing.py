@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cpplan.deadline import Deadline
 from cpplan.problem import Ints, Problem
 from cpplan.reduction import compatible_unit
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_proof import Proof, improve_peak
 
 NAME = "CP-SAT sharing"
@@ -67,7 +68,11 @@ def search_sharing(
     # Push all that shares bytes down together until it rests on something: offsets are then sums
     # of sizes and distances, rounded up to alignments.
     unit = compatible_unit([*problem.size.tolist(), *distances], problem.alignment)
-    model = build(problem, shifts, unit=unit, upper=peak, lower=known.bound)
+    model = build_in_time(
+        lambda: build(problem, shifts, unit=unit, upper=peak, lower=known.bound), deadline
+    )
+    if model is None:
+        return known
     model.hint(start)
     return improve_peak(
         model, known, deadline, peak_of=lambda offsets: _peak(problem, offsets),

@@ -15,6 +15,7 @@ from cpplan.errors import InputError
 from cpplan.remat.outcome import RematOutcome
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.window import remat_window
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_remat import BASE
 from cpplan.search.cp_sat_run import run_model
 
@@ -128,7 +129,11 @@ def improve_window(
 
     window = remat_window(problem, sequence, begin, end)
     most = max(copies, *(window.runs.count(unit) for unit in window.runs))
-    remat = build(window.problem, memory_limit=limit, copies=most, done=window.done)
+    remat = build_in_time(
+        lambda: build(window.problem, memory_limit=limit, copies=most, done=window.done), deadline
+    )
+    if remat is None:
+        return sequence
     remat.hint(window.runs)
     best, cost = sequence, problem.total_cost(sequence)
 

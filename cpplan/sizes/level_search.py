@@ -8,6 +8,7 @@ import numpy as np
 
 from cpplan.deadline import Deadline, TimeUpError
 from cpplan.reduction import address_unit
+from cpplan.search.build_in_time import build_in_time
 from cpplan.sizes.best_layout import BestLayout
 from cpplan.sizes.order_climb import OrderClimb
 from cpplan.sizes.topmost_bound import NAME, topmost_bound
@@ -121,16 +122,21 @@ def _run_cp_sat(
     from cpplan.search.cp_sat_run import run_model
     from formulations.packing_sizes import build
 
-    model = build(
-        problem,
-        best.bytes,
-        unit=address_unit(problem),
-        # Pushed down, no layout is higher than all buffers on top of one another.
-        limits=np.minimum(best.limits(number), max(total, int(best.arenas.max()))),
-        level=level,
-        lower=best.bounds[number],
-        upper=best.values[number],
+    model = build_in_time(
+        lambda: build(
+            problem,
+            best.bytes,
+            unit=address_unit(problem),
+            # Pushed down, no layout is higher than all buffers on top of one another.
+            limits=np.minimum(best.limits(number), max(total, int(best.arenas.max()))),
+            level=level,
+            lower=best.bounds[number],
+            upper=best.values[number],
+        ),
+        deadline,
     )
+    if model is None:
+        return False
     model.hint(best.offsets)
     # A bound holds for layouts that keep the levels before as they were when the model was built.
     settled = best.settled_before(number)

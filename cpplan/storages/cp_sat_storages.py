@@ -10,6 +10,7 @@ import numpy as np
 
 from cpplan.deadline import Deadline
 from cpplan.reduction import reduce_problem
+from cpplan.search.build_in_time import build_in_time
 from cpplan.search.cp_sat_run import run_model
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _logger = logging.getLogger(__name__)
 NAME = "CP-SAT storages"
 # Beyond that many literals, building and presolving a model takes minutes.
 MOST_LITERALS = 200_000
+# Beyond that many literals in the constraints on what is live at one step, too.
+LARGEST_MODEL = 1_000_000
 
 
 def improve(
@@ -69,9 +72,9 @@ def improve(
     """
     reduction = reduce_problem(problem)
     rows = reduction.rows
-    literals = _literals(reduction.problem)
-    if literals > MOST_LITERALS:
-        _logger.info("no CP-SAT for storages: %d literals > %d", literals, MOST_LITERALS)
+    literals, entries = _literals(reduction.problem), count_entries(reduction.problem)
+    if literals > MOST_LITERALS or entries > LARGEST_MODEL:
+        _logger.info("no CP-SAT for storages: %d literals, %d entries", literals, entries)
         return
     from formulations import shared_storage, storage_classes
 
@@ -81,7 +84,12 @@ def improve(
     aside = _aside(problem, group, rows)
     # With the hint's total as the limit, CP-SAT's neighbourhood searches complain on stderr.
     upper = int(reduction.problem.size.sum())
-    sharing = build(reduction.problem, group[rows], upper=upper, lower=max(0, bound - aside))
+    sharing = build_in_time(
+        lambda: build(reduction.problem, group[rows], upper=upper, lower=max(0, bound - aside)),
+        deadline,
+    )
+    if sharing is None:
+        return
     sharing.hint(storage[rows])
 
     def restored(leaders: Ints) -> Ints:
@@ -121,3 +129,21 @@ def _literals(problem: Problem) -> int:
     count = len(problem)
     choices = count if problem.gaps else len(np.unique(problem.size))
     return count * choices // 2
+
+
+def count_entries(problem: Problem) -> int:
+    """Literals in the constraints on what is live at one step, at most. O(n log n).
+
+    Examples
+    --------
+    >>> from cpplan.problem import Problem
+    >>> count_entries(Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6]))
+    11
+    """
+    spans = problem.spans
+    steps = np.zeros(len(problem), np.int64)
+    np.add.at(steps, spans.buffer, spans.upper - spans.lower)
+    if problem.gaps:
+        return int(steps.sum()) * len(problem)
+    sizes = np.unique(problem.size)
+    return int((steps * (len(sizes) - np.searchsorted(sizes, problem.size))).sum())
