@@ -256,13 +256,34 @@ class Graph:
                 roots[view.name] = (base, offset)
         return roots
 
+    @cached_property
+    def holder(self) -> dict[str, str]:
+        """For every tensor, itself or the nearest of its bases that has bytes of its own.
+
+        That is one which an op writes, which is no view, or which is empty. O(tensors), however
+        long chains of views are.
+        """
+        written = {name for op in self.ops for name in op.outputs + op.workspaces}
+        holders: dict[str, str] = {}
+        for tensor in self.tensors:
+            chain, base = [], tensor
+            while base.name not in holders and base.name not in written:
+                chain.append(base.name)
+                if base.view_of is None or base.name in self.empty:
+                    break
+                base = self.tensor[base.view_of[0]]
+            found = holders.get(base.name, base.name)
+            holders.update((name, found) for name in [*chain, base.name])
+        return holders
+
     def source(self, name: str) -> Op | None:
         """The op after which this tensor's bytes are valid (of a bare view: its base's), if any."""
+        name = self.holder[name]
         while name not in self.producer:
             view_of = self.tensor[name].view_of
             if view_of is None:
                 return None
-            name = view_of[0]
+            name = self.holder[view_of[0]]
         return self.producer[name]
 
     @cached_property

@@ -94,10 +94,12 @@ class Sweep:
 
     def life(self, name: str, step: int) -> Life:
         """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
-        while name not in self.home and not self.graph.is_storage(name):
-            view_of = self.graph.tensor[name].view_of
+        graph = self.graph
+        name = graph.holder[name]
+        while name not in self.home and not graph.is_storage(name):
+            view_of = graph.tensor[name].view_of
             assert view_of is not None
-            name = view_of[0]
+            name = graph.holder[view_of[0]]
         if name not in self.home:
             self.home[name] = self.newest.get(name) or self._begin(name, step)
         return self.home[name]

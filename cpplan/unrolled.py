@@ -125,10 +125,12 @@ class _Unrolling:
 
     def _stay_of(self, name: str) -> int:
         """Where the latest value lies; a view that no op writes lies in its base."""
+        holder = self.source.holder
+        name = holder[name]
         while name not in self.stay:
             view_of = self.source.tensor[name].view_of
             assert view_of is not None  # the program runs a tensor's op before its readers
-            name = view_of[0]
+            name = holder[view_of[0]]
         return self.stay[name]
 
     def _stay_to_write(self, name: str, root: str) -> int:

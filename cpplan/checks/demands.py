@@ -177,10 +177,10 @@ class _Scope:
         self.given = frozenset(self.newest)
         self.names, self.op_names = tensor_copies(graph), op_copies(graph)
         self.bound: Counter[str] = Counter()
-        self.tensors: dict[str, tuple[Tensor, ...]] = {}
+        lying: dict[str, list[Tensor]] = {}
         for tensor in graph.tensors:
-            root = graph.root[tensor.name][0]
-            self.tensors[root] = (*self.tensors.get(root, ()), tensor)
+            lying.setdefault(graph.root[tensor.name][0], []).append(tensor)
+        self.tensors = {root: tuple(tensors) for root, tensors in lying.items()}
         for root, stay in self.newest.items():
             stay.alignment = math.lcm(stay.alignment, self._alignment(root))
             stay.tensors += self.tensors[root]
@@ -190,12 +190,12 @@ class _Scope:
 
     def place(self, name: str, reader: str = "the caller") -> Place:
         """Where the tensor's latest value lies."""
-        holder = name
+        holder = self.graph.holder[name]
         while (stay := self.home.get(holder)) is None:
             view_of = self.graph.tensor[holder].view_of
             if view_of is None or self.graph.is_storage(holder):
                 raise VerificationError(f"{reader} reads tensor {name!r} before it is written")
-            holder = view_of[0]
+            holder = self.graph.holder[view_of[0]]
         return self._place_in(stay, name)
 
     def begin_unproduced(self, root: str, op: str | None, step: int) -> None:

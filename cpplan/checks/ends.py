@@ -61,9 +61,7 @@ def _last_places(graph: Graph, runs: Sequence[Run]) -> dict[str, tuple[str, int]
     }
     places = {}
     for tensor in graph.tensors:
-        holder = tensor
-        while holder.name not in written and not graph.is_storage(holder.name):
-            assert holder.view_of is not None
-            holder = graph.tensor[holder.view_of[0]]
-        places[tensor.name] = written.get(holder.name, holder.name), graph.root[tensor.name][1]
+        # Every op runs: what it writes lies where its last run wrote it.
+        holder = graph.holder[tensor.name]
+        places[tensor.name] = written.get(holder, holder), graph.root[tensor.name][1]
     return places

@@ -228,12 +228,17 @@ def _tensor(values: Any, position: int) -> Tensor:
 
 def _fold_broadcasts(tensors: list[Tensor]) -> tuple[Tensor, ...]:
     by_name = {tensor.name: tensor for tensor in tensors}
+    # Each tensor's last base that repeats nothing; a chain is walked once.
+    source_of: dict[str, Tensor] = {}
     folded = []
     for tensor in tensors:
-        source, seen = tensor, {tensor.name}
-        while (base := _broadcast_base(source, by_name)) is not None and base.name not in seen:
-            seen.add(base.name)
-            source = base
+        chain, source = {tensor.name: tensor}, tensor
+        while (base := _broadcast_base(source, by_name)) is not None and base.name not in chain:
+            source = source_of.get(base.name, base)
+            chain[base.name] = base
+            if source is not base:
+                break
+        source_of.update(dict.fromkeys(chain, source))
         folded.append(tensor if source is tensor else replace(tensor, size=source.nbytes))
     return tuple(folded)
 
