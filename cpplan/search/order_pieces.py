@@ -6,13 +6,14 @@ be ordered on their own; the peak is the highest piece's.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from cpplan.ordering import OrderProblem
 from cpplan.problem import Ints
-from cpplan.search.order_bounds import FORCED, OrderBounds, order_bounds
+from cpplan.search.order_bounds import FORCED, OrderBounds
 from cpplan.search.order_window import OrderWindows
 from cpplan.search.window_search import WindowSearch
 
@@ -22,26 +23,40 @@ class OrderPiece:
 
     Attributes
     ----------
-    problem
-        Its ops, renumbered from 0 in the order in which the piece was cut.
     ops
         Their numbers in the whole problem, shape ``(ops,)``.
     order
-        The best order of the renumbered ops.
+        The best order of the ops, renumbered from 0 in the order in which the piece was cut.
     peak, bound
         Of that order, and of every order, bytes.
     found_by, bound_by
         What found the order; what proves the bound.
-    windows
-        The local search that continues on this piece.
     """
 
-    def __init__(self, problem: OrderProblem, ops: Ints, found_by: str, seed: int):
-        self.problem, self.ops, self.found_by = problem, ops, found_by
+    def __init__(
+        self,
+        whole: OrderWindows,
+        begin: int,
+        ops: Ints,
+        peak: int,
+        bound: int,
+        name: str,
+        seed: int,
+    ):
+        self._whole, self._begin, self._seed = whole, begin, seed
+        self.ops, self.peak, self.found_by = ops, peak, name
         self.order: Ints = np.arange(len(ops))
-        self.peak = problem.peak(self.order)
-        self.bound, self.bound_by = order_bounds(problem).bound, FORCED
-        self.windows = WindowSearch(problem, self.order, seed)
+        self.bound, self.bound_by = bound, FORCED
+
+    @cached_property
+    def problem(self) -> OrderProblem:
+        """Its ops, renumbered; made when it is asked for, as most pieces are never the highest."""
+        return self._whole.window(self._begin, self._begin + len(self.ops))
+
+    @cached_property
+    def windows(self) -> WindowSearch:
+        """The local search that continues on this piece."""
+        return WindowSearch(self.problem, self.order, self._seed)
 
     def offer(self, order: Ints, name: str) -> None:
         """Take an order if its peak is lower."""
@@ -61,9 +76,13 @@ def cut_into_pieces(
     """The pieces of a problem, each with its part of this order; a cut starts a piece."""
     windows = OrderWindows(problem, order)
     edges = sorted({0, *bounds.cut_positions, len(problem)})
+    pressure, order = problem.pressure(order), np.asarray(order, np.int64)
+    forced = np.maximum(bounds.forced, problem.base)[order]
+    peaks = np.maximum.reduceat(pressure, edges[:-1]).tolist() if len(order) else []
+    least = np.maximum.reduceat(forced, edges[:-1]).tolist() if len(order) else []
     return [
-        OrderPiece(windows.window(begin, end), np.asarray(order[begin:end]), found_by, seed)
-        for begin, end in pairwise(edges)
+        OrderPiece(windows, begin, order[begin:end], peak, bound, found_by, seed)
+        for (begin, end), peak, bound in zip(pairwise(edges), peaks, least, strict=True)
     ]
 
 

@@ -37,6 +37,8 @@ MOST_STATE_BYTES = 1 << 30
 MOST_EFFORT = 1024
 # CP-SAT gets so much deterministic time in the first turn; on more ops than that, windows only.
 FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
+# Of the time, for what is live in every order, where there are very many ops.
+BOUND_SHARE = 0.1
 # Of what is left, for minimum cuts: milliseconds each, of which a few mostly do.
 CUTS_SHARE = 0.2
 # The order is divided by them so many times, within the same share.
@@ -83,7 +85,7 @@ def search_order(
     >>> outcome.peak, outcome.bound
     (10, 10)
     """
-    search = OrderSearch(problem, given, goal=goal, seed=seed, report=report)
+    search = OrderSearch(problem, given, deadline, goal=goal, seed=seed, report=report)
     search.run(deadline)
     return search.best
 
@@ -101,13 +103,14 @@ class OrderSearch:
         self,
         problem: OrderProblem,
         given: Ints,
+        deadline: Deadline,
         *,
         goal: int = 0,
         seed: int = 0,
         report: Callable[[OrderOutcome], None] = lambda outcome: None,
     ):
         self._problem, self._goal, self._seed, self._report = problem, goal, seed, report
-        self._bounds = order_bounds(problem)
+        self._bounds = order_bounds(problem, order=given, deadline=deadline.share(BOUND_SHARE))
         peak = problem.peak(given)
         self.best = OrderOutcome(given, peak, self._bounds.bound, "given order", FORCED)
         self._pieces: list[OrderPiece] = []
@@ -248,6 +251,7 @@ def _construct_by(
     """The best of these constructive orders, until one meets the bound."""
     try:
         for name in names:
+            deadline.check()
             order = np.asarray(orders.get(name)(problem, deadline), np.int64)
             peak = problem.peak(order)
             if peak < best.peak:

@@ -356,11 +356,13 @@ class Run:
         ended = False
         while not ended:
             try:
+                turn = self._turn()
                 if search is None:
+                    goal = self.goal or 0
                     search = OrderSearch(
-                        ordering, start, goal=self.goal or 0, seed=self.seed, report=report
+                        ordering, start, turn, goal=goal, seed=self.seed, report=report
                     )
-                search.run(self._turn())
+                search.run(turn)
                 ended = search.done or search.exhausted
                 if proof is not None:
                     known = outcomes[-1]
@@ -440,7 +442,7 @@ class _RelaxedBound:
         from cpplan.stages.ordering import OrderSearch
 
         if self._search is None:
-            self._search = OrderSearch(self._problem, self._start, seed=self._seed)
+            self._search = OrderSearch(self._problem, self._start, deadline, seed=self._seed)
         self._search.run(deadline)
         best = self._search.best
         return max(0, best.bound - self._more), best.bound_by
