@@ -202,6 +202,14 @@ def solve(
         seed=seed,
         progress=progress,
     )
+    sharing = run.sharing
+    searches = order == "search" and not remat and len(regions) == 1
+    if sharing and searches and isinstance(source, Program):
+        from cpplan.sharing.links import find_links
+
+        if not find_links(source.graph, run.residency, run.sharing):
+            # Nothing can be shared: the search that knows nothing of it finds more.
+            run = replace(run, sharing=frozenset())
     with telling(lambda text: run.record(None, None, text)):
         if remat:
             rematerialized = run.rematerialize(source, cost_limit, joint=order == "search")
@@ -224,6 +232,9 @@ def solve(
                 runtime=runtime,
                 history=history,
             )
+            # Where nothing can be shared, the plan was free to nevertheless.
+            if len(regions) == 1:
+                plan = replace(plan, sharing=tuple(sorted(sharing)))
         plan = _with_reason(plan, run)
         if plan.offset is not None:
             verify(source, plan)

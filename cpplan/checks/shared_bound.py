@@ -6,6 +6,7 @@ Step by step, and byte by byte of what placements join, from the touches alone. 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from cpplan.checks.demands import Touch, lifespans
 from cpplan.checks.runs import Place, Run, Stay
@@ -24,7 +25,10 @@ def least_bytes(kinds: Collection[str], touches: Sequence[Touch], runs: Sequence
     only stays that one run alone, or the caller, writes.
     """
     demands = Sharing(kinds, touches, runs)
-    return max((demands.at(step, live) for step, live in demands.live_sets()), default=0)
+    alone = demands.bytes_alone()
+    return max(
+        (alone[step] + demands.at(step, live) for step, live in demands.live_sets()), default=0
+    )
 
 
 class Sharing:
@@ -46,9 +50,19 @@ class Sharing:
         self.groups = self._find_groups()
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
 
+    def bytes_alone(self) -> dict[int, int]:
+        """Live bytes of the stays that no placement joins, at every step at which any changes."""
+        change = dict.fromkeys(sorted({step for span in self.spans.values() for step in span}), 0)
+        for stay, (lower, upper) in self.spans.items():
+            if stay.name not in self.group:
+                change[lower] += stay.size
+                change[upper] -= stay.size
+        return dict(zip(change, accumulate(change.values()), strict=True))
+
     def live_sets(self) -> Iterator[tuple[int, list[Stay]]]:
-        """Every step at which something begins or has just ended, with what is live then."""
-        waiting = sorted(self.spans, key=lambda stay: self.spans[stay][0], reverse=True)
+        """Every step at which something begins or has just ended, with what is joined and live."""
+        joined = [stay for stay in self.spans if stay.name in self.group]
+        waiting = sorted(joined, key=lambda stay: self.spans[stay][0], reverse=True)
         live: list[Stay] = []
         for step in sorted({step for span in self.spans.values() for step in span}):
             live = [stay for stay in live if self.spans[stay][1] > step]
@@ -57,14 +71,12 @@ class Sharing:
             yield step, list(live)
 
     def at(self, step: int, live: Sequence[Stay]) -> int:
-        """Bytes that a step needs."""
+        """Bytes that a step needs for what placements join, less what its op may overwrite."""
         joined: dict[int, list[Stay]] = {}
         for stay in live:
-            if stay.name in self.group:
-                joined.setdefault(self.group[stay.name], []).append(stay)
-        alone = sum(stay.size for stay in live if stay.name not in self.group)
+            joined.setdefault(self.group[stay.name], []).append(stay)
         covered = sum(_cover(self.groups[k], stays) for k, stays in joined.items())
-        return alone + covered - self._savings(step)
+        return covered - self._savings(step)
 
     def _find_groups(self) -> list[Places]:
         """Stays joined by placements, with their distances; ``None`` where these contradict."""

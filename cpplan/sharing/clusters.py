@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from cpplan.sharing.links import Link
 from cpplan.sharing.lives import Lives
 from cpplan.sharing.origins import Origins
+
+# In a cluster of more storages, those that live with one are looked up.
+FEW_MEMBERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ class SharingRules:
             (self._in_place if link.in_place else self._copies)[link.outer, link.inner].append(link)
 
     @cached_property
-    def together(self) -> Mapping[str, Sequence[str]]:
-        """For every storage that a link names, the others of them that may be live with it."""
+    def together(self) -> Callable[[str], Sequence[str]]:
+        """Of a storage that a link names, the others of them that may be live with it."""
         return self.lives.together(list(self.origins.of))
 
     def may_meet(self, one: str, other: str, shift: int) -> bool:
@@ -117,14 +120,24 @@ class SharingRules:
 
 
 def form_clusters(
-    links: Sequence[Link], rules: SharingRules, skip: Collection[Link] = ()
+    links: Sequence[Link],
+    rules: SharingRules,
+    skip: Collection[Link] = (),
+    *,
+    poll: Callable[[], object] = lambda: None,
 ) -> Clusters:
     """Take every link that can be taken, in the order given, ``skip`` aside.
 
-    O(links + pairs of storages that may be live together).
+    ``poll`` is called for every link, and may raise. O(links + pairs of storages of one cluster
+    that may be live together).
     """
     forming = _Forming(links, rules)
-    taken = {link for link in links if link not in skip and forming.take(link)}
+    taken = set()
+    for link in links:
+        if link not in skip:
+            poll()
+            if forming.take(link):
+                taken.add(link)
     # A link that others have made true is in force as well.
     return forming.clusters(link for link in links if link in taken or forming.holds(link))
 
@@ -242,6 +255,11 @@ class _Forming:
         return all(
             self.rules.survive(other, one, self.place[one] + moved - self.place[other])
             for one in theirs.members
-            for other in self.rules.together[one]
-            if self.group[other] is ours
+            for other in self._live_with(one, ours)
         )
+
+    def _live_with(self, one: str, group: _Group) -> Iterator[str]:
+        """Members of a group that may be live with a storage."""
+        if len(group.members) <= FEW_MEMBERS:
+            return (other for other in group.members if not self.lives.apart(one, other))
+        return (other for other in self.rules.together(one) if self.group[other] is group)

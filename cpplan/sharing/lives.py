@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -14,6 +14,9 @@ from cpplan.anf import Program
 from cpplan.graph import Graph
 from cpplan.problem import Problem
 from cpplan.residency import Residency
+
+# Storages of which one number says when all have ended.
+_BLOCK = 256
 
 
 class Lives(Protocol):
@@ -28,8 +31,8 @@ class Lives(Protocol):
         Then they meet while the op runs, and at no other step.
         """
 
-    def together(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """For each of these storages, the others of them that may be live at one step with it."""
+    def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
+        """Of each of these storages, the others of them that may be live at one step with it."""
 
 
 def kept_storages(graph: Graph, residency: Residency) -> set[str]:
@@ -69,16 +72,25 @@ class ProgramLives:
         step = self.step[op]
         return one not in self.kept and self.upper[one] == step + 1 and self.lower[other] == step
 
-    def together(self, names: Sequence[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {name: [] for name in names}
-        live: list[str] = []
-        for name in sorted(names, key=self.lower.__getitem__):
-            live = [other for other in live if self.upper[other] > self.lower[name]]
-            for other in live:
-                found[name].append(other)
-                found[other].append(name)
-            live.append(name)
-        return found
+    def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
+        """O(names log names) to begin with; then O(names / 256 + those found) as a rule."""
+        ordered = sorted(names, key=self.lower.__getitem__)
+        lower = np.array([self.lower[name] for name in ordered], np.int64)
+        upper = np.array([self.upper[name] for name in ordered], np.int64)
+        starts = np.arange(0, len(ordered), _BLOCK)
+        last = np.maximum.reduceat(upper, starts) if len(ordered) else upper
+
+        def live_with(name: str) -> list[str]:
+            begin, end = self.lower[name], self.upper[name]
+            # What begins later meets it if it begins before the end; what begins earlier, if it
+            # ends after the beginning.
+            many = int(np.searchsorted(lower, end, side="left"))
+            blocks = np.flatnonzero(last[: -(-many // _BLOCK)] > begin) * _BLOCK
+            rows = (blocks[:, None] + np.arange(_BLOCK)).ravel()
+            rows = rows[rows < many]
+            return [ordered[k] for k in rows[upper[rows] > begin].tolist() if ordered[k] != name]
+
+        return live_with
 
 
 class AnyOrderLives:
@@ -122,7 +134,7 @@ class AnyOrderLives:
         last = one not in self.kept and not rest & ~self.ancestors[op]
         return last and self.touchers[one] != rest and self.writer.get(other) == op
 
-    def together(self, names: Sequence[str]) -> dict[str, list[str]]:
+    def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
         """O(storages × (storages + ops)) bits at a time."""
         ops = len(self.graph.ops)
         # Whether every toucher of a storage (row) comes before an op (column) in every order.
@@ -141,7 +153,7 @@ class AnyOrderLives:
                 apart |= gone[:, writer[row]]
             apart[row] = True
             found[name] = [names[k] for k in np.flatnonzero(~apart).tolist()]
-        return found
+        return found.__getitem__
 
     def _descendants(self) -> NDArray[np.bool_]:
         """Row: an op; column: an op that runs after it in every order."""

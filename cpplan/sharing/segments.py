@@ -22,6 +22,9 @@ from cpplan.sharing.links import Link, find_links
 from cpplan.sharing.lives import AnyOrderLives
 from cpplan.sharing.origins import Origins
 
+# Ancestors as bits, and pairs of storages that may meet, take gigabytes for many more.
+MOST_OPS = 2000
+
 
 def share_in_any_order(
     graph: Graph, ordering: OrderProblem, residency: Residency, links: Sequence[Link] | None = None
@@ -29,7 +32,9 @@ def share_in_any_order(
     """The ordering problem with all links that hold in every order, and whether none is better.
 
     If the second is true, no order needs fewer bytes under whatever links than the problem says:
-    its bounds are bounds on everything. O(ops² / 64 + links × storages that they join).
+    its bounds are bounds on everything. O(ops² / 64 + links × storages that they join). Of very
+    many ops, only what one op writes in place over what it is seen at once to be the last to need
+    is shared, in linear time.
 
     Parameters
     ----------
@@ -58,6 +63,9 @@ def share_in_any_order(
     links = find_links(graph, residency) if links is None else links
     size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
     usable = [link for link in links if link.inner in size and link.outer in size]
+    if len(graph.ops) > MOST_OPS:
+        problem, whole = _cut_up(ordering, _handed_over(ordering, usable))
+        return problem, whole and not links
     lives = AnyOrderLives(graph, residency)
     # Alignment is left to packing: here bytes are only counted.
     storages = {name: Storage(count) for name, count in size.items()}
@@ -70,6 +78,42 @@ def share_in_any_order(
     ]
     problem, whole = _cut_up(ordering, groups)
     return problem, whole and len(usable) == len(links) and _none_better(usable, clusters)
+
+
+def _handed_over(ordering: OrderProblem, links: Sequence[Link]) -> list[dict[str, int]]:
+    """Groups of storages each of which an op writes, in any order, over the one before it.
+
+    The op is the last to touch the one, as all others that touch it are its direct predecessors,
+    and the only one before the others that touch the other. No two but neighbours then meet.
+    O(links + touches): what follows only from longer paths is left out.
+    """
+    row = {name: k for k, name in enumerate(ordering.storages)}
+    following: dict[str, str] = {}
+    taken: set[str] = set()
+    for link in links:
+        old, new = row[link.outer], row[link.inner]
+        size = int(ordering.size[old])
+        whole = link.shift == 0 and link.begin == 0 and link.end == size == ordering.size[new]
+        if not (link.in_place and whole) or link.outer in following or link.inner in taken:
+            continue
+        before = set(ordering.predecessors[link.op])
+        last = not ordering.kept[old] and before.issuperset(
+            op for op in ordering.touched_by[old] if op != link.op
+        )
+        first = not ordering.present[new] and all(
+            op == link.op or link.op in ordering.predecessors[op] for op in ordering.touched_by[new]
+        )
+        if last and first:
+            following[link.outer] = link.inner
+            taken.add(link.inner)
+    groups = []
+    for start in [name for name in following if name not in taken]:
+        group, name = {start: 0}, start
+        while name in following:
+            name = following[name]
+            group[name] = 0
+        groups.append(group)
+    return groups
 
 
 def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderProblem, int]:

@@ -150,6 +150,7 @@ class Run:
         )
         try:
             if self.algorithm is not None:
+                search.take_all_links()
                 pack_by(self.algorithm, search.best.incumbent, deadline)
             else:
                 search.run(deadline, workers=self.workers, seed=self.seed)
@@ -235,7 +236,9 @@ class Run:
         programs = [Program(source.graph, tuple(outcome.order.tolist()))]
         if source.order != programs[0].order and not (first or last):
             programs.append(source)
-        floors = [self._floor(program) for program in programs]
+        # Without a rival, nothing depends on it.
+        rivals = len(programs) > 1
+        floors = [self._floor(program) if rivals else 0 for program in programs]
         best: Packed | None = None
         for program, floor in zip(programs, floors, strict=True):
             if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):

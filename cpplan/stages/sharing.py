@@ -36,6 +36,8 @@ from cpplan.verifier import check_offsets
 # Other choices tried in the first turn, and the share of the time left that packing one then gets.
 FIRST_MOVES, PACKING_SHARE = 20, 0.3
 MOST_EFFORT = 4**6
+# Of the time, for packing many buffers without sharing.
+PLAIN_SHARE = 0.3
 # Of CP-SAT's deterministic time, in the first turn; buffers above which it has its turn at once.
 FIRST_WORK, MANY = 0.1, 500
 
@@ -131,7 +133,11 @@ class SharingSearch:
         self._random, self._report = random.Random(seed), report
         self.bound: Bound = shared_bound(problem, self.links, lives)
         self._reported: tuple[int, int] | None = None
-        self.best: Choice = self._choose(self.links, frozenset())
+        # What may be shared must not cost bytes: of many buffers, a plan without sharing is first.
+        self._plain = self._choose(self.links, frozenset(self.links))
+        self._many = len(problem) > MANY
+        few = self.links and not self._many
+        self.best: Choice = self._choose(self.links, frozenset()) if few else self._plain
 
     @property
     def good_enough(self) -> bool:
@@ -148,28 +154,50 @@ class SharingSearch:
         """Improve until done or time is up."""
         self._announce("bump")
         try:
-            self._run_heuristics(self.best, deadline)
+            self._pack_first(deadline)
             # With many buffers, one proof takes no longer than packing the other choices.
             prove = partial(self._prove, FIRST_WORK, workers, seed)
-            many = len(self.problem) > MANY
-            for stage in (prove, self._try_fewer) if many else (self._try_fewer, prove):
+            for stage in (prove, self._try_fewer) if self._many else (self._try_fewer, prove):
                 if not self.done:
                     stage(deadline)
             effort = 1
             while not self.done:
                 deadline.check()
                 self._move(FIRST_MOVES * effort, deadline)
-                if not self.done:
-                    slot = deadline.share(PACKING_SHARE)
-                    self._watch(self.best, partial(pack, workers=workers, seed=seed), slot)
+                others = [] if self._plain is self.best else [self._plain]
+                for choice in (self.best, *others):
+                    # What is live at once bounds what packing can reach.
+                    if not self.done and choice.incumbent.bound.value <= self.best.peak:
+                        slot = deadline.share(PACKING_SHARE)
+                        self._watch(choice, partial(pack, workers=workers, seed=seed), slot)
                 if not self.done:
                     self._prove(FIRST_WORK * effort, workers, seed, deadline)
                 effort = min(4 * effort, MOST_EFFORT)
         except TimeUpError:
             return
 
-    def _choose(self, order: Sequence[Link], skip: frozenset[Link]) -> Choice:
-        return self._pack(order, skip, form_clusters(order, self.rules, skip))
+    def _pack_first(self, deadline: Deadline) -> None:
+        """Heuristics on all links together; of many buffers, first without any."""
+        if not self._many:
+            self._run_heuristics(self.best, deadline)
+            return
+        try:
+            self._run_heuristics(self.best, deadline.share(PLAIN_SHARE))
+        except TimeUpError:
+            deadline.check()
+        if not self.done and self.links:
+            self._offer(self._choose(self.links, frozenset(), deadline), deadline)
+
+    def take_all_links(self) -> None:
+        """Make the choice of all links that go together the best, packed or not."""
+        self.best = self._choose(self.links, frozenset())
+
+    def _choose(
+        self, order: Sequence[Link], skip: frozenset[Link], deadline: Deadline | None = None
+    ) -> Choice:
+        """The clusters of all links but some; raises ``TimeUpError`` once time is up."""
+        poll = deadline.check if deadline is not None else lambda: None
+        return self._pack(order, skip, form_clusters(order, self.rules, skip, poll=poll))
 
     def _pack(self, order: Sequence[Link], skip: frozenset[Link], clusters: Clusters) -> Choice:
         merged = merge_clusters(self.problem, clusters)
@@ -185,7 +213,7 @@ class SharingSearch:
                 return
             deadline.check(1e-4 * len(self.problem))
             order, skip = self._neighbour(self.best)
-            choice = self._choose(order, skip)
+            choice = self._choose(order, skip, deadline)
             # What is live at once bounds what packing can reach.
             if choice.incumbent.bound.value <= self.best.peak:
                 self._offer(choice, deadline)
@@ -212,9 +240,11 @@ class SharingSearch:
         """Only what is in place, only placements, nothing."""
         everything = frozenset(self.links)
         in_place = frozenset(link for link in self.links if link.in_place)
-        for skip in (everything - in_place, in_place, everything):
-            if not self.done and skip:
-                self._offer(self._choose(self.links, skip), deadline)
+        for skip in (everything - in_place, in_place):
+            if not self.done and skip and skip != everything:
+                self._offer(self._choose(self.links, skip, deadline), deadline)
+        if not (self.done or self._many):
+            self._offer(self._plain, deadline)
 
     def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
         """Links and offsets at once, where there are few enough pairs."""
@@ -291,8 +321,14 @@ class SharingSearch:
         stage: Callable[[Incumbent, Deadline], None],
         deadline: Deadline,
     ) -> None:
-        """Run a stage on the best choice, and tell of what it finds."""
-        choice.incumbent.watch(lambda peak, bound, source: self._announce(source))
+        """Run a stage on a choice, take it if it is better, and tell of what it finds."""
+
+        def note(peak: int, bound: int, source: str) -> None:
+            if choice.peak < self.best.peak:
+                self.best = choice
+            self._announce(source)
+
+        choice.incumbent.watch(note)
         stage(choice.incumbent, deadline)
 
     def _announce(self, source: str) -> None:
