@@ -157,6 +157,8 @@ def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) 
     spans = lifespans(touches)
     if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= LIMIT:
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
+    # Without pools of the user's, there is one arena, and what tensors say of pools is not asked.
+    everywhere, one_arena = tuple(range(len(pools))), tuple(pools) == (Pool(),)
     return Problem(
         names=tuple(stay.name for stay in spans),
         lower=np.array([lower for lower, _ in spans.values()], np.int64),
@@ -168,19 +170,14 @@ def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) 
         pools=tuple(pools),
         candidates={
             row: allowed
-            for row, stay in enumerate(spans)
-            if (allowed := _allowed_pools(stay, pools)) != tuple(range(len(pools)))
+            for row, stay in enumerate(() if one_arena else spans)
+            if (allowed := _allowed_pools(stay, pools)) != everywhere
         },
     )
 
 
 def _allowed_pools(stay: Stay, pools: Sequence[Pool]) -> tuple[int, ...]:
-    """Positions of the pools that all tensors of a stay may lie in, in order of preference.
-
-    Without pools of the user's, there is one arena, and what tensors say of pools is not asked.
-    """
-    if tuple(pools) == (Pool(),):
-        return (0,)
+    """Positions of the pools that all tensors of a stay may lie in, in order of preference."""
     constant = any(tensor.kind == "constant" for tensor in stay.tensors)
     named = [tensor.pools for tensor in stay.tensors if tensor.pools is not None]
     for_constants = constant and any(pool.kind == "constant" for pool in pools)

@@ -15,6 +15,8 @@ from cpplan.stages.incumbent import Incumbent
 from cpplan.verifier import check_offsets
 
 LOOPS = "many-buffers", "skyline"
+# Seconds for the quickest plan where none are left for it.
+GRACE = 1.0
 # What needs no loops may take so many seconds before they are compiled.
 _SOON = 1.0
 # Of the time left, for compiling: nearly everything that improves on first plans needs it.
@@ -37,9 +39,12 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
     problem = incumbent.reduction.problem
     plain = _plain_seconds(problem)
     at_once, *others = plain
-    if len(problem) <= _AT_ONCE:
-        # Even to ask whether loops are ready takes longer.
-        offer_packing(at_once, incumbent, deadline)
+    if len(problem) <= _AT_ONCE or plain[at_once] > deadline.remaining():
+        # Even to ask whether loops are ready takes longer. If reading the problem took all the
+        # time, a plan that reuses bytes takes but a part of what that took.
+        late = not deadline.cancelled and plain[at_once] > deadline.remaining()
+        offer_packing(at_once, incumbent, Deadline(GRACE) if late else deadline)
+        deadline.check()
     in_time = may_load(deadline)
     if in_time and all(map(is_ready, LOOPS)):
         return
