@@ -65,10 +65,10 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
     >>> tuple_of(str, "inputs", ["x", "y"])
     ('x', 'y')
     """
-    if type(values) in (tuple, list):  # nearly always, and graphs have millions of them
-        found = tuple(values)  # type: ignore[arg-type]
-        if not found or set(map(type, found)) == {kind}:
-            return found
+    if isinstance(values, (tuple, list)):  # nearly always, and graphs have millions of them
+        plain: tuple[_T, ...] = tuple(values)
+        if not plain or set(map(type, plain)) == {kind}:
+            return plain
     expected = f"{what} must be a sequence" + ("" if kind is object else f" of {kind.__name__}")
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{expected}, not {type(values).__name__}")
