@@ -10,73 +10,79 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cpplan import errors as errors
-    from cpplan import expression as expression
-    from cpplan import heuristics as heuristics
     from cpplan import report as report
-    from cpplan import storages as storages
-    from cpplan.anf import Program as Program
-    from cpplan.anf import to_anf as to_anf
-    from cpplan.answers import Answer as Answer
-    from cpplan.arena import simulate as simulate
-    from cpplan.baselines import compare as compare
     from cpplan.batches.running import batch as batch
-    from cpplan.compiled import warm_up as warm_up
-    from cpplan.execution import execute as execute
-    from cpplan.graph import Graph as Graph
-    from cpplan.graph import Op as Op
-    from cpplan.graph import Placement as Placement
+    from cpplan.comparison.baselines import compare as compare
+    from cpplan.comparison.pareto_curve import pareto as pareto
     from cpplan.io import load as load
-    from cpplan.pipeline import solve as solve
-    from cpplan.plan import Plan as Plan
-    from cpplan.pool import Pool as Pool
-    from cpplan.problem import Gap as Gap
-    from cpplan.problem import Problem as Problem
-    from cpplan.residency import Residency as Residency
-    from cpplan.sizes.for_graph import plan_sizes as plan_sizes
-    from cpplan.sizes.sizes_plan import SizesPlan as SizesPlan
-    from cpplan.storages import StorageAssignment as StorageAssignment
-    from cpplan.storages import share_storages as share_storages
-    from cpplan.tensor import Tensor as Tensor
-    from cpplan.tradeoff import pareto as pareto
-    from cpplan.verifier import verify as verify
+    from cpplan.model import errors as errors
+    from cpplan.model.answers import Answer as Answer
+    from cpplan.model.graph import Graph as Graph
+    from cpplan.model.graph import Op as Op
+    from cpplan.model.graph import Placement as Placement
+    from cpplan.model.plan import Plan as Plan
+    from cpplan.model.pool import Pool as Pool
+    from cpplan.model.problem import Gap as Gap
+    from cpplan.model.problem import Problem as Problem
+    from cpplan.model.residency import Residency as Residency
+    from cpplan.model.tensor import Tensor as Tensor
+    from cpplan.packing import heuristics as heuristics
+    from cpplan.packing import storage_ids as storages  # noqa: F401
+    from cpplan.packing.storage_ids import StorageAssignment as StorageAssignment
+    from cpplan.packing.storage_ids import share_storages as share_storages
+    from cpplan.program import expression as expression
+    from cpplan.program.anf import Program as Program
+    from cpplan.program.anf import to_anf as to_anf
+    from cpplan.runtime.compiled import warm_up as warm_up
+    from cpplan.solving.pipeline import solve as solve
+    from cpplan.solving.sizes.for_graph import plan_sizes as plan_sizes
+    from cpplan.solving.sizes.sizes_plan import SizesPlan as SizesPlan
+    from cpplan.verification.arena import simulate as simulate
+    from cpplan.verification.execution import execute as execute
+    from cpplan.verification.verifier import verify as verify
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Answer": "answers",
-    "Gap": "problem",
-    "Graph": "graph",
-    "Op": "graph",
-    "Placement": "graph",
-    "Plan": "plan",
-    "Pool": "pool",
-    "Problem": "problem",
-    "Program": "anf",
-    "Residency": "residency",
-    "SizesPlan": "sizes.sizes_plan",
-    "StorageAssignment": "storages",
-    "Tensor": "tensor",
+    "Answer": "model.answers",
+    "Gap": "model.problem",
+    "Graph": "model.graph",
+    "Op": "model.graph",
+    "Placement": "model.graph",
+    "Plan": "model.plan",
+    "Pool": "model.pool",
+    "Problem": "model.problem",
+    "Program": "program.anf",
+    "Residency": "model.residency",
+    "SizesPlan": "solving.sizes.sizes_plan",
+    "StorageAssignment": "packing.storage_ids",
+    "Tensor": "model.tensor",
     "batch": "batches.running",
-    "compare": "baselines",
-    "execute": "execution",
+    "compare": "comparison.baselines",
+    "execute": "verification.execution",
     "load": "io",
-    "pareto": "tradeoff",
-    "plan_sizes": "sizes.for_graph",
-    "share_storages": "storages",
-    "simulate": "arena",
-    "solve": "pipeline",
-    "to_anf": "anf",
-    "verify": "verifier",
-    "warm_up": "compiled",
+    "pareto": "comparison.pareto_curve",
+    "plan_sizes": "solving.sizes.for_graph",
+    "share_storages": "packing.storage_ids",
+    "simulate": "verification.arena",
+    "solve": "solving.pipeline",
+    "to_anf": "program.anf",
+    "verify": "verification.verifier",
+    "warm_up": "runtime.compiled",
 }
-_SUBMODULES = ("errors", "expression", "heuristics", "report", "storages")
+_SUBMODULES = {
+    "errors": "model.errors",
+    "expression": "program.expression",
+    "heuristics": "packing.heuristics",
+    "report": "report",
+    "storages": "packing.storage_ids",
+}
 __all__ = [*_HOME, *_SUBMODULES]
 
 
 def __getattr__(name: str) -> object:
     if name in _SUBMODULES:
-        return import_module(f"cpplan.{name}")
+        return import_module(f"cpplan.{_SUBMODULES[name]}")
     if name not in _HOME:
         raise AttributeError(f"module 'cpplan' has no attribute {name!r}")
     value = getattr(import_module(f"cpplan.{_HOME[name]}"), name)

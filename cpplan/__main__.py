@@ -2,7 +2,7 @@
 
 import sys
 
-from cpplan.cli import main
+from cpplan.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,12 +16,12 @@ from generators import cells, training
 from generators.layered import layered
 from generators.randwire import randwire
 
-from cpplan.graph import Graph, Op, Tensor
-from cpplan.io.atomic import write_text
 from cpplan.io.graph_json import write_graph
 from cpplan.io.minimalloc_csv import write_problem
 from cpplan.io.onnx.model import read_onnx
-from cpplan.problem import Gap, Problem
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.problem import Gap, Problem
+from cpplan.runtime.atomic import write_text
 
 HERE = Path(__file__).resolve().parent
 

@@ -84,7 +84,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> ops = (
     ...     Op("f0", outputs=("a",)),
@@ -118,7 +118,7 @@ def count_variables(problem: RematProblem, order: Sequence[int]) -> int:
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
     >>> problem = remat_problem(Graph("g", (Tensor("a", 4), Tensor("y", 1)), ops))

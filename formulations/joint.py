@@ -5,7 +5,7 @@ Sets
     B        buffers: the storages; each op's bytes of its own; what is live throughout; what is
              live at the first step alone
 
-Parameters (addresses in units of u bytes, see ``cpplan.reduction.address_unit``)
+Parameters (addresses in units of u bytes, see ``cpplan.packing.reduction.address_unit``)
     s_i      size in bytes
     a_i      alignment, in units (1 if finer than the unit)
     H        a limit on the peak, in bytes
@@ -52,8 +52,8 @@ from formulations.positions import Positions, Solved
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
-    from cpplan.ordering import OrderProblem
-    from cpplan.problem import Ints
+    from cpplan.model.problem import Ints
+    from cpplan.ordering.problem import OrderProblem
 
 
 class Layout(NamedTuple):
@@ -111,7 +111,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.ordering import OrderProblem
+    >>> from cpplan.ordering.problem import OrderProblem
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
     ...     size=np.array([4, 8, 1]), touched_by=((0, 1, 2), (0, 1), (2,)),

@@ -46,15 +46,15 @@ from formulations.positions import Positions, Solved
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
-    from cpplan.ordering import OrderProblem
-    from cpplan.problem import Ints
+    from cpplan.model.problem import Ints
+    from cpplan.ordering.problem import OrderProblem
 
 
 def build(problem: OrderProblem, *, upper: int, lower: int = 0) -> OrderingModel:
     """The model of a problem.
 
     To let only a stretch of an order move, build the model of its window
-    (``cpplan.search.order_window``).
+    (``cpplan.ordering.search.order_window``).
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def build(problem: OrderProblem, *, upper: int, lower: int = 0) -> OrderingModel
 
     Examples
     --------
-    >>> from cpplan.ordering import OrderProblem
+    >>> from cpplan.ordering.problem import OrderProblem
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
     ...     size=np.array([4, 8, 1]), touched_by=((0, 1, 2), (0, 1), (2,)),

@@ -47,7 +47,7 @@ from formulations.polled_model import PolledModel
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
-    from cpplan.problem import Ints, Problem
+    from cpplan.model.problem import Ints, Problem
 
 
 def build(
@@ -64,7 +64,7 @@ def build(
     Parameters
     ----------
     problem
-        Buffers; steps may be sections (see ``cpplan.reduction``).
+        Buffers; steps may be sections (see ``cpplan.packing.reduction``).
     unit
         Bytes per address unit; divides or is a multiple of every alignment (``address_unit``).
     upper, lower
@@ -76,7 +76,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.problem import Problem
+    >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> packing = build(problem, unit=4, upper=12)
     >>> solver = cp_model.CpSolver()

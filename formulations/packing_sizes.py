@@ -4,7 +4,7 @@ Sets
     B        buffers
     K        sizes
     R        rectangles, as in ``formulations.packing``: the room that buffers need whichever size
-             it is (see ``cpplan.sizes.size_set``)
+             it is (see ``cpplan.packing.sizes.size_set``)
     J        the sizes whose arenas are minimised, a subset of K
 
 Parameters (addresses in units of u bytes)
@@ -46,8 +46,8 @@ from formulations.packing import PackingModel, equal_buffers
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
-    from cpplan.problem import Ints, Problem
-    from cpplan.sizes.levels import Level
+    from cpplan.model.problem import Ints, Problem
+    from cpplan.packing.sizes.levels import Level
     from formulations.positions import Solved
 
 
@@ -80,8 +80,8 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.problem import Problem
-    >>> from cpplan.sizes.levels import Level
+    >>> from cpplan.model.problem import Problem
+    >>> from cpplan.packing.sizes.levels import Level
     >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[100, 50])
     >>> first = Level("arena at 0", np.array([0]), np.array([1]), np.array([0]))
     >>> packing = build(problem, np.array([[1, 2], [100, 50]]), unit=50,

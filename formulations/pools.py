@@ -37,7 +37,8 @@ Constraints
 Objective
     minimise  sum over p of w_p e_p (or w_p peak_p)  +  sum over b, p of c_bp x_bp
 
-A level is one number of several that are minimised one after another (``cpplan.checks``): one model
+A level is one number of several that are minimised one after another (``cpplan.verification``):
+one model
 a level. Peaks, totals, bytes in less preferred pools (c_bp = s_b × rank of p in C_b) and costs all
 have this form. Without offsets and rectangles (``liquid``) the model is the relaxation in which
 bytes are a liquid: every pool need only hold what is live. Its bound holds for all layouts, and its
@@ -60,8 +61,8 @@ from formulations.polled_model import PolledModel
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
-    from cpplan.checks.pool_objective import Level
-    from cpplan.problem import Ints, Problem
+    from cpplan.model.problem import Ints, Problem
+    from cpplan.packing.pools.objective import Level
     from formulations.positions import Solved
 
 
@@ -94,7 +95,7 @@ def build(
     Parameters
     ----------
     problem
-        Buffers; steps may be sections (see ``cpplan.reduction``).
+        Buffers; steps may be sections (see ``cpplan.packing.reduction``).
     level
         What is minimised.
     units
@@ -111,9 +112,9 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.checks.pool_objective import objective_levels
-    >>> from cpplan.pool import Pool
-    >>> from cpplan.problem import Problem
+    >>> from cpplan.packing.pools.objective import objective_levels
+    >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.problem import Problem
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> problem = Problem(("a", "b", "c"), [0, 0, 1], [2, 1, 2], [4, 8, 4], pools=pools)
     >>> slow, misplaced, fast = objective_levels(problem, "preference")

@@ -38,8 +38,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 if TYPE_CHECKING:
-    from cpplan.ordering import OrderProblem
-    from cpplan.problem import Ints
+    from cpplan.model.problem import Ints
+    from cpplan.ordering.problem import OrderProblem
 
 # What values can be read from: a finished run, or the solution of one under way.
 Solved: TypeAlias = "cp_model.CpSolver | cp_model.CpSolverSolutionCallback"

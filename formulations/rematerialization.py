@@ -88,7 +88,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> ops = (
     ...     Op("f0", outputs=("a",)),

@@ -77,7 +77,7 @@ def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> ops = Op("f", outputs=("a",)), Op("g", outputs=("b",)), Op("h", inputs=("a",))
     >>> problem = remat_problem(Graph("fork", (Tensor("a", 1), Tensor("b", 1)), ops))
@@ -119,7 +119,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> ops = (
     ...     Op("f0", outputs=("a",)),

@@ -53,7 +53,7 @@ from formulations.polled_model import PolledModel, poll
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
-    from cpplan.problem import Ints, Problem
+    from cpplan.model.problem import Ints, Problem
     from formulations.positions import Solved
 
 
@@ -63,7 +63,7 @@ def build(problem: Problem, group: Ints, *, upper: int, lower: int = 0) -> Share
     Parameters
     ----------
     problem
-        Buffers; steps may be sections (see ``cpplan.reduction``).
+        Buffers; steps may be sections (see ``cpplan.packing.reduction``).
     group
         A label for every buffer, shape ``(n,)``.
     upper, lower
@@ -71,7 +71,7 @@ def build(problem: Problem, group: Ints, *, upper: int, lower: int = 0) -> Share
 
     Examples
     --------
-    >>> from cpplan.problem import Problem
+    >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
     >>> sharing = build(problem, np.zeros(3, np.int64), upper=18)
     >>> solver = cp_model.CpSolver()
@@ -207,7 +207,7 @@ def live_sets(problem: Problem, rows: Ints) -> list[Ints]:
 
     Examples
     --------
-    >>> from cpplan.problem import Problem
+    >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
     >>> [clique.tolist() for clique in live_sets(problem, np.array([0, 1, 2]))]
     [[0, 1], [1, 2]]

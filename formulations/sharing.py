@@ -45,7 +45,7 @@ from formulations.polled_model import PolledModel
 from formulations.proved_value import proved_value
 
 if TYPE_CHECKING:
-    from cpplan.problem import Ints, Problem
+    from cpplan.model.problem import Ints, Problem
     from formulations.positions import Solved
 
 
@@ -73,7 +73,7 @@ def build(
 
     Examples
     --------
-    >>> from cpplan.problem import Problem
+    >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("x", "y"), lower=[0, 0], upper=[1, 1], size=[4, 8])
     >>> sharing = build(problem, {(0, 1): [-4]}, unit=4, upper=12)
     >>> solver = cp_model.CpSolver()

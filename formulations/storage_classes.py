@@ -52,7 +52,7 @@ from formulations.proved_value import proved_value
 from formulations.shared_storage import live_sets
 
 if TYPE_CHECKING:
-    from cpplan.problem import Ints, Problem
+    from cpplan.model.problem import Ints, Problem
     from formulations.positions import Solved
 
 
@@ -62,7 +62,7 @@ def build(problem: Problem, group: Ints, *, upper: int, lower: int = 0) -> Stora
     Parameters
     ----------
     problem
-        Buffers; steps may be sections (see ``cpplan.reduction``).
+        Buffers; steps may be sections (see ``cpplan.packing.reduction``).
     group
         A label for every buffer, shape ``(n,)``.
     upper, lower
@@ -70,7 +70,7 @@ def build(problem: Problem, group: Ints, *, upper: int, lower: int = 0) -> Stora
 
     Examples
     --------
-    >>> from cpplan.problem import Problem
+    >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
     >>> sharing = build(problem, np.zeros(3, np.int64), upper=18)
     >>> solver = cp_model.CpSolver()

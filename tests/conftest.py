@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_models import TINY
 from hypothesis import settings
+from support.cli_models import TINY
 
 import cpplan
 

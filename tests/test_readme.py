@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpplan.batches.manifest import read_manifest
-from cpplan.cli import main
+from cpplan.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from cpplan.batches.dispatch import need_joblib
 from cpplan.batches.isolation import run_isolated
 from cpplan.batches.task import Task
 from cpplan.batches.task_planning import Row
-from cpplan.errors import InputError, MissingExtraError
+from cpplan.model.errors import InputError, MissingExtraError
 
 
 def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:

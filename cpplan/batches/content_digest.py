@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 _CHUNK = 1 << 20
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from cpplan.batches.isolation import Processes
 from cpplan.batches.task import Task
 from cpplan.batches.task_planning import Row
-from cpplan.cores import available_cores
-from cpplan.errors import InputError, MissingExtraError
+from cpplan.model.errors import InputError, MissingExtraError
+from cpplan.runtime.cores import available_cores
 
 Backend = Literal["processes", "dask"]
 BACKENDS = ("processes", "dask")

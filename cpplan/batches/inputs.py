@@ -8,7 +8,7 @@ from typing import Any
 
 from cpplan.batches.model_entry import Model
 from cpplan.batches.setting import Setting
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 
 def as_models(given: Mapping[str, Any] | Iterable[Any]) -> list[Model]:

@@ -15,7 +15,7 @@ from typing import IO
 
 from cpplan.batches.task import Task
 from cpplan.batches.task_planning import Row, failed, lacks_memory, machine
-from cpplan.printable import MESSAGE, printable
+from cpplan.model.printable import MESSAGE, printable
 
 # Libraries that make threads of their own are told how many by these.
 _THREADS = (

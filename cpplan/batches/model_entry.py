@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpplan.batches.content_digest import digest_file, digest_value
-from cpplan.errors import InputError
-from cpplan.graph import Graph
 from cpplan.io import load
-from cpplan.io.regular_file import check_source
-from cpplan.names import check_name
-from cpplan.problem import Problem
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.names import check_name
+from cpplan.model.problem import Problem
+from cpplan.runtime.regular_file import check_source
 
 if TYPE_CHECKING:
-    from cpplan.anf import Program
+    from cpplan.program.anf import Program
 
 # What ``cpplan.load`` knows a file by.
 SUFFIXES = (".csv", ".json", ".json.gz", ".onnx", ".pt2", ".tflite", ".txt")
@@ -65,7 +65,7 @@ class Model:
 
     def load(self) -> Graph | Program | Problem:
         """What is to be planned."""
-        from cpplan.anf import Program
+        from cpplan.program.anf import Program
 
         if isinstance(self.source, Program):
             return self.source

@@ -18,9 +18,9 @@ from typing import IO
 
 from cpplan.batches.table import need_arrow, read_rows, to_table
 from cpplan.batches.task_planning import Row
-from cpplan.errors import InputError
-from cpplan.io.atomic import write_text
-from cpplan.io.regular_file import resolve_target
+from cpplan.model.errors import InputError
+from cpplan.runtime.atomic import write_text
+from cpplan.runtime.regular_file import resolve_target
 
 _LOCK, _TABLE = "lock", "table"
 

@@ -8,7 +8,6 @@ from contextlib import closing, nullcontext
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan import heuristics
 from cpplan.batches.cluster import run_on_dask
 from cpplan.batches.dispatch import BACKENDS, Backend, count_processes, run_here
 from cpplan.batches.inputs import as_models, as_settings
@@ -18,8 +17,9 @@ from cpplan.batches.setting import Setting
 from cpplan.batches.table import to_frame
 from cpplan.batches.task import Task, make_limits, make_tasks
 from cpplan.batches.task_planning import Row
-from cpplan.compiled import warm_up
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
+from cpplan.packing import heuristics
+from cpplan.runtime.compiled import warm_up
 
 if TYPE_CHECKING:
     import pandas

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from cpplan.byte_sizes import parse_bytes
-from cpplan.errors import InputError, located
-from cpplan.graph import Graph, Op
-from cpplan.names import check_name, tuple_of
-from cpplan.pipeline import solve
-from cpplan.pool import Pool
-from cpplan.search_options import check_search_options
-from cpplan.shares import is_share
-from cpplan.tensor import Tensor
+from cpplan.model.byte_sizes import parse_bytes
+from cpplan.model.errors import InputError, located
+from cpplan.model.graph import Graph, Op
+from cpplan.model.names import check_name, tuple_of
+from cpplan.model.pool import Pool
+from cpplan.model.tensor import Tensor
+from cpplan.runtime.search_options import check_search_options
+from cpplan.solving.pipeline import solve
+from cpplan.solving.shares import is_share
 
 KEYWORDS = tuple(
     name for name in inspect.signature(solve).parameters if name not in ("source", "progress")

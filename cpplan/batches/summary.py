@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 MEASURES = ("bytes", "cost", "seconds")
 FACTORS = (1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)

@@ -33,9 +33,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from cpplan.batches.task_planning import Row
-from cpplan.errors import InputError, MissingExtraError
-from cpplan.io import limits
-from cpplan.io.regular_file import check_source
+from cpplan.model.errors import InputError, MissingExtraError
+from cpplan.runtime import limits
+from cpplan.runtime.regular_file import check_source
 
 if TYPE_CHECKING:
     import pandas

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cpplan import __version__
-from cpplan.baselines import run_baseline
-from cpplan.errors import CpplanError
-from cpplan.pipeline import solve
-from cpplan.printable import MESSAGE, printable
-from cpplan.sources import as_problem, as_program
+from cpplan.comparison.baselines import run_baseline
+from cpplan.model.errors import CpplanError
+from cpplan.model.printable import MESSAGE, printable
+from cpplan.packing.problem import as_problem, as_program
+from cpplan.solving.pipeline import solve
 
 if TYPE_CHECKING:
     from cpplan.batches.task import Task
@@ -106,7 +106,7 @@ def machine() -> str:
     """The machine that a row comes from, in words."""
     import platform
 
-    from cpplan.cores import available_cores
+    from cpplan.runtime.cores import available_cores
 
     system = f"{platform.node()}, {platform.system()} {platform.machine()}"
     return f"{system}, {available_cores()} cores, Python {platform.python_version()}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cpplan.explanation.explain import explain
 from cpplan.explanation.explained import Explanation, Relaxation
+from cpplan.explanation.explaining import explain
 from cpplan.explanation.fullest_step import FullestStep, LiveTensor
 
 __all__ = ["Explanation", "FullestStep", "LiveTensor", "Relaxation", "explain"]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpplan.explanation.fullest_step import FullestStep
-from cpplan.plan import Scope, Status
+from cpplan.model.plan import Scope, Status
 
 if TYPE_CHECKING:
     import pandas

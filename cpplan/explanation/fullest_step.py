@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.explanation.roles import Role
-from cpplan.plan import Plan
-from cpplan.problem import Ints, Problem
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Ints, Problem
 
 
 class LiveTensor(NamedTuple):

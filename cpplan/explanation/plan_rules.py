@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.anf import Program, to_anf
-from cpplan.errors import InputError, located
 from cpplan.explanation.rules import Rules, make_rules
-from cpplan.graph import Graph
-from cpplan.plan import Plan
-from cpplan.pool import Pool
-from cpplan.problem import Problem
+from cpplan.model.errors import InputError, located
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.program.anf import Program, to_anf
 
 
 def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan]:
@@ -25,7 +25,7 @@ def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan
 
     Examples
     --------
-    >>> from cpplan.pipeline import solve
+    >>> from cpplan.solving.pipeline import solve
     >>> problem = Problem(("a",), lower=[0], upper=[1], size=[4])
     >>> rules, _ = rules_of(solve(problem), problem)
     >>> rules.bound().value
@@ -85,7 +85,7 @@ def _at_bounds(
     if plan.symbols is None or isinstance(source, Problem):
         return plan, source
     if plan.symbols.sizes:
-        from cpplan.symbolic.binding import bind_largest
+        from cpplan.program.binding import bind_largest
 
         source, plan = bind_largest(source, plan)
         return plan, source

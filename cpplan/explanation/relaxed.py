@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
-from cpplan.anf import Program, to_anf
-from cpplan.bounds import Bound
-from cpplan.checks.bound_table import may_run_again
-from cpplan.errors import InputError
 from cpplan.explanation.rules import MOST_COST, MOST_OPS, Rules, make_rules
-from cpplan.graph import Graph
-from cpplan.liveness import outside_storages
-from cpplan.plan import Plan, RelationKind
-from cpplan.pool import Pool
-from cpplan.problem import Problem
-from cpplan.residency import Residency
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan, RelationKind
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.model.residency import Residency
+from cpplan.packing.bounds import Bound
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.liveness import outside_storages
+from cpplan.verification.bound_table import may_run_again
 
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem

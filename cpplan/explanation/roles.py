@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from cpplan.anf import Program
-from cpplan.graph import Op
-from cpplan.residency import Residency
-from cpplan.sharing.lives import kept_storages
-from cpplan.unrolled import unroll
+from cpplan.aliasing.lives import kept_storages
+from cpplan.model.graph import Op
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.program.unrolled import unroll
 
 Role = Literal["read", "written", "workspace", "body", "waits"]
 
@@ -45,8 +45,8 @@ def step_of(program: Program, step: int, buffers: Mapping[str, int], residency: 
 
     Examples
     --------
-    >>> from cpplan.anf import to_anf
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> tensors = Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output")
     >>> f, g = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("x", "t"), outputs=("y",))
     >>> program = to_anf(Graph("tiny", tensors, (f, g)))

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cpplan.anf import Program
-from cpplan.bounds import Bound, lower_bound
 from cpplan.explanation.touched import touched_bound
-from cpplan.graph import Graph
-from cpplan.plan import Plan, RelationKind
-from cpplan.pool import Pool
-from cpplan.problem import Problem
-from cpplan.residency import Residency
-from cpplan.stages.bound_names import FOOTPRINT
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan, RelationKind
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.model.residency import Residency
+from cpplan.packing.bounds import Bound, lower_bound
+from cpplan.program.anf import Program
+from cpplan.remat.bound_names import FOOTPRINT
 
 if TYPE_CHECKING:
+    from cpplan.aliasing.alias_candidates import Link
     from cpplan.remat.problem import RematProblem
-    from cpplan.sharing.links import Link
 
 # Up to so many ops, bounds on every order and on running ops again look at all pairs of them.
 MOST_OPS = 2000
@@ -78,15 +78,15 @@ class Rules:
             if self.runs_again or self.any_order:
                 return self._bound_in_any_order(self.source.graph, links)
             if links:
-                from cpplan.sharing.bound import shared_bound
-                from cpplan.sharing.lives import ProgramLives
-                from cpplan.unrolled import unroll
+                from cpplan.aliasing.bounds import shared_bound
+                from cpplan.aliasing.lives import ProgramLives
+                from cpplan.program.unrolled import unroll
 
                 lives = ProgramLives(unroll(self.source), problem, self.residency)
                 return shared_bound(problem, links, lives)
         if len(problem.pools) == 1:
             return lower_bound(problem)
-        from cpplan.checks.pool_bounds import objective_bound
+        from cpplan.packing.pools.bounds import objective_bound
 
         (total,), (name,) = objective_bound(problem, "total", (0,))
         return Bound(int(total), name, None)
@@ -100,7 +100,7 @@ class Rules:
 
         With several pools, the total of their peaks is made small.
         """
-        from cpplan.pipeline import solve
+        from cpplan.solving.pipeline import solve
 
         if isinstance(self.source, Problem):
             return solve(self.source, time_limit=seconds, objective="total", **options)
@@ -133,9 +133,9 @@ class Rules:
         return max(touched, _footprint(self.again, links), key=lambda bound: bound.value)
 
     def _any_order(self, graph: Graph, links: tuple[Link, ...]) -> Bound:
-        from cpplan.ordering import order_problem
-        from cpplan.search.order_bounds import FORCED, order_bounds
-        from cpplan.sharing.segments import relax_sharing
+        from cpplan.aliasing.segments import relax_sharing
+        from cpplan.ordering.bounds import FORCED, order_bounds
+        from cpplan.ordering.problem import order_problem
 
         ordering, more = order_problem(graph, self.residency), 0
         if links:
@@ -179,12 +179,12 @@ def make_rules(
     >>> make_rules(problem, Residency(), None, frozenset()).problem.names
     ('a',)
     """
-    from cpplan.sources import as_problem
+    from cpplan.packing.problem import as_problem
 
     links: tuple[Link, ...] = ()
     if isinstance(source, Program):
-        from cpplan.sharing.links import find_links
-        from cpplan.unrolled import unroll
+        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.program.unrolled import unroll
 
         links = find_links(unroll(source).graph, residency)
     problem = as_problem(source, residency, pools)

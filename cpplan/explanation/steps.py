@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.plan import Plan
-from cpplan.problem import Ints
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Ints
 
 
 def ops_by_step(plan: Plan) -> tuple[str, ...] | None:
@@ -16,8 +16,8 @@ def ops_by_step(plan: Plan) -> tuple[str, ...] | None:
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
-    >>> from cpplan.pipeline import solve
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.solving.pipeline import solve
     >>> graph = Graph("g", (Tensor("y", 8, kind="output"),), (Op("f", outputs=("y",)),))
     >>> ops_by_step(solve(graph))
     ('f',)

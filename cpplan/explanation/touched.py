@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cpplan.bounds import Bound
-from cpplan.graph import Graph
-from cpplan.liveness import outside_storages
-from cpplan.residency import Residency
-from cpplan.sharing.links import Link
+from cpplan.aliasing.alias_candidates import Link
+from cpplan.model.graph import Graph
+from cpplan.model.residency import Residency
+from cpplan.packing.bounds import Bound
+from cpplan.program.liveness import outside_storages
 
 TOUCHED = "bytes that one op touches"
 
@@ -21,8 +21,8 @@ def touched_bound(graph: Graph, residency: Residency, links: Iterable[Link] = ()
 
     Examples
     --------
-    >>> from cpplan.graph import Op, Tensor
-    >>> from cpplan.sharing.links import find_links
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> from cpplan.aliasing.alias_candidates import find_links
     >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
     >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
     >>> graph = Graph("g", tensors, (relu,))

@@ -8,11 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError
-from cpplan.graph import Graph
-from cpplan.in_place_kinds import with_in_place
-from cpplan.problem import Problem
-from cpplan.workspaces import with_workspaces
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.in_place_kinds import with_in_place
+from cpplan.model.problem import Problem
+from cpplan.model.workspaces import with_workspaces
 from cpplan.zoo.source import SCHEME, is_named
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def load(
     source
         A file, known by its suffix: ``.onnx``, ``.pt2`` (``torch.export``), ``.tflite`` (see
         :mod:`cpplan.io.tflite`), ``.json`` or ``.json.gz`` (``cpplan.graph``), ``.csv``
-        (MiniMalloc) or ``.txt`` (what XLA, vela or TVM planned: see :mod:`cpplan.io.listings`); or
+        (MiniMalloc) or ``.txt`` (what XLA, vela or TVM planned: see
+        :mod:`cpplan.comparison.rivals.listings`); or
         the name of a model, ``zoo://family/model`` (see :mod:`cpplan.zoo`); or an
         ``onnx.ModelProto``, an exported program or FX graph module of torch (see
         :mod:`cpplan.io.torch`), a ``networkx.DiGraph``, a graph or a problem.
@@ -64,10 +65,10 @@ def load(
         Of what is returned, instead of the source's own.
     in_place
         Kind of op -> whether its kernels may write over their inputs, instead of what the source
-        says of that kind (see :func:`cpplan.in_place_kinds.with_in_place`).
+        says of that kind (see :func:`cpplan.model.in_place_kinds.with_in_place`).
     workspaces
         Kind or name of an op -> bytes of scratch memory that its kernel asks for while it runs,
-        instead of what the source says (see :func:`cpplan.workspaces.with_workspaces`).
+        instead of what the source says (see :func:`cpplan.model.workspaces.with_workspaces`).
 
     Raises
     ------
@@ -161,7 +162,7 @@ def _read(
 
         return read_problem(source)
     if suffix == ".txt":
-        from cpplan.io.listings import read_listing
+        from cpplan.comparison.rivals.listings import read_listing
 
         return read_listing(source)
     raise InputError(f"{source}: suffix {suffix!r} is not understood: expected {_SUFFIXES}")

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cpplan.anf import Program
-    from cpplan.graph import Graph
-    from cpplan.plan import Plan
-    from cpplan.problem import Problem
+    from cpplan.model.graph import Graph
+    from cpplan.model.plan import Plan
+    from cpplan.model.problem import Problem
+    from cpplan.program.anf import Program
 
 # A comment must hold no */ (nor /*, which compilers warn of), no trigraph and no line splice.
 _PLAIN = frozenset(string.ascii_letters + string.digits + " !#$%&'()+,-./:;<=>@[]^_`{|}~")
@@ -39,7 +39,7 @@ def format_c_header(
     prefix: str | None = None,
     alignment: int = 64,
 ) -> str:
-    """The text of the header; see :meth:`cpplan.plan.Plan.to_c_header`.
+    """The text of the header; see :meth:`cpplan.model.plan.Plan.to_c_header`.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[in
     """What each buffer's offset must be a multiple of; only the pools' where there is no source."""
     own: dict[str, int] = {}
     if source is not None:
-        from cpplan.sources import as_problem
+        from cpplan.packing.problem import as_problem
 
         problem = as_problem(source, plan.residency, plan.pools)
         own = dict(zip(problem.names, problem.alignment.tolist(), strict=True))

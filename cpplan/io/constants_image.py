@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.bytes import to_bytes
 from cpplan.io.onnx.run import OnnxRun
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx
 
-    from cpplan.plan import Plan
+    from cpplan.model.plan import Plan
 
 
 def constants_image(

@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 
 def _is_count(value: Any) -> bool:

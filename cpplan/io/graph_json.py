@@ -27,14 +27,14 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import InputError, located
-from cpplan.graph import Graph, Op, Tensor
-from cpplan.io.atomic import write_bytes, write_text
 from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields
-from cpplan.io.json_file import is_compressed, read_json
+from cpplan.model.errors import InputError, located
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.runtime.atomic import write_bytes, write_text
+from cpplan.runtime.json_file import is_compressed, read_json
 
 if TYPE_CHECKING:
-    from cpplan.symbols import Symbols
+    from cpplan.model.symbols import Symbols
 
 FORMAT, VERSION = "cpplan.graph", 1
 
@@ -206,7 +206,7 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
     check_fields(values, "graph", GRAPH_FIELDS, ("name", "tensors", "ops"))
     symbols = outer
     if "dims" in values:
-        from cpplan.symbols import Symbols
+        from cpplan.model.symbols import Symbols
 
         symbols = Symbols(values["dims"])
     return Graph(

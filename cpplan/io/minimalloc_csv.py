@@ -29,11 +29,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cpplan.errors import InputError
-from cpplan.io.atomic import write_text
-from cpplan.io.json_file import read_text
-from cpplan.names import name_of_file
-from cpplan.problem import Gap, Ints, Problem
+from cpplan.model.errors import InputError
+from cpplan.model.names import name_of_file
+from cpplan.model.problem import Gap, Ints, Problem
+from cpplan.runtime.atomic import write_text
+from cpplan.runtime.json_file import read_text
 
 _COLUMN = {
     "id": "id",
@@ -68,7 +68,8 @@ def read_problem(path: str | PathLike[str]) -> Problem:
     ------
     InputError
         If the file cannot be read or is empty, a column is unknown, missing or there twice, or a
-        row breaks a rule of :class:`~cpplan.problem.Problem`; names the file, line and buffer.
+        row breaks a rule of :class:`~cpplan.model.problem.Problem`; names the file, line and
+        buffer.
 
     Examples
     --------

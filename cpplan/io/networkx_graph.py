@@ -27,11 +27,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Placement
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict
-from cpplan.printable import quote
-from cpplan.symbols import Symbols
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Placement
+from cpplan.model.printable import quote
+from cpplan.model.symbols import Symbols
 
 if TYPE_CHECKING:
     import networkx
@@ -55,7 +55,7 @@ def to_networkx(graph: Graph) -> networkx.DiGraph:
 
     Examples
     --------
-    >>> from cpplan.graph import Op, Tensor
+    >>> from cpplan.model.graph import Op, Tensor
     >>> tensors = (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output"))
     >>> digraph = to_networkx(Graph("g", tensors, (Op("add", "Add", ("x", "x"), ("y",)),)))
     >>> digraph.nodes["op", "add"]["kind"], digraph.edges[("tensor", "x"), ("op", "add")]

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from operator import add
 from typing import Any, get_args
 
-from cpplan.errors import InputError
-from cpplan.names import check_names
-from cpplan.plan import Objective, Plan, RelationKind, Scope, Status
-from cpplan.printable import quote
+from cpplan.model.errors import InputError
+from cpplan.model.names import check_names
+from cpplan.model.plan import Objective, Plan, RelationKind, Scope, Status
+from cpplan.model.printable import quote
 
 _Types = tuple[type, ...]
 

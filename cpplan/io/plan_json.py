@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan.certificates import CutFlow, read_certificate
-from cpplan.errors import InputError
 from cpplan.io.plan_fields import check_derived, check_fields
-from cpplan.plan import Plan, Progress, Relation
-from cpplan.pool import Pool
-from cpplan.problem import Gap
-from cpplan.residency import Residency
+from cpplan.model.certificates import CutFlow, read_certificate
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan, Progress, Relation
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Gap
+from cpplan.model.residency import Residency
 
 if TYPE_CHECKING:
-    from cpplan.problem import Ints
+    from cpplan.model.problem import Ints
     from cpplan.symbolic.layout import SymbolicLayout
 
 FORMAT, VERSION = "cpplan.plan", 1

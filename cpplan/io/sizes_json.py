@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from cpplan.errors import InputError
 from cpplan.io.plan_json import format_plan, plan_from_dict, plan_to_dict
-from cpplan.plan import Plan, Status
-from cpplan.printable import quote
-from cpplan.sizes.sizes_plan import PlannedLevel, PlannedSize, SizesPlan
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan, Status
+from cpplan.model.printable import quote
+from cpplan.solving.sizes.sizes_plan import PlannedLevel, PlannedSize, SizesPlan
 
 FORMAT, VERSION = "cpplan.sizes", 1
 _COUNTS = ("lower_bound", "alone", "alone_bound")

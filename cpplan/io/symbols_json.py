@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from cpplan.dtypes import BITS
-from cpplan.errors import InputError, located
-from cpplan.printable import quote
-from cpplan.shapes import Dim, Range, parse_dim
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError, located
+from cpplan.model.printable import quote
+from cpplan.model.shapes import Dim, Range, parse_dim
+from cpplan.model.symbols import check_values, parse_ranges
 from cpplan.symbolic.layout import SymbolicLayout, SymbolicTensor, Unbounded
-from cpplan.symbols import check_values, parse_ranges
 
 
 def range_values(dims: Mapping[str, Range]) -> dict[str, list[int | None]]:

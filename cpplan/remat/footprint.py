@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.aliasing.alias_candidates import Link
+from cpplan.ordering.bounds import order_bounds
 from cpplan.remat.problem import RematProblem
-from cpplan.search.order_bounds import order_bounds
-from cpplan.sharing.links import Link
 
 
 class Footprint(NamedTuple):
@@ -36,12 +36,13 @@ def least_footprint(problem: RematProblem) -> Footprint:
     computed twice (what is there from the start, what only ops write that may run but once, by
     ``Op.recomputable`` and ``Op.sequence``) what must exist by then (it is there from the start, or
     the unit waits for one that touches it) and is needed later (it is kept, or one that touches it
-    waits for the unit). All that is kept is live at the end. ``cpplan.checks.footprint`` proves the
+    waits for the unit). All that is kept is live at the end. ``cpplan.verification.footprint``
+    proves the
     same again. O((units + storages) × units / 64) words.
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> tensors = Tensor("x", 1, kind="input"), Tensor("a", 8), Tensor("y", 4, kind="output")
     >>> ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
@@ -82,14 +83,14 @@ def shared_footprint(problem: RematProblem, links: Iterable[Link]) -> Footprint:
     That is what it touches, what its bodies hold at once, and what is live throughout and no unit
     touches. What a unit writes in place counts nothing there. Of storages that are copied to or
     from one another anywhere, only the largest counts: all others may lie within it.
-    ``cpplan.checks.footprint`` proves the same again. O(touches + links).
+    ``cpplan.verification.footprint`` proves the same again. O(touches + links).
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
-    >>> from cpplan.residency import Residency
-    >>> from cpplan.sharing.links import find_links
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.aliasing.alias_candidates import find_links
     >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
     >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
     >>> graph = Graph("g", tensors, (relu,))

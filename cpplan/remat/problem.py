@@ -15,16 +15,16 @@ from functools import cached_property
 
 import numpy as np
 
-from cpplan.anf import Program, to_anf
-from cpplan.costs import sum_costs
-from cpplan.errors import InputError
-from cpplan.graph import Graph
-from cpplan.liveness import outside_storages
-from cpplan.ordering import OrderProblem, order_problem
-from cpplan.problem import Ints
-from cpplan.residency import Residency
-from cpplan.search.order_bounds import topological_order
-from cpplan.sharing.links import find_links
+from cpplan.aliasing.alias_candidates import find_links
+from cpplan.model.costs import sum_costs
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.problem import Ints
+from cpplan.model.residency import Residency
+from cpplan.ordering.bounds import topological_order
+from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.liveness import outside_storages
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class RematProblem:
 
     Examples
     --------
-    >>> from cpplan.graph import Op, Tensor
+    >>> from cpplan.model.graph import Op, Tensor
     >>> tensors = Tensor("x", 1, kind="input"), Tensor("a", 8), Tensor("b", 8)
     >>> tensors += (Tensor("y", 1, kind="output"),)
     >>> ops = (

@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from cpplan.deadline import Deadline
-from cpplan.remat.flat_problem import flatten
 from cpplan.remat.footprint import Footprint, least_footprint
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.flat_problem import flatten
+from cpplan.runtime.deadline import Deadline
 
 # Sets of values looked at: for all units together, and for one.
 STATES, STATES_OF_ONE = 200_000, 50_000
@@ -48,7 +48,7 @@ def reach_bound(
     --------
     Three values of 4 bytes meet in ``y``, and each is made from one of 6:
 
-    >>> from cpplan.graph import Graph, Op, Tensor
+    >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> tensors = tuple(Tensor(f"big{k}", 6) for k in range(3))
     >>> tensors += tuple(Tensor(f"small{k}", 4) for k in range(3)) + (Tensor("y", 1),)

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.costs import sum_costs
-from cpplan.graph import Graph
-from cpplan.ordering import OrderProblem
+from cpplan.model.costs import sum_costs
+from cpplan.model.graph import Graph
+from cpplan.ordering.problem import OrderProblem
 from cpplan.remat.problem import RematProblem
 
 
@@ -26,7 +26,7 @@ def relax_repetition(problem: RematProblem) -> RematProblem:
 
     Examples
     --------
-    >>> from cpplan.graph import Op, Tensor
+    >>> from cpplan.model.graph import Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> tensors = Tensor("t", 8), Tensor("v", 8, view_of=("t", 0)), Tensor("y", 1)
     >>> ops = (

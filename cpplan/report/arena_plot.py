@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cpplan.errors import InputError
 from cpplan.explanation.steps import repeated_steps
-from cpplan.plan import Plan
-from cpplan.printable import printable
-from cpplan.problem import Ints
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan
+from cpplan.model.printable import printable
+from cpplan.model.problem import Ints
 from cpplan.report.figure import (
     GREEN,
     ORANGE,

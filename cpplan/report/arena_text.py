@@ -6,9 +6,9 @@ import string
 
 import numpy as np
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.plan import Plan
-from cpplan.printable import printable
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.plan import Plan
+from cpplan.model.printable import printable
 
 SYMBOLS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 MOST_STEPS = 100
@@ -23,8 +23,8 @@ def format_arena(plan: Plan) -> str | None:
 
     Examples
     --------
-    >>> from cpplan.pipeline import solve
-    >>> from cpplan.problem import Problem
+    >>> from cpplan.solving.pipeline import solve
+    >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("x", "t", "y"), lower=[0, 0, 1], upper=[1, 2, 2], size=[4, 8, 4])
     >>> print(format_arena(solve(problem)))
     12 B |

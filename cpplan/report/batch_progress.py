@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.printable import printable
-from cpplan.streams import write_to
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.printable import printable
+from cpplan.runtime.streams import write_to
 
 if TYPE_CHECKING:
     from cpplan.batches.progress import BatchProgress

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.printable import printable
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.printable import printable
 from cpplan.report.tables import format_table
 
 if TYPE_CHECKING:

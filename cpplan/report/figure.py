@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.errors import MissingExtraError
-from cpplan.plan import Plan
-from cpplan.printable import printable
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.errors import MissingExtraError
+from cpplan.model.plan import Plan
+from cpplan.model.printable import printable
 
 # Okabe and Ito's colours, which people with any of the common colour deficiencies can tell apart.
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = (

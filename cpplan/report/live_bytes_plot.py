@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cpplan.byte_sizes import format_bytes
 from cpplan.explanation.fullest_step import filled_profile, find_fullest_step
 from cpplan.explanation.steps import ops_by_step, repeated_steps
-from cpplan.plan import Plan
-from cpplan.printable import printable
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.plan import Plan
+from cpplan.model.printable import printable
 from cpplan.report.figure import (
     BLUE,
     SKY,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cpplan.batches.summary import RATIO
-from cpplan.byte_sizes import format_bytes
-from cpplan.printable import printable
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.printable import printable
 
 PROVED = "proved the smallest that the setting allows"
 

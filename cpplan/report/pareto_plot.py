@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import InputError
-from cpplan.plan import Plan
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan
 from cpplan.report.figure import (
     BLUE,
     RED,

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.plan import Progress
-from cpplan.printable import printable
-from cpplan.streams import write_to
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.plan import Progress
+from cpplan.model.printable import printable
+from cpplan.runtime.streams import write_to
 
 
 @contextmanager

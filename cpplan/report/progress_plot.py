@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cpplan.errors import InputError
-from cpplan.plan import Plan
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan
 from cpplan.report.figure import (
     BLUE,
     RED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpplan.batches.summary import Summary
-from cpplan.printable import printable
+from cpplan.model.printable import printable
 from cpplan.report.tables import format_table
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpplan.plan import Plan
-from cpplan.printable import MESSAGE, printable
+from cpplan.model.plan import Plan
+from cpplan.model.printable import MESSAGE, printable
 from cpplan.report.tables import format_table
 from cpplan.symbolic.sized import SizedPlan
 
@@ -18,9 +18,9 @@ def format_symbols(plan: Plan, most: int | None = MOST) -> str:
 
     Examples
     --------
-    >>> from cpplan.graph import Graph, Tensor
-    >>> from cpplan.pipeline import solve
-    >>> from cpplan.symbols import Symbols
+    >>> from cpplan.model.graph import Graph, Tensor
+    >>> from cpplan.solving.pipeline import solve
+    >>> from cpplan.model.symbols import Symbols
     >>> tensors = (
     ...     Tensor("x", shape=("n",), dtype="int8", kind="input"),
     ...     Tensor("y", shape=("n", "m"), dtype="int8", kind="input"),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.baselines import Baseline
-from cpplan.byte_sizes import format_bytes
-from cpplan.plan import Plan
-from cpplan.printable import MESSAGE, printable
-from cpplan.remat_comparison import RematBaseline
+from cpplan.comparison.baselines import Baseline
+from cpplan.comparison.remat_comparison import RematBaseline
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.plan import Plan
+from cpplan.model.printable import MESSAGE, printable
 
 if TYPE_CHECKING:
-    from cpplan.sizes.sizes_plan import SizesPlan
+    from cpplan.solving.sizes.sizes_plan import SizesPlan
 
 
 def format_comparison(rows: Iterable[Baseline]) -> str:

@@ -1,1 +1,1 @@
-"""Graphs and plans of symbolic sizes, bound to values."""
+"""Plans whose sizes depend on variables."""

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.errors import InfeasibleError, InputError
-from cpplan.problem import Ints, Problem
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.symbols import check_values
 from cpplan.symbolic.layout import SymbolicLayout
 from cpplan.symbolic.sized import SizedPlan
-from cpplan.symbols import check_values
 
 if TYPE_CHECKING:
-    from cpplan.plan import Plan
+    from cpplan.model.plan import Plan
 
 # Plans remembered, of each plan at its bounds.
 MOST_CACHED = 256
@@ -25,7 +25,7 @@ GROWTH_LIMIT = 10.0
 
 
 def at_values(plan: Plan, values: Mapping[str, int], *, grow: bool = False) -> SizedPlan:
-    """See :meth:`cpplan.plan.Plan.at`."""
+    """See :meth:`cpplan.model.plan.Plan.at`."""
     layout = plan.symbols
     if layout is None:
         raise InputError("the plan has no symbolic dimensions")
@@ -131,7 +131,7 @@ def _problem(plan: Plan, layout: SymbolicLayout, numbers: Ints) -> Problem:
 
 def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
     """Planned anew in the same order; nothing is shared but what lies within another."""
-    from cpplan.pipeline import solve
+    from cpplan.solving.pipeline import solve
 
     plan, layout = sized.plan, sized.layout
     if len(plan.pools) > 1:

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from cpplan.anf import Program, to_anf
-from cpplan.copy_names import tensor_copies
-from cpplan.graph import Graph
-from cpplan.liveness import to_problem
-from cpplan.shapes import Dim, Range, ShapeTable
-from cpplan.storages.instances import instances
+from cpplan.model.graph import Graph
+from cpplan.model.shapes import Dim, Range, ShapeTable
+from cpplan.model.symbols import Symbols
+from cpplan.model.tensor import Tensor
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.copy_names import tensor_copies
+from cpplan.program.graph_runs import instances
+from cpplan.program.liveness import to_problem
 from cpplan.symbolic.substitution import at_most
-from cpplan.symbols import Symbols
-from cpplan.tensor import Tensor
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from cpplan.plan import Plan
+    from cpplan.model.plan import Plan
 
 
 class SymbolicTensor(NamedTuple):
@@ -211,7 +211,7 @@ def share_equal(
 
     Examples
     --------
-    >>> from cpplan.shapes import parse_dim
+    >>> from cpplan.model.shapes import parse_dim
     >>> n = parse_dim("n")
     >>> lives = {"a": (0, 2), "b": (1, 3), "c": (2, 4)}
     >>> sizes = {"a": 4 * n, "b": 4 * n, "c": 2 * n * 2}

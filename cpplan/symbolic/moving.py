@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cpplan.graph import Graph
-from cpplan.liveness import outside_storages
-from cpplan.plan import Relation
-from cpplan.residency import Residency
-from cpplan.tensor import Tensor
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Relation
+from cpplan.model.residency import Residency
+from cpplan.model.tensor import Tensor
+from cpplan.program.liveness import outside_storages
 
 # Kind of relation, tensor, and what it shares bytes with.
 Related = tuple[str, str, str]
@@ -66,7 +66,7 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
 
     Examples
     --------
-    >>> from cpplan.graph import Op, Tensor
+    >>> from cpplan.model.graph import Op, Tensor
     >>> tensors = Tensor("a", 4, kind="input"), Tensor("b", 8, kind="input")
     >>> tensors += (Tensor("y", 12, kind="output"),)
     >>> places = ("a", "y", 0), ("b", "y", 4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cpplan.graph import Graph
-from cpplan.shapes import Range
-from cpplan.symbols import Symbols
-from cpplan.tensor import Tensor
+from cpplan.model.graph import Graph
+from cpplan.model.shapes import Range
+from cpplan.model.symbols import Symbols
+from cpplan.model.tensor import Tensor
 
 
 def narrow_to(graph: Graph, sizes: Sequence[Mapping[str, int]]) -> Graph:

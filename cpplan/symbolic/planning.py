@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.anf import Program, to_anf
-from cpplan.graph import Graph
-from cpplan.liveness import to_problem
-from cpplan.plan import Plan, Relation
-from cpplan.shapes import Dim
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan, Relation
+from cpplan.model.shapes import Dim
+from cpplan.model.symbols import Symbols
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.liveness import to_problem
 from cpplan.symbolic.layout import SymbolicLayout, symbolic_layout
 from cpplan.symbolic.moving import Related, moving_relations, place_as_views, without
-from cpplan.symbols import Symbols
 
 # Of the time: for every placement at its offset at the bounds, for those that never move.
 FIRST_SHARE, SECOND_SHARE = 0.4, 0.3

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cpplan.plan import Plan
-    from cpplan.problem import Ints
+    from cpplan.model.plan import Plan
+    from cpplan.model.problem import Ints
     from cpplan.symbolic.layout import SymbolicLayout
 
 

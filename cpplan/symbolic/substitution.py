@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from operator import add, floordiv, mod, mul
 from typing import Any
 
-from cpplan.shapes import Dim, Range, dim_max, variable
-from cpplan.shapes.writing import write_name
+from cpplan.model.shapes import Dim, Range, dim_max, variable
+from cpplan.model.shapes.writing import write_name
 
 
 def at_most(size: int | Dim, dims: Mapping[str, Range]) -> int | Dim:
@@ -17,7 +17,7 @@ def at_most(size: int | Dim, dims: Mapping[str, Range]) -> int | Dim:
 
     Examples
     --------
-    >>> from cpplan.shapes import parse_dim
+    >>> from cpplan.model.shapes import parse_dim
     >>> ranges = {"m": Range(0, None), "n": Range(1, 20)}
     >>> str(at_most(parse_dim("4*n*m"), ranges)), str(at_most(parse_dim("max(m - n, 1)"), ranges))
     ('80*m', 'max(m, 2) - 1')
@@ -45,7 +45,7 @@ def substitute(expression: int | Dim, values: Mapping[str, int | Dim]) -> int | 
 
     Examples
     --------
-    >>> from cpplan.shapes import parse_dim
+    >>> from cpplan.model.shapes import parse_dim
     >>> str(substitute(parse_dim("(n + 1)//2*m"), {"n": 7}))
     '4*m'
     """

@@ -26,13 +26,13 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from cpplan.errors import InputError, MissingExtraError, located
+from cpplan.model.errors import InputError, MissingExtraError, located
 from cpplan.zoo.source import Options, Source, parse_source, read_options, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cpplan.graph import Graph
+    from cpplan.model.graph import Graph
     from cpplan.zoo.network import Network
 
 __all__ = ["build_network", "names", "read_named"]

@@ -19,9 +19,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from cpplan.errors import InputError
-from cpplan.graph import Graph
 from cpplan.io.torch import read_torch, training_graph
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
 from cpplan.zoo.source import Options
 
 # Of the losses of auxiliary classifiers, after Szegedy et al., "Going Deeper with Convolutions".

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from cpplan.graph import Graph
+from cpplan.model.graph import Graph
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import Options
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError
-from cpplan.graph import Graph
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from cpplan.errors import MissingExtraError
+from cpplan.model.errors import MissingExtraError
 
 
 def need_packages(*packages: str, extra: str = "zoo") -> None:

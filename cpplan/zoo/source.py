@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from urllib.parse import unquote
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 SCHEME = "zoo://"
 _FORM = f"{SCHEME}family/model?option=value&option=value"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import InputError
-from cpplan.graph import Graph
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
 from cpplan.zoo.torchvision_import import import_torchvision

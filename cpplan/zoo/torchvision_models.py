@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cpplan.graph import Graph
+from cpplan.model.graph import Graph
 from cpplan.zoo.source import MODES, Options
 from cpplan.zoo.torchvision_import import import_torchvision
 

@@ -28,8 +28,8 @@ import torch
 from torch import nn
 from torch._functorch.aot_autograd import aot_export_module
 
-from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.graph_json import write_graph
+from cpplan.model.graph import Graph, Op, Tensor
 
 FOLDER = Path(__file__).resolve().parents[1] / "aten"
 BATCH, EXTENT, CLASSES = 32, 224, 1000

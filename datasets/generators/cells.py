@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cpplan.graph import Graph
+from cpplan.model.graph import Graph
 from generators.network import Network
 
 Edge = tuple[str, int]

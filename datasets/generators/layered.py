@@ -16,7 +16,7 @@ import math
 import random
 from itertools import pairwise
 
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.model.graph import Graph, Op, Tensor
 
 # Means, deviations (kB) and weights of the mixture.
 _MEANS, _DEVIATIONS, _WEIGHTS = (0.5, 1.0, 3.0, 5.0), (0.5, 1.0, 1.0, 1.0), (3, 3, 3, 1)

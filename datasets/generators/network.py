@@ -6,7 +6,7 @@ it. Weights are left out, because they are constants and lie outside the arena.
 
 from __future__ import annotations
 
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.model.graph import Graph, Op, Tensor
 
 Shape = tuple[int, ...]
 

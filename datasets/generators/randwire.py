@@ -9,7 +9,7 @@ output is the mean of what nobody reads.
 
 from __future__ import annotations
 
-from cpplan.graph import Graph
+from cpplan.model.graph import Graph
 from generators.network import Network
 
 

@@ -81,7 +81,7 @@ def run_vela(name: str, *options: str) -> None:
 
 
 def plan_relax() -> None:
-    from cpplan.io.relax_planner import relax_text
+    from cpplan.comparison.rivals.relax_planner import relax_text
 
     (TARGET / f"relax_{ONNX.stem}.txt").write_text(relax_text(ONNX))
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.model.graph import Graph, Op, Tensor
 
 Shape = tuple[int, ...]
 

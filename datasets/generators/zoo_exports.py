@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cpplan.graph import Graph
 from cpplan.io.graph_json import write_graph
+from cpplan.model.graph import Graph
 from cpplan.zoo import read_named
 
 FOLDER = Path(__file__).resolve().parents[1] / "zoo"

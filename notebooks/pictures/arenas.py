@@ -11,7 +11,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 
 import cpplan
-from cpplan.byte_sizes import format_bytes
+from cpplan.model.byte_sizes import format_bytes
 
 HERE = Path(__file__).parent
 MODEL = HERE.parents[1] / "datasets" / "ordering" / "vgg11_training.json"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
-from batch_manifests import DATASETS
+from support.batch_manifests import DATASETS
 
 import cpplan
 from cpplan.batches import running
 from cpplan.batches.table import columns, read_rows
 from cpplan.batches.task_planning import plan_task
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 # a and b, then b and c: the optimum is 12.
 TINY = "id,lower,upper,size\na,0,2,4\nb,1,3,8\nc,2,4,4\n"

@@ -9,12 +9,12 @@ import sys
 import time
 
 import pytest
-from batch_manifests import DATASETS
+from support.batch_manifests import DATASETS
 
 from cpplan.batches import running
 from cpplan.batches.table import read_rows
 from cpplan.batches.task_planning import plan_task
-from cpplan.cli import main
+from cpplan.cli.main import main
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path):
         from cpplan.batches import manifest
         from cpplan.batches.model_entry import Model
         from cpplan.batches.setting import Setting
-        from cpplan.cli import main
+        from cpplan.cli.main import main
         tiny = cpplan.Problem(("a",), lower=[0], upper=[1], size=[4])
         models = Model("tiny", tiny), Model("sleeping", batch_manifests.SLEEPING)
         found = manifest.Manifest(models, (Setting("s"),), {})

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import cpplan
-from cpplan.errors import InputError, MissingExtraError
+from cpplan.model.errors import InputError, MissingExtraError
 
 MODELS = {"tiny": cpplan.Problem(("a",), lower=[0], upper=[1], size=[4])}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cpplan.batches.table import read_rows, to_table
-from cpplan.cli import main
-from cpplan.errors import InputError
-from cpplan.io import limits
+from cpplan.cli.main import main
+from cpplan.model.errors import InputError
+from cpplan.runtime import limits
 
 parquet = pytest.importorskip("pyarrow.parquet", reason="cpplan[batch] is not installed")
 import pyarrow  # noqa: E402

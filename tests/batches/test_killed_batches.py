@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from batch_manifests import twenty_models, without_clocks
+from support.batch_manifests import twenty_models, without_clocks
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from cpplan.batches.manifest import read_manifest
-from cpplan.errors import InputError
-from cpplan.pool import Pool
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
 
 
 def _read(tmp_path, text):

@@ -9,7 +9,7 @@ import pytest
 from cpplan.batches import row_store
 from cpplan.batches.row_store import RowStore
 from cpplan.batches.table import read_rows
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 
 def _row(key: str) -> dict[str, object]:

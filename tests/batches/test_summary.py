@@ -9,8 +9,8 @@ import pytest
 
 from cpplan.batches.summary import Duel, summarize
 from cpplan.batches.table import read_rows, to_frame
-from cpplan.cli import main
-from cpplan.errors import InputError
+from cpplan.cli.main import main
+from cpplan.model.errors import InputError
 
 
 def _row(model, setting, need, ratio, status="feasible"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-import batch_manifests
 import pytest
+from support import batch_manifests
 
 from cpplan.batches.isolation import Processes
 from cpplan.batches.model_entry import Model

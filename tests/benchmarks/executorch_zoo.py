@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
-from executorch_models import (
+from support.executorch_models import (
     RandWire,
     bytes_of,
     finish,

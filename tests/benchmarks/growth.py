@@ -2,7 +2,7 @@
 
     python tests/benchmarks/growth.py [--buffers 1000 3000 … 1000000] [--seeds 1] [--seconds 10]
 
-The problems are those of ``cpplan.instances.random_lifespans``: about 50 of n buffers live at a
+The problems are those of ``cpplan.zoo.packing.random_lifespans``: about 50 of n buffers live at a
 step. Each size and seed is planned and verified by ``cpplan.solve`` on one thread in a process of
 its own, compiled before, within ``--seconds``. Improving a packing ends once its peak is within
 ``--good-enough`` of the live bytes, a ratio; where that is never reached, status is ``unknown``.
@@ -45,7 +45,7 @@ def most_memory() -> float:
 def one(buffers: int, seed: int, seconds: float, good_enough: float) -> dict[str, object]:
     """Plan one problem in this process."""
     import cpplan
-    from cpplan.instances import random_lifespans
+    from cpplan.zoo.packing import random_lifespans
 
     cpplan.warm_up("packing")
     for warm_up in (300, 5_000):

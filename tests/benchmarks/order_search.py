@@ -20,11 +20,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import cpplan
-from cpplan.anf import to_anf
-from cpplan.deadline import Deadline
-from cpplan.ordering import OrderProblem, order_problem
-from cpplan.orders.by_width import beam, beam_backward
-from cpplan.stages.ordering import search_order
+from cpplan.ordering.heuristics.by_width import beam, beam_backward
+from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.solve import search_order
+from cpplan.program.anf import to_anf
+from cpplan.runtime.deadline import Deadline
 from datasets.generators.layered import layered
 
 

@@ -20,16 +20,16 @@ from typing import NamedTuple
 import numpy as np
 
 import cpplan
-from cpplan import heuristics
-from cpplan.bounds import lower_bound
-from cpplan.deadline import Deadline
-from cpplan.heuristics.preorders import preorder
-from cpplan.instances import perfect_packing
 from cpplan.io.minimalloc_csv import write_problem
-from cpplan.problem import Ints, Problem
-from cpplan.reduction import address_unit, reduce_problem
-from cpplan.search.outcome import Outcome
-from cpplan.verifier import check_offsets
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing import heuristics
+from cpplan.packing.bounds import lower_bound
+from cpplan.packing.heuristics.preorders import preorder
+from cpplan.packing.reduction import address_unit, reduce_problem
+from cpplan.packing.search.outcome import Outcome
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.verifier import check_offsets
+from cpplan.zoo.packing import perfect_packing
 
 PACKAGES = ("cpplan", "ortools", "numba", "numpy")
 
@@ -99,14 +99,14 @@ def cp_sat_twa(problem: Problem, capacity: int | None, seconds: float, seed: int
 
 def canonical(problem: Problem, capacity: int | None, seconds: float, seed: int) -> Packed:
     """Canonical search alone, from the best heuristic's packing."""
-    from cpplan.search.canonical_search import CanonicalSearch
+    from cpplan.packing.search.canonical_search import CanonicalSearch
 
     return _canonical(CanonicalSearch, problem, capacity, seconds, seed)
 
 
 def canonical_plain(problem: Problem, capacity: int | None, seconds: float, seed: int) -> Packed:
     """The same without what makes it robust: one order, one limit, one tree."""
-    from cpplan.search.canonical_search import CanonicalSearch
+    from cpplan.packing.search.canonical_search import CanonicalSearch
 
     class OneOrder(CanonicalSearch):
         def _in_turns(self):

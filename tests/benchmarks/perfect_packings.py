@@ -4,7 +4,7 @@
         [--seconds 10] [--packers cpplan cp_sat …]
 
 Half of the problems are cut by guillotine, half with pinwheels among the cuts
-(``cpplan.instances``). The optimum is the live bytes, so that whoever finds it has proved it. All
+(``cpplan.zoo.packing``). The optimum is the live bytes, so that whoever finds it has proved it. All
 packers run in one process, on one thread, compiled before, and take turns, each first in its turn;
 all minimise, and none is told the optimum. Every answer is checked.
 
@@ -24,7 +24,7 @@ from statistics import mean, median
 from packers import PACKAGES, PACKERS, Packer, Result, run, versions, warm
 from packing import in_turn
 
-from cpplan.instances import perfect_packing
+from cpplan.zoo.packing import perfect_packing
 
 KINDS = {"guillotine": 0.0, "pinwheels": 0.3}
 COLUMNS = (

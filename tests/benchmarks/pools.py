@@ -13,15 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import cpplan
-from cpplan import heuristics
-from cpplan.anf import to_anf
-from cpplan.checks.pool_objective import objective_value
-from cpplan.deadline import Deadline
-from cpplan.heuristics.in_pools import run_in_pools
-from cpplan.liveness import to_problem
-from cpplan.pool import Pool
-from cpplan.problem import Problem
-from cpplan.stages.pools import pack_pools
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.packing import heuristics
+from cpplan.packing.heuristics.in_pools import run_in_pools
+from cpplan.packing.pools.objective import objective_value
+from cpplan.packing.pools.solve import pack_pools
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import to_problem
+from cpplan.runtime.deadline import Deadline
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 MODELS = ("light_inception_v1", "light_resnet50", "light_shufflenet")

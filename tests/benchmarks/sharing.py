@@ -20,9 +20,9 @@ from pathlib import Path
 import onnx
 
 import cpplan
-from cpplan.graph import Graph
-from cpplan.plan import Plan
-from cpplan.storages import share_storages
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.packing.storage_ids import share_storages
 
 EXPORTS = Path(__file__).resolve().parents[2] / "datasets/onnx"
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

@@ -20,9 +20,9 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from cpplan.graph import Graph, Op, Placement
 from cpplan.io.graph_json import write_graph
-from cpplan.tensor import Tensor
+from cpplan.model.graph import Graph, Op, Placement
+from cpplan.model.tensor import Tensor
 
 
 class Network:

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 import cpplan
-from cpplan.errors import CpplanError, InputError
-from cpplan.execution import execute
+from cpplan.cli.options import parse_dims
 from cpplan.io.onnx.bytes import numpy_dtype
-from cpplan.terminal.options import parse_dims
+from cpplan.model.errors import CpplanError, InputError
+from cpplan.verification.execution import execute
 
 # Integers that decide what a model does, where 0 and 1 mean nothing to it.
 INPUTS = {"sr": 16000}

@@ -25,8 +25,8 @@ from cpplan import (
     Gap, Graph, Op, Placement, Plan, Pool, Problem, Program, Tensor, load, plan_sizes,
     share_storages, simulate, solve, verify,
 )
-from cpplan.errors import VerificationError
-from cpplan.symbols import Symbols
+from cpplan.model.errors import VerificationError
+from cpplan.model.symbols import Symbols
 """
 
 

@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from cpplan.graph import Graph, Op, Tensor
-from cpplan.pipeline import solve
-from cpplan.symbols import Symbols
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.symbols import Symbols
+from cpplan.solving.pipeline import solve
 
 RANGES = {"n": (1, 4096), "h": (32, 512), "w": (32, 512), "t": (1, 2048)}
 HEIGHTS = ("h", "(h + 1)//2", "(h + 3)//4", "ceildiv(h, 8)")

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cpplan import Graph, Op, Tensor
-from cpplan.graph import Placement
 from cpplan.io.graph_json import write_graph
+from cpplan.model.graph import Placement
 
 MODES: dict[str, tuple[str, ...]] = {
     "given": ("plan",),
@@ -167,7 +167,7 @@ import resource, sys, time
 begin = time.perf_counter()
 if sys.argv[1] == "processor":
     time.monotonic = time.process_time
-from cpplan.cli import main
+from cpplan.cli.main import main
 code = main(sys.argv[2:])
 usage = resource.getrusage(resource.RUSAGE_SELF)
 print(time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, code,

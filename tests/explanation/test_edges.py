@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from random_graphs import Graph, Op, Tensor
+from support.random_graphs import Graph, Op, Tensor
 
 import cpplan
-from cpplan.errors import InputError
-from cpplan.pool import Pool
-from cpplan.problem import Gap, Problem
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Gap, Problem
 
 
 def _rules(found):

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_graphs import programs
+from support.random_graphs import programs
 
 import cpplan
-from cpplan.errors import InputError
 from cpplan.explanation import Explanation
 from cpplan.explanation.fullest_step import live_tensors
-from cpplan.graph import Graph, Op, Placement, Tensor
-from cpplan.pool import Pool
-from cpplan.problem import Gap, Problem
-from cpplan.symbols import Symbols
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Gap, Problem
+from cpplan.model.symbols import Symbols
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cpplan.cli import main
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.cli.main import main
 from cpplan.io.graph_json import write_graph
+from cpplan.model.graph import Graph, Op, Tensor
 
 
 @pytest.fixture

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import brute_force_peak, held, problems, programs
-from orders_oracle import least_pressure, random_graph
-from sharing_oracle import least_peak, random_sharing_graph
+from support.oracles import brute_force_peak, held, problems, programs
+from support.orders_oracle import least_pressure, random_graph
+from support.sharing_oracle import least_peak, random_sharing_graph
 
 import cpplan
+from cpplan.aliasing.alias_candidates import find_links
 from cpplan.explanation import Relaxation, fullest_step, rules
 from cpplan.explanation.relaxed import _outside
 from cpplan.explanation.rules import make_rules
 from cpplan.explanation.touched import TOUCHED, touched_bound
-from cpplan.liveness import to_problem
-from cpplan.residency import Residency
-from cpplan.sharing.links import find_links
+from cpplan.model.residency import Residency
+from cpplan.program.liveness import to_problem
 
 
 def _check(rule: Relaxation, with_it: int, without: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
 from cpplan.remat.problem import RematProblem, remat_problem

@@ -6,15 +6,15 @@ import random
 
 import numpy as np
 import pytest
-from oracles import brute_force_peak, first_fit
 from ortools.sat.python import cp_model
-from random_orders import every_order, random_order_problem, random_topological
+from support.oracles import brute_force_peak, first_fit
+from support.random_orders import every_order, random_order_problem, random_topological
 
-from cpplan.deadline import Deadline
-from cpplan.ordering import OrderProblem
-from cpplan.problem import Problem
-from cpplan.search.cp_sat_joint import search_layouts
-from cpplan.verifier import check_offsets
+from cpplan.model.problem import Problem
+from cpplan.ordering.problem import OrderProblem
+from cpplan.ordering.search.cp_sat_joint import search_layouts
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.verifier import check_offsets
 from formulations.joint import Layout, build
 
 

@@ -9,23 +9,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
-from random_orders import random_order_problem, random_topological
-from sharing_instances import random_read_graph, setting, two_branches
-from sharing_oracle import may_lie
+from support.random_orders import random_order_problem, random_topological
+from support.sharing_instances import random_read_graph, setting, two_branches
+from support.sharing_oracle import may_lie
 
-from cpplan.anf import Program
-from cpplan.deadline import Deadline
-from cpplan.graph import Graph
-from cpplan.liveness import to_problem
-from cpplan.ordering import OrderProblem, order_problem
-from cpplan.residency import Residency
-from cpplan.search.cp_sat_joint import search_layouts
-from cpplan.search.cp_sat_joint_sharing import search_shared_layouts
-from cpplan.search.cp_sat_sharing import search_sharing
-from cpplan.sharing.links import find_links
-from cpplan.sharing.meetings import find_meetings
-from cpplan.sharing.origins import Origins
-from cpplan.sharing.shifts import allowed_shifts
+from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.cp_sat_joint_sharing import search_shared_layouts
+from cpplan.aliasing.cp_sat_sharing import search_sharing
+from cpplan.aliasing.meetings import find_meetings
+from cpplan.aliasing.shifts import allowed_shifts
+from cpplan.aliasing.value_numbers import Origins
+from cpplan.model.graph import Graph
+from cpplan.model.residency import Residency
+from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.search.cp_sat_joint import search_layouts
+from cpplan.program.anf import Program
+from cpplan.program.liveness import to_problem
+from cpplan.runtime.deadline import Deadline
 from formulations.joint import Layout
 from formulations.joint_sharing import Meeting, SharedLayout, build
 

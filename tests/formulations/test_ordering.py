@@ -8,13 +8,13 @@ import random
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
-from random_orders import brute_force_order_peak, random_order_problem, random_topological
+from support.random_orders import brute_force_order_peak, random_order_problem, random_topological
 
 from cpplan import Graph, Op, Tensor
-from cpplan.deadline import Deadline
-from cpplan.ordering import OrderProblem, order_problem
-from cpplan.search.downset_search import search_downsets
-from cpplan.search.order_bounds import order_bounds
+from cpplan.ordering.bounds import order_bounds
+from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.search.downset_search import search_downsets
+from cpplan.runtime.deadline import Deadline
 from formulations.ordering import build
 
 

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from instances import perfect_packing, triangle
-from oracles import brute_force_peak, random_problem
 from ortools.sat.python import cp_model
+from support.instances import perfect_packing, triangle
+from support.oracles import brute_force_peak, random_problem
 
-from cpplan.heuristics.preorders import PREORDERS, preorder
-from cpplan.problem import Problem
-from cpplan.reduction import address_unit
-from cpplan.verifier import check_offsets
+from cpplan.model.problem import Problem
+from cpplan.packing.heuristics.preorders import PREORDERS, preorder
+from cpplan.packing.reduction import address_unit
+from cpplan.verification.verifier import check_offsets
 from formulations.packing import build, equal_buffers
 
 

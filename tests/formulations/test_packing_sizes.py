@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
-from sizes_oracle import arenas, pushed_down, random_sizes
+from support.sizes_oracle import arenas, pushed_down, random_sizes
 
-from cpplan.reduction import address_unit, reduce_problem
-from cpplan.sizes.levels import PRICE_SCALE, Level
-from cpplan.sizes.size_set import SizeSet
-from cpplan.verifier import check_offsets
+from cpplan.packing.reduction import address_unit, reduce_problem
+from cpplan.packing.sizes.levels import PRICE_SCALE, Level
+from cpplan.packing.sizes.size_set import SizeSet
+from cpplan.verification.verifier import check_offsets
 from formulations.packing_sizes import build
 
 

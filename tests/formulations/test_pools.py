@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
-from pool_oracles import OBJECTIVES, brute_force_objective, check_pooled, random_pooled
+from support.pool_oracles import OBJECTIVES, brute_force_objective, check_pooled, random_pooled
 
-from cpplan.checks.pool_objective import excess_level, objective_levels
-from cpplan.deadline import Deadline
-from cpplan.heuristics.in_pools import PoolFit
-from cpplan.pool import Pool
-from cpplan.problem import Gap, Problem
-from cpplan.search.cp_sat_pools import pool_units
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Gap, Problem
+from cpplan.packing.heuristics.in_pools import PoolFit
+from cpplan.packing.pools.cp_sat_pools import pool_units
+from cpplan.packing.pools.objective import excess_level, objective_levels
+from cpplan.runtime.deadline import Deadline
 from formulations.pools import Former, Placement, build
 
 

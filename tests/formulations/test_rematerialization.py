@@ -6,7 +6,7 @@ import json
 
 import pytest
 from ortools.sat.python import cp_model
-from remat_oracle import (
+from support.remat_oracle import (
     cheapest_sequence,
     first_order,
     interesting_limits,

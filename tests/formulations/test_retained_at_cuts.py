@@ -8,7 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
-from remat_oracle import every_sequence, first_order, least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import (
+    every_sequence,
+    first_order,
+    least_cost,
+    random_remat_problem,
+    remat_chain,
+)
 
 from cpplan import Graph, Op, Tensor
 from cpplan.remat.problem import RematProblem, remat_problem

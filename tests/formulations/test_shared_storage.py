@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from instances import chain, perfect_packing, triangle
 from ortools.sat.python import cp_model
-from storage_oracle import brute_force_total, random_storages
+from support.instances import chain, perfect_packing, triangle
+from support.storage_oracle import brute_force_total, random_storages
 
-from cpplan.problem import Problem
-from cpplan.storages.assignment import make_assignment
-from cpplan.storages.checker import check_assignment
-from cpplan.storages.rank_bound import rank_bound
+from cpplan.model.problem import Problem
+from cpplan.packing.storage_ids.assignment import make_assignment
+from cpplan.packing.storage_ids.checker import check_assignment
+from cpplan.packing.storage_ids.rank_bound import rank_bound
 from formulations import shared_storage, storage_classes
 
 MODELS = (shared_storage, storage_classes)

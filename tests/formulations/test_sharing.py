@@ -6,16 +6,16 @@ import random
 
 import numpy as np
 import pytest
-from oracles import brute_force_peak, random_problem
 from ortools.sat.python import cp_model
-from sharing_instances import setting
-from sharing_oracle import least_peak, may_lie, random_sharing_graph
+from support.oracles import brute_force_peak, random_problem
+from support.sharing_instances import setting
+from support.sharing_oracle import least_peak, may_lie, random_sharing_graph
 
-from cpplan.deadline import Deadline
-from cpplan.problem import Problem
-from cpplan.reduction import address_unit
-from cpplan.search.cp_sat_sharing import search_sharing
-from cpplan.sharing.shifts import allowed_shifts
+from cpplan.aliasing.cp_sat_sharing import search_sharing
+from cpplan.aliasing.shifts import allowed_shifts
+from cpplan.model.problem import Problem
+from cpplan.packing.reduction import address_unit
+from cpplan.runtime.deadline import Deadline
 from formulations.packing import build as build_packing
 from formulations.sharing import build
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cpplan.cli import main
-from cpplan.errors import InputError
-from cpplan.io.answer_files import read_answers
+from cpplan.cli.main import main
+from cpplan.comparison.rivals.answer_files import read_answers
+from cpplan.model.errors import InputError
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 PROFILE = DATASETS / "rivals/onnxruntime_squeezenet1_1.json"

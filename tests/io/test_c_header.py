@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpplan.cli import main
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.cli.main import main
 from cpplan.io.graph_json import write_graph
-from cpplan.pipeline import solve
-from cpplan.plan import Plan
-from cpplan.pool import Pool
-from cpplan.problem import Problem
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.solving.pipeline import solve
 
 GCC, GXX = shutil.which("gcc"), shutil.which("g++")
 needs_gcc = pytest.mark.skipif(GCC is None, reason="needs the C compiler gcc")
@@ -250,7 +250,7 @@ def test_plans_without_numbers_are_refused():
     with pytest.raises(InputError, match="there is no plan"):
         replace(plan, offset=None, status="unknown").to_c_header()
     tensors = (Tensor("x", shape=("n",), dtype="int8", kind="input"), Tensor("y", 4, kind="output"))
-    from cpplan.symbols import Symbols
+    from cpplan.model.symbols import Symbols
 
     graph = Graph("s", tensors, (Op("f", inputs=("x",), outputs=("y",)),), Symbols({"n": (1, 8)}))
     with pytest.raises(InputError, match="depend on variables"):

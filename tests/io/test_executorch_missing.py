@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cpplan.errors import MissingExtraError
 from cpplan.io import executorch
+from cpplan.model.errors import MissingExtraError
 
 
 @pytest.mark.parametrize("call", ["algorithm", "planning_pass", "read_program", "verify_program"])

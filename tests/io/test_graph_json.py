@@ -8,12 +8,12 @@ import json
 
 import pytest
 from hypothesis import given
-from random_graphs import graphs
+from support.random_graphs import graphs
 
 import cpplan
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict, read_graph, write_graph
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
 
 TINY = {
     "format": "cpplan.graph",

@@ -10,9 +10,9 @@ import pytest
 
 import cpplan
 from cpplan.batches.manifest import read_manifest
-from cpplan.cli import main
-from cpplan.errors import InputError
-from cpplan.io import limits
+from cpplan.cli.main import main
+from cpplan.model.errors import InputError
+from cpplan.runtime import limits
 
 TINY = b'{"format": "cpplan.graph", "version": 1, "name": "g", "tensors": [], "ops": []}'
 

@@ -10,12 +10,12 @@ import networkx as nx
 import pytest
 
 import cpplan
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
 from cpplan.io import load
 from cpplan.io.graph_json import write_graph
 from cpplan.io.minimalloc_csv import write_problem
-from cpplan.problem import Problem
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.problem import Problem
 
 GRAPH = Graph("g", (Tensor("y", 4, kind="output"),), (Op("f", outputs=("y",)),))
 PROBLEM = Problem(("a",), lower=[0], upper=[1], size=[4])

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cpplan.errors import InputError
 from cpplan.io.minimalloc_csv import read_problem, write_problem
-from cpplan.problem import Gap, Problem
+from cpplan.model.errors import InputError
+from cpplan.model.problem import Gap, Problem
 
 
 def write(path, text: str):

@@ -6,12 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
-from random_graphs import graphs
+from support.random_graphs import graphs
 
-from cpplan.anf import to_anf
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
 from cpplan.io.networkx_graph import from_networkx, to_networkx
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.program.anf import to_anf
 
 
 @given(graphs())

@@ -3,7 +3,7 @@
 import json
 
 from cpplan import solve
-from cpplan.problem import Problem
+from cpplan.model.problem import Problem
 
 
 def test_a_plan_of_many_buffers_is_written_in_pieces_of_the_same_text(monkeypatch, tmp_path):

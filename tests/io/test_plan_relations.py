@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from sharing_instances import halves, relu_chain, two_branches
-from sharing_oracle import random_sharing_graph
+from support.sharing_instances import halves, relu_chain, two_branches
+from support.sharing_oracle import random_sharing_graph
 
 from cpplan import Plan, solve, verify
-from cpplan.errors import InputError
 from cpplan.io.plan_json import plan_from_dict
-from cpplan.plan import Relation
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Relation
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cpplan.baselines import compare_rows
-from cpplan.errors import InputError, MissingExtraError
+from cpplan.comparison.baselines import compare_rows
+from cpplan.comparison.rivals.relax_script import read_relax
 from cpplan.io import load
-from cpplan.io.relax_script import read_relax
+from cpplan.model.errors import InputError, MissingExtraError
 
 RIVALS = Path(__file__).parents[2] / "datasets/rivals"
 
@@ -132,7 +132,7 @@ def test_bad_modules_are_refused(tmp_path, body, complaint):
 
 
 def test_planning_with_tvm_names_the_extra(monkeypatch):
-    from cpplan.io import relax_planner
+    from cpplan.comparison.rivals import relax_planner
 
     monkeypatch.setattr(relax_planner, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"cpplan\[tvm\]"):
@@ -142,7 +142,7 @@ def test_planning_with_tvm_names_the_extra(monkeypatch):
 @pytest.mark.slow
 def test_tvm_plans_a_model_as_its_listing_says():
     pytest.importorskip("tvm", reason="needs the extra tvm")
-    from cpplan.io.relax_planner import plan_with_relax
+    from cpplan.comparison.rivals.relax_planner import plan_with_relax
 
     model = Path(__file__).parents[2] / "datasets/onnx/squeezenet1_1.onnx"
     planned, listed = plan_with_relax(model), load(RIVALS / "relax_squeezenet1_1.txt")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import cpplan
-from cpplan.errors import InputError
 from cpplan.io.tflite import read_tflite
+from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")

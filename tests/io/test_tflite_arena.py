@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import cpplan
-from cpplan.cli import main
-from cpplan.errors import InputError
+from cpplan.cli.main import main
 from cpplan.io.tflite import micro_arena, planned_tflite, read_tflite
+from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import cpplan
-from cpplan.cli import main
-from cpplan.errors import InputError, VerificationError
+from cpplan.cli.main import main
 from cpplan.io.tflite import planned_tflite, read_carried_plan, read_tflite
 from cpplan.io.tflite.model import parse_model
 from cpplan.io.tflite.offsets import METADATA, read_offsets
 from cpplan.io.tflite.write import with_offsets
+from cpplan.model.errors import InputError, VerificationError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 import cpplan
-from cpplan.cli import main
-from cpplan.dtypes import BITS
-from cpplan.errors import InputError
+from cpplan.cli.main import main
 from cpplan.io.tflite import micro_arena, read_carried_plan, read_tflite
 from cpplan.io.tflite.model import parse_model
 from cpplan.io.tflite.scratch import scratch_bytes
 from cpplan.io.tflite.write import planned_tflite, with_offsets
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 flatbuffers = pytest.importorskip("flatbuffers", reason="needs cpplan[tflite]")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cpplan.baselines import compare_rows
-from cpplan.errors import InputError
+from cpplan.comparison.baselines import compare_rows
+from cpplan.comparison.rivals.vela_listing import read_vela
 from cpplan.io import load
-from cpplan.io.vela_listing import read_vela
+from cpplan.model.errors import InputError
 
 RIVALS = Path(__file__).parents[2] / "datasets/rivals"
 HEAD = "Allocation, memory {}, usage mask: {}\nStart Time - End Time  : Start Addr - …: Name\n"

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpplan.baselines import compare_rows
-from cpplan.cli import main
-from cpplan.errors import InputError
+from cpplan.cli.main import main
+from cpplan.comparison.baselines import compare_rows
+from cpplan.comparison.rivals.xla_dump import read_xla
 from cpplan.io import load
-from cpplan.io.xla_dump import read_xla
-from cpplan.pipeline import solve
-from cpplan.problem import Gap, Problem
+from cpplan.model.errors import InputError
+from cpplan.model.problem import Gap, Problem
+from cpplan.solving.pipeline import solve
 
 RIVALS = Path(__file__).parents[2] / "datasets/rivals"
 

@@ -7,12 +7,12 @@ import random
 from dataclasses import replace
 
 import pytest
-from remat_oracle import least_cost, remat_chain
+from support.remat_oracle import least_cost, remat_chain
 
-from cpplan.deadline import Deadline, TimeUpError
-from cpplan.remat.chain import Chain, as_chain, solve_chain
+from cpplan.model.residency import Residency
+from cpplan.remat.heuristics.chain import Chain, as_chain, solve_chain
 from cpplan.remat.problem import RematProblem, remat_problem
-from cpplan.residency import Residency
+from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 def solve(problem: RematProblem, limit: int) -> float | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from remat_oracle import least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan.deadline import Deadline, TimeUpError
-from cpplan.remat.checkpoints import checkpoint, given_order
+from cpplan.remat.heuristics.checkpoints import checkpoint, given_order
 from cpplan.remat.problem import remat_problem
+from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 def test_segments_of_a_chain():

@@ -6,14 +6,14 @@ import math
 from itertools import pairwise
 
 import pytest
-from remat_oracle import remat_chain
+from support.remat_oracle import remat_chain
 
-from cpplan.deadline import Deadline
-from cpplan.remat import local_search
-from cpplan.remat.checkpoints import given_order
-from cpplan.remat.cooling import Cooling
-from cpplan.remat.local_search import search_sequences
+from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
+from cpplan.remat.search import local_search
+from cpplan.remat.search.cooling import Cooling
+from cpplan.remat.search.local_search import search_sequences
+from cpplan.runtime.deadline import Deadline
 
 
 def temperatures(cooling, calls, deadline, work):

@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from remat_oracle import (
+from support.remat_oracle import (
     first_order,
     interesting_limits,
     least_cost,
@@ -15,9 +15,9 @@ from remat_oracle import (
 )
 
 from cpplan import Graph, Op, Tensor
-from cpplan.deadline import Deadline
-from cpplan.remat.cut_bound import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound
+from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound
 from cpplan.remat.problem import remat_problem
+from cpplan.runtime.deadline import Deadline
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from remat_oracle import least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
-from cpplan.deadline import Deadline
-from cpplan.remat.checkpoints import given_order
-from cpplan.remat.descent import Descent
+from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
+from cpplan.remat.search.descent import Descent
+from cpplan.runtime.deadline import Deadline
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from remat_oracle import least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan.anf import Program
-from cpplan.deadline import Deadline, TimeUpError
-from cpplan.liveness import to_problem
-from cpplan.remat.checkpoints import given_order
-from cpplan.remat.eviction import DTR, FARTHEST_USE, NAMES, RULES, evict
+from cpplan.program.anf import Program
+from cpplan.program.liveness import to_problem
+from cpplan.remat.heuristics.checkpoints import given_order
+from cpplan.remat.heuristics.eviction import DTR, FARTHEST_USE, NAMES, RULES, evict
 from cpplan.remat.problem import remat_problem
+from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from remat_oracle import least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
 from cpplan.remat.footprint import Footprint, least_footprint

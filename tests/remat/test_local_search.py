@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from remat_oracle import least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan.deadline import Deadline
-from cpplan.remat.checkpoints import given_order
-from cpplan.remat.flat_problem import flatten
-from cpplan.remat.local_search import search_sequences
+from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
+from cpplan.remat.search.flat_problem import flatten
+from cpplan.remat.search.local_search import search_sequences
+from cpplan.runtime.deadline import Deadline
 
 
 def check(problem, outcome):
@@ -90,7 +90,7 @@ def test_nothing_fits():
 
 
 def test_the_loop_measures_what_the_problem_does():
-    from cpplan.remat.sequence_kernel import measure
+    from cpplan.remat.search.sequence_kernel import measure
 
     for seed in range(60):
         problem = random_remat_problem(seed, 6)

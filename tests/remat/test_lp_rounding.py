@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from remat_oracle import first_order, interesting_limits, random_remat_problem, remat_chain
+from support.remat_oracle import first_order, interesting_limits, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
-from cpplan.deadline import Deadline, TimeUpError
-from cpplan.remat import lp_rounding, staged_optimum
-from cpplan.remat.lp_rounding import complete, round_relaxation
+from cpplan.remat.heuristics import lp_rounding, staged_optimum
+from cpplan.remat.heuristics.lp_rounding import complete, round_relaxation
+from cpplan.remat.heuristics.staged_optimum import cheapest_staged
 from cpplan.remat.problem import RematProblem, remat_problem
-from cpplan.remat.staged_optimum import cheapest_staged
+from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 def diamond(recomputable: bool = True) -> RematProblem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from remat_oracle import (
+from support.remat_oracle import (
     cheapest_sequence,
     every_sequence,
     interesting_limits,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
 
 import cpplan
 from cpplan import Graph, Op, Tensor
-from cpplan.anf import Program
-from cpplan.deadline import Deadline
-from cpplan.liveness import to_problem
-from cpplan.remat.checkpoints import given_order
-from cpplan.remat.packed_search import search_packed
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.program.liveness import to_problem
+from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
-from cpplan.residency import Residency
-from cpplan.verifier import check_offsets
+from cpplan.remat.search.packed_search import search_packed
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.verifier import check_offsets
 
 
 def check(problem, limit, found, residency=None):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from remat_oracle import least_cost, random_remat_problem, remat_chain
+from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
-from cpplan.deadline import Deadline
 from cpplan.remat.footprint import Footprint, least_footprint
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.reach import reach_bound
+from cpplan.runtime.deadline import Deadline
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cpplan import Graph, Op, Tensor
-from cpplan.anf import Program
-from cpplan.deadline import Deadline
-from cpplan.liveness import to_problem
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.program.liveness import to_problem
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.relaxed import relax_repetition
-from cpplan.residency import Residency
-from cpplan.stages.sequences import SequenceSearch
+from cpplan.remat.sequences import SequenceSearch
+from cpplan.runtime.deadline import Deadline
 
 # Beside c of 8 B and what it is made from lies s or t, of 4 B each. To make s again costs 1 and to
 # make t again 5; what makes s is given below.

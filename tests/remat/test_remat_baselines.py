@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from remat_oracle import remat_chain
+from support.remat_oracle import remat_chain
 
-from cpplan.deadline import Deadline
-from cpplan.errors import InputError
-from cpplan.remat import baselines
+from cpplan.model.errors import InputError
+from cpplan.remat import heuristics as baselines
 from cpplan.remat.problem import remat_problem
+from cpplan.runtime.deadline import Deadline
 
 LIMITED = ("chen", "dtr", "farthest_use", "checkmate_lp", "checkmate_milp")
 

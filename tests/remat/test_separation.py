@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpplan.deadline import Deadline
-from cpplan.remat.separation import MOST_STAYS, Stays, separate_stays
+from cpplan.remat.search.separation import MOST_STAYS, Stays, separate_stays
+from cpplan.runtime.deadline import Deadline
 
 
 def random_stays(seed: int, count: int, step: int = 1) -> Stays:

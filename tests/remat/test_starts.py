@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from remat_oracle import remat_chain
+from support.remat_oracle import remat_chain
 
-from cpplan.deadline import Deadline
+from cpplan.remat.heuristics.starts import first_sequence
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.starts import first_sequence
+from cpplan.runtime.deadline import Deadline
 
 
 def test_an_order_that_fits_stays():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from remat_oracle import random_remat_problem, remat_chain
+from support.remat_oracle import random_remat_problem, remat_chain
 
-from cpplan.deadline import Deadline
-from cpplan.errors import InputError
-from cpplan.remat.chain import as_chain, solve_chain
+from cpplan.model.errors import InputError
+from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.problem import RematProblem, remat_problem
-from cpplan.remat.window import remat_window
-from cpplan.search.remat_windows import improve_window, improve_windows
+from cpplan.remat.search.remat_windows import improve_window, improve_windows
+from cpplan.remat.search.window import remat_window
+from cpplan.runtime.deadline import Deadline
 
 
 def random_sequence(rng: random.Random, problem: RematProblem) -> list[int]:

@@ -25,9 +25,9 @@ from report.html_plans import (
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor
 from cpplan.explanation.fullest_step import filled_profile, live_tensors
-from cpplan.plan import Progress
+from cpplan.model.plan import Progress
+from cpplan.model.symbols import Symbols
 from cpplan.report.html import batch_report, plan_report
-from cpplan.symbols import Symbols
 
 pytestmark = pytest.mark.slow
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"

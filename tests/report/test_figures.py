@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import cpplan
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
-from cpplan.plan import Progress
-from cpplan.pool import Pool
-from cpplan.problem import Gap, Problem
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.plan import Progress
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Gap, Problem
 from cpplan.report import plot_arena, plot_live_bytes, plot_pareto, plot_progress
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -16,12 +16,12 @@ from report.html_plans import HOSTILE, again, chain, forked, hostile_plan, resul
 
 import cpplan
 from cpplan import Gap, Graph, Op, Plan, Problem, Tensor
-from cpplan.cli import cli
-from cpplan.errors import InputError
+from cpplan.cli.main import cli
 from cpplan.io.graph_json import write_graph
+from cpplan.model.errors import InputError
+from cpplan.model.symbols import Symbols
 from cpplan.report.html import batch_report, plan_report
 from cpplan.report.html.page_text import escape_json
-from cpplan.symbols import Symbols
 
 
 def data_of(text: str) -> dict:

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from cpplan.cli import main
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Tensor
+from cpplan.cli.main import main
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict
-from cpplan.pipeline import solve
-from cpplan.plan import Plan
-from cpplan.pool import Pool
-from cpplan.symbols import Symbols
-from cpplan.verifier import verify
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
+from cpplan.model.symbols import Symbols
+from cpplan.solving.pipeline import solve
+from cpplan.verification.verifier import verify
 
 
 def _values(extent: object, dims: object) -> dict[str, object]:

@@ -8,7 +8,7 @@ import onnx.parser
 import pytest
 
 import cpplan
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 # Two branches that are concatenated along the channels, at the front of which lies the batch.
 MODEL = """

@@ -6,19 +6,19 @@ import json
 from dataclasses import replace
 
 from hypothesis import given, settings
-from random_symbolic import DIMS, symbolic_graphs, values
+from support.random_symbolic import DIMS, symbolic_graphs, values
 
-from cpplan.arena import simulate
-from cpplan.constraints import with_first_last
-from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict
-from cpplan.pipeline import solve
-from cpplan.plan import Plan
-from cpplan.pool import Pool
-from cpplan.shapes import parse_dim
-from cpplan.symbolic.binding import bind
-from cpplan.symbols import Symbols
-from cpplan.verifier import verify
+from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
+from cpplan.model.shapes import parse_dim
+from cpplan.model.symbols import Symbols
+from cpplan.program.binding import bind
+from cpplan.program.constraints import with_first_last
+from cpplan.solving.pipeline import solve
+from cpplan.verification.arena import simulate
+from cpplan.verification.verifier import verify
 
 FEW = settings(max_examples=20, derandomize=True)
 UPPER = {name: most for name, (_, most) in DIMS.items()}

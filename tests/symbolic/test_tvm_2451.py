@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpplan.arena import simulate
-from cpplan.graph import Graph, Op, Tensor
-from cpplan.pipeline import solve
-from cpplan.symbols import Symbols
-from cpplan.verifier import verify
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.symbols import Symbols
+from cpplan.solving.pipeline import solve
+from cpplan.verification.arena import simulate
+from cpplan.verification.verifier import verify
 
 # Bytes of one row: 4·2·3 floats.
 ROW = 96

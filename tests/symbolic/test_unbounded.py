@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
-from random_symbolic import symbolic_graphs, values
+from support.random_symbolic import symbolic_graphs, values
 
-from cpplan.arena import simulate
-from cpplan.cli import main
-from cpplan.graph import Graph, Op, Tensor
-from cpplan.in_place_kinds import with_in_place
+from cpplan.cli.main import main
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict, write_graph
-from cpplan.pipeline import solve
-from cpplan.plan import Plan
-from cpplan.shapes import parse_dim
-from cpplan.storages import share_storages
-from cpplan.symbols import Symbols
-from cpplan.verifier import verify
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.in_place_kinds import with_in_place
+from cpplan.model.plan import Plan
+from cpplan.model.shapes import parse_dim
+from cpplan.model.symbols import Symbols
+from cpplan.packing.storage_ids import share_storages
+from cpplan.solving.pipeline import solve
+from cpplan.verification.arena import simulate
+from cpplan.verification.verifier import verify
 
 
 def _chain(**dims: object) -> Graph:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import cpplan
-from cpplan.graph import Graph
+from cpplan.model.graph import Graph
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 FOLDER = DATASETS / "zoo"

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cpplan
-from cpplan.cli import main
-from cpplan.errors import CpplanError, InputError, MissingExtraError
+from cpplan.cli.main import main
+from cpplan.model.errors import CpplanError, InputError, MissingExtraError
 from cpplan.zoo import build_network, names, packages, read_named
 from cpplan.zoo.source import SCHEME, is_named, parse_source, read_options
 

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch", reason="cpplan[zoo] is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what other packages warn
 
 import cpplan  # noqa: E402
-from cpplan.errors import InputError  # noqa: E402
 from cpplan.io.graph_json import read_graph  # noqa: E402
 from cpplan.io.torch import read_torch  # noqa: E402
+from cpplan.model.errors import InputError  # noqa: E402
 from cpplan.zoo import build_network, names  # noqa: E402
 from cpplan.zoo.network import Network, trace  # noqa: E402
 from cpplan.zoo.source import Options  # noqa: E402

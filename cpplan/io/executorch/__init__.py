@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import MissingExtraError
-from cpplan.problem import Problem
+from cpplan.model.errors import MissingExtraError
+from cpplan.model.problem import Problem
 
 if TYPE_CHECKING:
     from executorch.exir import EdgeProgramManager, ExecutorchProgramManager
@@ -265,7 +265,7 @@ def verify_program(program: ExecutorchProgramManager, *, executorch_verifier: bo
     Examples
     --------
     >>> import torch
-    >>> from cpplan.errors import VerificationError
+    >>> from cpplan.model.errors import VerificationError
     >>> from executorch.exir import to_edge
     >>> edge = to_edge(torch.export.export(torch.nn.ReLU(), (torch.ones(8),)))
     >>> program = edge.to_executorch()

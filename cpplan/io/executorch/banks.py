@@ -14,10 +14,10 @@ from executorch.exir.banked_memory_planning import (
 from executorch.exir.memory_planning import MemoryAlgoResult, greedy
 from executorch.exir.schema import DeviceType
 
-from cpplan.answers import Answer
-from cpplan.errors import InputError
-from cpplan.pool import Pool
-from cpplan.problem import Problem
+from cpplan.model.answers import Answer
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
 
 
 def pools_of(memory_map: TargetMemoryMap, padding: int = 0) -> dict[int, Pool]:

@@ -10,8 +10,8 @@ from executorch.exir.memory_planning import get_node_tensor_specs
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from torch.fx import GraphModule, Node
 
-from cpplan.errors import InputError
 from cpplan.io.executorch.specs import is_bookkeeping
+from cpplan.model.errors import InputError
 
 
 def fold(edge: EdgeProgramManager) -> EdgeProgramManager:

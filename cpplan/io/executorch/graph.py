@@ -22,7 +22,6 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
 from torch.fx import GraphModule, Node
 
-from cpplan.graph import Graph, Op
 from cpplan.io.executorch.in_place import in_place_pairs, kind_of
 from cpplan.io.executorch.specs import (
     find_storages,
@@ -30,7 +29,8 @@ from cpplan.io.executorch.specs import (
     mutable_buffers,
     name_specs,
 )
-from cpplan.tensor import Tensor
+from cpplan.model.graph import Graph, Op
+from cpplan.model.tensor import Tensor
 
 
 @dataclass

@@ -16,8 +16,8 @@ from cpplan.io.executorch.graph import Translation, translate
 from cpplan.io.executorch.regions import find_control_flow
 from cpplan.io.executorch.specs import align, return_buffers_in_place
 from cpplan.io.executorch.values import check_values
-from cpplan.pipeline import solve
-from cpplan.plan import Plan
+from cpplan.model.plan import Plan
+from cpplan.solving.pipeline import solve
 
 
 class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has no types here

@@ -13,9 +13,6 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
 from torch.fx import GraphModule
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.deadline import Deadline
-from cpplan.errors import InfeasibleError, InputError
 from cpplan.io.executorch.banks import pools_of
 from cpplan.io.executorch.constants import constant_results
 from cpplan.io.executorch.problem import Layout, check_places, layout_of, parse_capacities
@@ -27,9 +24,12 @@ from cpplan.io.executorch.specs import (
     return_buffers_in_place,
 )
 from cpplan.io.executorch.their_checks import call_verifier
-from cpplan.pipeline import solve
-from cpplan.plan import Plan
-from cpplan.problem import Problem
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Problem
+from cpplan.runtime.deadline import Deadline
+from cpplan.solving.pipeline import solve
 
 logger = logging.getLogger(__name__)
 

@@ -11,16 +11,16 @@ from executorch.exir.memory_planning import _contains_xnnpack_delegate
 from executorch.exir.tensor import TensorSpec
 from torch.fx import GraphModule
 
-from cpplan.answers import Answer
-from cpplan.byte_sizes import parse_bytes
-from cpplan.errors import InputError, VerificationError
 from cpplan.io.executorch.banks import pools_of, rivals_of
 from cpplan.io.executorch.regions import Region, find_regions
 from cpplan.io.executorch.specs import Storage, find_storages, name_specs, planned_specs
 from cpplan.io.executorch.values import check_values
-from cpplan.pool import Pool
-from cpplan.problem import Ints, Problem
-from cpplan.verifier import check_offsets
+from cpplan.model.answers import Answer
+from cpplan.model.byte_sizes import parse_bytes
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints, Problem
+from cpplan.verification.verifier import check_offsets
 
 # Who planned a program is not written in it.
 PLANNER = "executorch"

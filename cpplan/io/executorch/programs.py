@@ -5,10 +5,10 @@ from __future__ import annotations
 from executorch.exir import ExecutorchProgramManager
 from torch.fx import GraphModule
 
-from cpplan.errors import InputError
 from cpplan.io.executorch.problem import check_module
 from cpplan.io.executorch.specs import planned_specs
 from cpplan.io.executorch.their_checks import call_verifier
+from cpplan.model.errors import InputError
 
 
 def module_of(program: ExecutorchProgramManager, method: str) -> GraphModule:

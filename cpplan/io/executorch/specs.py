@@ -20,7 +20,7 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
 from torch.fx import GraphModule, Node
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 # What a spec that names no memory lies in; 0 is for constants.
 FIRST_MEMORY = 1

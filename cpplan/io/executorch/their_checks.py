@@ -19,7 +19,7 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportGraphSignature
 from torch.fx import GraphModule
 
-from cpplan.errors import VerificationError
+from cpplan.model.errors import VerificationError
 
 
 def call_verifier(

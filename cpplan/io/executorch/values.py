@@ -19,10 +19,10 @@ from executorch.exir.tensor import TensorSpec
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
-from cpplan.checks.written_runs import WrittenRuns
-from cpplan.errors import VerificationError
 from cpplan.io.executorch.regions import find_regions
 from cpplan.io.executorch.specs import FIRST_MEMORY
+from cpplan.model.errors import VerificationError
+from cpplan.verification.written_runs import WrittenRuns
 
 
 def check_values(module: GraphModule, name: str) -> None:

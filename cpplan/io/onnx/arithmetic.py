@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpplan.io.onnx.facts import Call, Extent
-from cpplan.shapes import dim_max, dim_min
+from cpplan.model.shapes import dim_max, dim_min
 
 
 @dataclass(frozen=True, slots=True)

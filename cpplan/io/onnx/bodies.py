@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpplan.graph import Graph, Op, Placement, Tensor
+from cpplan.model.graph import Graph, Op, Placement, Tensor
 
 if TYPE_CHECKING:
     import onnx

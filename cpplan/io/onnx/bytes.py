@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.dtypes import BITS
+from cpplan.model.dtypes import BITS
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]

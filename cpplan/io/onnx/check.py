@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.dtypes import BITS, tensor_bytes
-from cpplan.errors import InputError
 from cpplan.io.onnx.types import bodies_of, dtype_name
+from cpplan.model.dtypes import BITS, tensor_bytes
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

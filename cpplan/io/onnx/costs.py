@@ -32,14 +32,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cpplan.dtypes import BITS
-from cpplan.graph import Graph, Tensor
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.einsum import einsum_operations
 from cpplan.io.onnx.loops import trip_count
 from cpplan.io.onnx.state import trains
 from cpplan.io.onnx.types import bodies_of
 from cpplan.io.onnx.views import is_standard
+from cpplan.model.dtypes import BITS
+from cpplan.model.graph import Graph, Tensor
 
 if TYPE_CHECKING:
     import onnx

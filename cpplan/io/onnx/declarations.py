@@ -12,9 +12,9 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.contrib import rule_of
 from cpplan.io.onnx.types import bodies_of, dtype_name, set_type, static_shape, types_of
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

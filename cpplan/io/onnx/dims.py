@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.dtypes import tensor_bytes
-from cpplan.errors import InputError
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.types import bodies_of, dtype_name, static_shape
+from cpplan.model.dtypes import tensor_bytes
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

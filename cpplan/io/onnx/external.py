@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpplan.dtypes import tensor_bytes
-from cpplan.errors import InputError
-from cpplan.io.atomic import write_blocks
 from cpplan.io.onnx.types import bodies_of, dtype_name
+from cpplan.model.dtypes import tensor_bytes
+from cpplan.model.errors import InputError
+from cpplan.runtime.atomic import write_blocks
 
 if TYPE_CHECKING:
     import onnx

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.bytes import Array
-from cpplan.shapes import Dim, Range
+from cpplan.model.errors import InputError
+from cpplan.model.shapes import Dim, Range
 
 if TYPE_CHECKING:
     import onnx
@@ -147,7 +147,7 @@ def broadcast(call: Call, shapes: Sequence[Shape]) -> Shape:
 
 
 def _common(call: Call, one: Extent, other: Extent) -> Extent:
-    from cpplan.shapes import dim_max
+    from cpplan.model.shapes import dim_max
 
     if one == other or other == 1:
         return one

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from cpplan.byte_sizes import format_bytes
-from cpplan.errors import InputError
-from cpplan.io import limits
 from cpplan.io.onnx.types import bodies_of
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.errors import InputError
+from cpplan.runtime import limits
 
 if TYPE_CHECKING:
     import onnx

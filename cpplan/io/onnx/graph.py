@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.onnx.bodies import Body, fit_body, largest_result
 from cpplan.io.onnx.branches import Folds
 from cpplan.io.onnx.bytes import Array
@@ -21,6 +19,8 @@ from cpplan.io.onnx.placements import find_placements
 from cpplan.io.onnx.state import may_run_again
 from cpplan.io.onnx.types import bodies_of, dtype_name, static_shape, types_of
 from cpplan.io.onnx.views import draws_in_turn, is_random, is_view
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Placement, Tensor
 
 if TYPE_CHECKING:
     import onnx

@@ -3,7 +3,7 @@
 Element ``k`` of such an output depends on element ``k`` of that input and on nothing else of it, so
 that a kernel may read each byte before it writes the one in its place. Element-wise operators are
 those that the ONNX operator specification defines so. Left out, since whether a kernel may is not
-for the model to say (see :func:`cpplan.in_place_kinds.with_in_place`): Softmax and the
+for the model to say (see :func:`cpplan.model.in_place_kinds.with_in_place`): Softmax and the
 normalisations, which need a whole row before they can write any of it; and Gelu, Mish and Swish,
 products of the input and a function of it, which kernels compute in two passes.
 """
@@ -14,9 +14,9 @@ import math
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from cpplan.dtypes import BITS
 from cpplan.io.onnx.views import is_standard
-from cpplan.tensor import Tensor
+from cpplan.model.dtypes import BITS
+from cpplan.model.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnx

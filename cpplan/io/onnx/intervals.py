@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpplan.io.onnx.facts import Call, Extent, Lost
-from cpplan.shapes import ceildiv, dim_max, dim_min
+from cpplan.model.shapes import ceildiv, dim_max, dim_min
 
 _FARTHEST = 2**31 - 1  # exporters write this, or more, for "to the end"
 

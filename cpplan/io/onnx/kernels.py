@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.pooling import make_pooling
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.dims import turns_name
 from cpplan.io.onnx.kernels import to_numpy
 from cpplan.io.onnx.types import bodies_of, set_type, static_shape, types_of
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

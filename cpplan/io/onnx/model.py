@@ -24,11 +24,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError, MissingExtraError
-from cpplan.graph import Graph
 from cpplan.io.onnx.external import load_external_data
 from cpplan.io.onnx.functions import inline_functions
-from cpplan.names import name_of_file
+from cpplan.model.errors import InputError, MissingExtraError
+from cpplan.model.graph import Graph
+from cpplan.model.names import name_of_file
 
 if TYPE_CHECKING:
     import onnx

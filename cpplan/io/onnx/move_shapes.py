@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cpplan.io.onnx.facts import Call, Extent, Lost, Shape, broadcast, checked_axis
 from cpplan.io.onnx.intervals import slice_interval
-from cpplan.shapes import ceildiv, dim_max, divide_exactly
+from cpplan.model.shapes import ceildiv, dim_max, divide_exactly
 
 
 def concat(call: Call) -> list[Shape]:

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from cpplan.dtypes import BITS
-from cpplan.graph import Placement
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.views import is_standard
-from cpplan.tensor import Tensor
+from cpplan.model.dtypes import BITS
+from cpplan.model.graph import Placement
+from cpplan.model.tensor import Tensor
 
 if TYPE_CHECKING:
     import onnx

@@ -17,9 +17,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpplan.anf import to_anf
-from cpplan.errors import InputError
-from cpplan.io.atomic import write_bytes
 from cpplan.io.onnx.branches import apply_folds
 from cpplan.io.onnx.copies import copy_repeated
 from cpplan.io.onnx.dims import bind_input, bind_value, model_inputs
@@ -32,7 +29,10 @@ from cpplan.io.onnx.external import (
 from cpplan.io.onnx.functions import inline_functions
 from cpplan.io.onnx.model import load_model, naming, translate_model
 from cpplan.io.onnx.schedule import Schedule
-from cpplan.io.regular_file import resolve_target
+from cpplan.model.errors import InputError
+from cpplan.program.anf import to_anf
+from cpplan.runtime.atomic import write_bytes
+from cpplan.runtime.regular_file import resolve_target
 
 if TYPE_CHECKING:
     import onnx
@@ -52,7 +52,8 @@ def reorder_onnx(
 
     Where the order names op ``conv`` again, the model gets a node ``conv~1`` with outputs
     ``out~1``, then ``conv~2``, …, and every node reads the newest copies before it. Buffers have
-    these names in plans (:func:`~cpplan.liveness.to_problem`), with three exceptions. An output of
+    these names in plans (:func:`~cpplan.program.liveness.to_problem`), with three exceptions. An
+    output of
     the model keeps its name, and is what the last run writes: what the first writes is ``out~0``.
     What the bodies of ``if~1`` define is renamed like its outputs. And where the model already has
     ``conv~1`` or ``out~1``, the next free number is taken. Constants are never copied.

@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.anf import to_anf
-from cpplan.errors import InputError, VerificationError
-from cpplan.graph import Op
 from cpplan.io.onnx.bytes import Array, numpy_dtype, to_bytes
 from cpplan.io.onnx.graph import Source
 from cpplan.io.onnx.kernels import Kernel, KernelError, defined_result, make_kernel, to_numpy
 from cpplan.io.onnx.model import naming, opset_versions, translate_model
 from cpplan.io.onnx.types import types_of
 from cpplan.io.onnx.weights import draw_weights
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.graph import Op
+from cpplan.program.anf import to_anf
 
 if TYPE_CHECKING:
     import onnx
 
 
 class OnnxRun:
-    """A model with values for everything it starts from; see ``cpplan.execution.execute``.
+    """A model with values for everything it starts from; see
+    ``cpplan.verification.execution.execute``.
 
     Attributes
     ----------

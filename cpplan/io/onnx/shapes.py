@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.branches import Folds, apply_folds, known_folds
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.constants import SMALL
@@ -31,6 +30,7 @@ from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx.loops import open_turns, settle_loop
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import RANDOM, is_standard
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

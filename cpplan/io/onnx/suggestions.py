@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.dims import OpenDimsError, loop_names, open_dims
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.window_fit import unfit_windows
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

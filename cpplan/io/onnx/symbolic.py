@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError
-from cpplan.graph import Graph
 from cpplan.io.onnx.branches import apply_folds
 from cpplan.io.onnx.dims import bound_value, model_inputs
 from cpplan.io.onnx.facts import Fact, Shape
@@ -29,8 +27,10 @@ from cpplan.io.onnx.model import (
 from cpplan.io.onnx.symbolic_check import at_upper, compare, compare_bodies, sizes_to_check
 from cpplan.io.onnx.symbolic_graph import Reading, with_symbols
 from cpplan.io.onnx.symbolic_walk import Walk, types_by_path
-from cpplan.shapes import Range, variable
-from cpplan.symbols import parse_ranges
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.shapes import Range, variable
+from cpplan.model.symbols import parse_ranges
 
 if TYPE_CHECKING:
     import onnx
@@ -140,7 +140,7 @@ def symbolic_shapes(model: onnx.ModelProto, dims: Mapping[str, object]) -> Symbo
 
 
 def read_ranges(dims: Mapping[str, object]) -> dict[str, Range]:
-    """Ranges of extents, which are not negative; see :func:`cpplan.symbols.parse_ranges`.
+    """Ranges of extents, which are not negative; see :func:`cpplan.model.symbols.parse_ranges`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.facts import Call, Extent, Fact, Lost, checked_axis
 from cpplan.io.onnx.loops import trip_count
 from cpplan.io.onnx.types import bodies_of, static_shape
-from cpplan.shapes import dim_max
+from cpplan.model.shapes import dim_max
 
 if TYPE_CHECKING:
     import onnx

@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.facts import Shape
-from cpplan.shapes import Dim, Range
+from cpplan.model.errors import InputError
+from cpplan.model.shapes import Dim, Range
 
 if TYPE_CHECKING:
-    from cpplan.graph import Graph
+    from cpplan.model.graph import Graph
 
 Values = dict[str, int]
 

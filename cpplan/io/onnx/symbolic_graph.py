@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.onnx.facts import Call, Fact, Shape
 from cpplan.io.onnx.symbolic_placements import symbolic_offsets
 from cpplan.io.onnx.types import bodies_of
-from cpplan.shapes import Dim, Range
-from cpplan.symbols import Symbols, tensor_bytes
+from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.model.shapes import Dim, Range
+from cpplan.model.symbols import Symbols, tensor_bytes
 
 if TYPE_CHECKING:
     import onnx

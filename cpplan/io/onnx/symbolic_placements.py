@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from cpplan.dtypes import BITS
 from cpplan.io.onnx.facts import Call, Extent, Fact, Lost, Shape
 from cpplan.io.onnx.move_shapes import slice_intervals, split
+from cpplan.model.dtypes import BITS
 
 Box: TypeAlias = tuple[str, str, Shape, Shape]  # part, whole, start, extent
 

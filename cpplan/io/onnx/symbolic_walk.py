@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.bytes import Array
 from cpplan.io.onnx.captures import reads_of
 from cpplan.io.onnx.constants import SMALL
@@ -17,7 +16,8 @@ from cpplan.io.onnx.symbolic_bodies import body_facts
 from cpplan.io.onnx.symbolic_data import known_data
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import is_standard
-from cpplan.shapes import Range
+from cpplan.model.errors import InputError
+from cpplan.model.shapes import Range
 
 if TYPE_CHECKING:
     import onnx

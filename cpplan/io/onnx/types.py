@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cpplan.dtypes import BITS
-from cpplan.errors import InputError
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

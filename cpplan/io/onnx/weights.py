@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.graph import Graph, Tensor
 from cpplan.io.onnx.bytes import Array, numpy_dtype
+from cpplan.model.graph import Graph, Tensor
 
 if TYPE_CHECKING:
     import onnx

@@ -10,9 +10,9 @@ from collections import ChainMap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import InputError
 from cpplan.io.onnx.types import bodies_of, static_shape, types_of
 from cpplan.io.onnx.views import is_standard
+from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
     import onnx

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from cpplan.io.onnx.facts import Call, Extent, Lost, Shape, checked_axis
-from cpplan.shapes import ceildiv
+from cpplan.model.shapes import ceildiv
 
 # A scale with so small a denominator times an extent below 2**24 is exact in single precision.
 _EXACT = 2**8

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Container, Mapping
 from os import PathLike, fspath
 
-from cpplan.graph import Graph
 from cpplan.io.tflite.arena import MicroArena, micro_arena
 from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
 from cpplan.io.tflite.extents import bind_extents, stored_extents
@@ -20,7 +19,8 @@ from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import naming, parse_model
 from cpplan.io.tflite.scratch import unknown_scratch
 from cpplan.io.tflite.write import planned_tflite, write_tflite
-from cpplan.names import name_of_file
+from cpplan.model.graph import Graph
+from cpplan.model.names import name_of_file
 
 _logger = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
-from cpplan.byte_sizes import format_bytes
 from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.graph import Translation, graphs_in, translate
 from cpplan.io.tflite.model import (
@@ -31,7 +30,8 @@ from cpplan.io.tflite.model import (
 from cpplan.io.tflite.offsets import AT_RUN_TIME, tensor_keys
 from cpplan.io.tflite.scratch import rounded, scratch_sizes
 from cpplan.io.tflite.write import plan_offsets, plan_order
-from cpplan.plan import Plan
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.plan import Plan
 
 # Bytes of the runtime's structures on a 64-bit processor.
 _RUNTIME = 512  # allocators, planner, interpreter

@@ -8,16 +8,16 @@ from os import PathLike
 
 import numpy as np
 
-from cpplan.anf import to_anf
-from cpplan.graph import Graph, Op, Tensor
-from cpplan.in_place_kinds import with_in_place
 from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.graph import TensorKey, Translation, graphs_in, translate
 from cpplan.io.tflite.model import naming, parse_model
 from cpplan.io.tflite.offsets import AT_RUN_TIME, METADATA, read_offsets
-from cpplan.liveness import last_places, to_problem
-from cpplan.names import name_of_file
-from cpplan.plan import Plan, Relation
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.in_place_kinds import with_in_place
+from cpplan.model.names import name_of_file
+from cpplan.model.plan import Plan, Relation
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import last_places, to_problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from cpplan.errors import InputError, MissingExtraError
 from cpplan.io.tflite.model import FileSubgraph, TfliteModel
+from cpplan.model.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter

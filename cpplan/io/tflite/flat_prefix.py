@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 
-from cpplan.errors import InputError
 from cpplan.io.tflite.model import TfliteModel
+from cpplan.model.errors import InputError
 
 _BUFFERS, _METADATA = 4, 6
 _KNOWN_FIELDS = 10

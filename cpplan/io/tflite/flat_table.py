@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 _DISTANCE = "<I"
 

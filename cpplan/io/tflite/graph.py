@@ -15,9 +15,6 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from cpplan.dtypes import BITS
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op, Placement, Tensor
 from cpplan.io.tflite.costs import count_operations
 from cpplan.io.tflite.kinds import find_kinds
 from cpplan.io.tflite.model import RESOURCE, FileOperator, FileSubgraph, TfliteModel
@@ -30,7 +27,10 @@ from cpplan.io.tflite.operators import (
     subgraphs_of,
 )
 from cpplan.io.tflite.scratch import ALIGNMENT, scratch_bytes
-from cpplan.workspaces import scratch_name
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.model.workspaces import scratch_name
 
 _STATE = "state"
 

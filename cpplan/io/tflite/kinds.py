@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from cpplan.errors import InputError
 from cpplan.io.tflite.model import FileSubgraph
+from cpplan.model.errors import InputError
 
 
 def find_kinds(source: FileSubgraph) -> dict[int, str]:

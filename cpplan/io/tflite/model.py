@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 
-from cpplan.dtypes import BITS
-from cpplan.errors import InputError, MissingExtraError, VerificationError
 from cpplan.io.tflite.flat_table import Table, read_root
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError, MissingExtraError, VerificationError
 
 _IDENTIFIER = b"TFL3"
 _CUSTOM = 32

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cpplan.errors import InputError, VerificationError
 from cpplan.io.tflite.flat_table import read_number
 from cpplan.io.tflite.graph import TensorKey
 from cpplan.io.tflite.model import TfliteModel
+from cpplan.model.errors import InputError, VerificationError
 
 METADATA = "OfflineMemoryAllocation"
 AT_RUN_TIME = -1

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from cpplan.errors import InputError
 from cpplan.io.tflite.flat_table import Table
 from cpplan.io.tflite.model import FileOperator, FileTensor
+from cpplan.model.errors import InputError
 
 _VIEWS = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
 

@@ -32,8 +32,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-from cpplan.dtypes import BITS
 from cpplan.io.tflite.model import FileOperator, FileTensor
+from cpplan.model.dtypes import BITS
 
 # Buffers of the arena start at multiples of this, and their sizes are rounded up to it.
 ALIGNMENT = 16

@@ -6,8 +6,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from os import PathLike
 
-from cpplan.errors import InputError
-from cpplan.io.atomic import write_bytes
 from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.flat_prefix import prefix_metadata
 from cpplan.io.tflite.graph import TensorKey, Translation, translate
@@ -20,7 +18,9 @@ from cpplan.io.tflite.offsets import (
     pack_offsets,
     tensor_keys,
 )
-from cpplan.plan import Plan
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan
+from cpplan.runtime.atomic import write_bytes
 
 _OPERATORS = 3
 _SHAPE, _SIGNATURE = 0, 7

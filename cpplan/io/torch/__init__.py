@@ -24,9 +24,9 @@ from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.errors import MissingExtraError
-from cpplan.graph import Graph
-from cpplan.io.regular_file import check_source
+from cpplan.model.errors import MissingExtraError
+from cpplan.model.graph import Graph
+from cpplan.runtime.regular_file import check_source
 
 if TYPE_CHECKING:
     import torch
@@ -193,7 +193,7 @@ def reorder_graph_module(
     Raises
     ------
     InputError
-        If the order is none of the module's graph; see :class:`cpplan.anf.Program`.
+        If the order is none of the module's graph; see :class:`cpplan.program.anf.Program`.
     MissingExtraError
         If the package ``torch`` is missing.
 

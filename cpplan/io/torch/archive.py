@@ -24,9 +24,9 @@ from torch._export.serde.serialize import (
 )
 from torch.export import ExportedProgram
 
-from cpplan.errors import InputError
-from cpplan.io.limits import read_unpacked
 from cpplan.io.torch.archive_check import TRUSTED, check_program
+from cpplan.model.errors import InputError
+from cpplan.runtime.limits import read_unpacked
 
 _PROGRAM = "models/model.json"
 _OLDER = "serialized_exported_program.json"

@@ -20,7 +20,7 @@ from torch._export.serde.serialize import _SYM_OPS
 from torch._export.serde.union import _Union
 from torch._ops import HigherOrderOperator, OpOverload
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 TRUSTED = "if you trust the file, load it with torch.export.load and hand over the program"
 

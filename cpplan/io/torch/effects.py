@@ -23,10 +23,10 @@ from torch.func import functional_call
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cpplan.errors import InputError
 from cpplan.io.torch import inner_graphs
 from cpplan.io.torch.growth import check_growth
 from cpplan.io.torch.values import as_fake, tensors_in, tensors_of
+from cpplan.model.errors import InputError
 
 # Their schemas do not say that they write new statistics over the old when they train.
 _SILENT = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")

@@ -8,10 +8,10 @@ from typing import Any
 import sympy
 import torch
 
-from cpplan.errors import InputError
 from cpplan.io.torch.values import flatten, is_dense
-from cpplan.shapes import Dim, Range, parse_dim
-from cpplan.symbols import parse_ranges
+from cpplan.model.errors import InputError
+from cpplan.model.shapes import Dim, Range, parse_dim
+from cpplan.model.symbols import parse_ranges
 
 
 class Extents:
@@ -78,7 +78,7 @@ class Extents:
         Raises
         ------
         InputError
-            If it is made with a function that :func:`~cpplan.shapes.parse_dim` does not know.
+            If it is made with a function that :func:`~cpplan.model.shapes.parse_dim` does not know.
         """
         if isinstance(size, int):
             return size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 MOST_PARTS = 10_000
 MOST_CALLS = 100_000

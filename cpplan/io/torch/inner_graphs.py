@@ -14,7 +14,7 @@ from typing import Any
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Interpreter, Node
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 _LOOP = "while_loop"
 _MOST_BITS, _MOST_EXPONENT_BITS = 64, 7

@@ -12,9 +12,9 @@ import torch
 from torch.func import functional_call
 from torch.fx import GraphModule
 
-from cpplan.errors import InputError
 from cpplan.io.torch.sources import ROLE
 from cpplan.io.torch.values import tensors_in
+from cpplan.model.errors import InputError
 
 _VERSIONS = ("2.13",)
 

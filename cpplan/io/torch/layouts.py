@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from cpplan.dtypes import BITS
-from cpplan.errors import InputError
-from cpplan.graph import Tensor
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.extents import Extents
 from cpplan.io.torch.values import is_dense
-from cpplan.symbols import Symbols
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Tensor
+from cpplan.model.symbols import Symbols
 
 _NAMES = {"complex32": "uint32", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
-from cpplan.errors import InputError
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.sources import ROLE
 from cpplan.io.torch.values import tensors_in
+from cpplan.model.errors import InputError
 
 
 @dataclass(frozen=True)

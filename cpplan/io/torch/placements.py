@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from cpplan.graph import Placement
 from cpplan.io.torch.effects import Effects, only_kernel, storage_of
 from cpplan.io.torch.layouts import Layouts, in_order
+from cpplan.model.graph import Placement
 
 _JOINING = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 

@@ -12,10 +12,10 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from cpplan.anf import to_anf
 from cpplan.io.torch.nodes import is_op, is_part
 from cpplan.io.torch.sources import ROLE, Traced, open_source
 from cpplan.io.torch.translation import naming, translate
+from cpplan.program.anf import to_anf
 
 
 def reorder(

@@ -19,11 +19,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 
-from cpplan.errors import InputError
 from cpplan.io.torch.archive import read_archive
 from cpplan.io.torch.extents import Extents
 from cpplan.io.torch.values import find_values, is_dense
-from cpplan.names import name_of_file
+from cpplan.model.errors import InputError
+from cpplan.model.names import name_of_file
 
 # Where a placeholder says that it is a constant.
 ROLE = "cpplan"

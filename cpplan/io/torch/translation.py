@@ -15,9 +15,6 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from cpplan.anf import to_anf
-from cpplan.errors import InputError
-from cpplan.graph import Graph, Op
 from cpplan.io.torch.costs import cost_of
 from cpplan.io.torch.effects import Effects, find_effects, storage_of
 from cpplan.io.torch.hazards import Hazards
@@ -36,8 +33,11 @@ from cpplan.io.torch.values import (
     tensors_of,
 )
 from cpplan.io.torch.workspaces import workspace_of
-from cpplan.liveness import to_problem
-from cpplan.residency import Residency
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import to_problem
 
 
 @dataclass

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.passes.shape_prop import TensorMetadata
 
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 # The module in which an exported program keeps what it assumed of its inputs' sizes.
 CHECKS = "_guards_fn"

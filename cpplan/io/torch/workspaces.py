@@ -18,9 +18,9 @@ from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils._pytree import tree_map
 
-from cpplan.errors import InputError
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.values import tensors_in
+from cpplan.model.errors import InputError
 
 # Op, shapes and other arguments -> bytes.
 _measured: dict[Any, int] = {}

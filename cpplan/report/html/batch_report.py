@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cpplan import __version__
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 from cpplan.report.html.page_text import fill_page
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-from cpplan.printable import printable
+from cpplan.model.printable import printable
 
 _PLACE = "cpplan.report.html"
 # What ends a script element or opens a comment in one. JSON is ASCII here, so that the line ends of

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan import __version__
-from cpplan.anf import Program, to_anf
-from cpplan.errors import InputError
-from cpplan.graph import Graph
-from cpplan.plan import Plan
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.program.anf import Program, to_anf
 
 if TYPE_CHECKING:
-    from cpplan.problem import Problem
+    from cpplan.model.problem import Problem
 
 ROLES = ("intermediate", "input", "output", "constant", "workspace")
 _COPY = re.compile(r"(.+)~\d+", re.DOTALL)
@@ -31,7 +31,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
     InputError
         If the plan is for another model than ``source``.
     """
-    from cpplan.sources import as_problem
+    from cpplan.packing.problem import as_problem
 
     head = plan.to_dict(clock=True)
     del head["buffers"]
@@ -123,7 +123,7 @@ def _originals(plan: Plan, graph: Graph | None) -> list[str]:
     if len(plan.order) == len(set(plan.order)):
         return list(plan.buffers)
     if graph is not None:
-        from cpplan.copy_names import tensor_copies
+        from cpplan.program.copy_names import tensor_copies
 
         split = tensor_copies(graph).split
         return [name if name in graph.tensor else split(name)[0] for name in plan.buffers]

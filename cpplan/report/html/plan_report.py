@@ -9,10 +9,10 @@ from cpplan.report.html.page_text import fill_page
 from cpplan.report.html.plan_data import plan_data
 
 if TYPE_CHECKING:
-    from cpplan.anf import Program
-    from cpplan.graph import Graph
-    from cpplan.plan import Plan
-    from cpplan.problem import Problem
+    from cpplan.model.graph import Graph
+    from cpplan.model.plan import Plan
+    from cpplan.model.problem import Problem
+    from cpplan.program.anf import Program
 
 STYLES = ("base.css", "plan.css", "print.css")
 SCRIPTS = (

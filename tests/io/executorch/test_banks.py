@@ -21,11 +21,10 @@ from executorch.exir.banked_memory_planning import (  # noqa: E402
     TargetMemoryMap,
     banked_memory_planning_pass,
 )
-from executorch_models import bytes_of, finish, lower, run, same  # noqa: E402
+from support.executorch_models import bytes_of, finish, lower, run, same  # noqa: E402
 from torch import nn  # noqa: E402
 
 import cpplan  # noqa: E402
-from cpplan.errors import InfeasibleError, InputError  # noqa: E402
 from cpplan.io.executorch import (  # noqa: E402
     algorithm,
     fold_constants,
@@ -33,6 +32,7 @@ from cpplan.io.executorch import (  # noqa: E402
     read_program,
     verify_program,
 )
+from cpplan.model.errors import InfeasibleError, InputError  # noqa: E402
 
 FAST = {"time_limit": 5, "workers": 1}
 INPUTS = (torch.randn(2, 64),)

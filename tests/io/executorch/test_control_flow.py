@@ -15,11 +15,10 @@ with warnings.catch_warnings():
     import executorch_models  # noqa: F401
 
 import torch  # noqa: E402
-from executorch_models import bytes_of, finish, lower, run, same  # noqa: E402
 from functorch.experimental.control_flow import map as each  # noqa: E402
+from support.executorch_models import bytes_of, finish, lower, run, same  # noqa: E402
 from torch import nn  # noqa: E402
 
-from cpplan.errors import InputError, VerificationError  # noqa: E402
 from cpplan.io.executorch import (  # noqa: E402
     algorithm,
     planning_pass,
@@ -27,6 +26,7 @@ from cpplan.io.executorch import (  # noqa: E402
     verify_program,
 )
 from cpplan.io.executorch.regions import find_regions  # noqa: E402
+from cpplan.model.errors import InputError, VerificationError  # noqa: E402
 
 FAST = {"time_limit": 5, "workers": 1}
 

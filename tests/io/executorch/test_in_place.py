@@ -15,7 +15,7 @@ with warnings.catch_warnings():
 
 import torch  # noqa: E402
 from executorch.exir import memory  # noqa: E402
-from executorch_models import finish, lower, run, same  # noqa: E402
+from support.executorch_models import finish, lower, run, same  # noqa: E402
 from torch import nn  # noqa: E402
 
 from cpplan.io.executorch import planning_pass, verify_program  # noqa: E402

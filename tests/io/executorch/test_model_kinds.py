@@ -26,8 +26,8 @@ from executorch.exir import to_edge, to_edge_transform_and_lower  # noqa: E402
 from executorch.exir._serialize._program import deserialize_pte_binary  # noqa: E402
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass  # noqa: E402
 from executorch.runtime import Runtime  # noqa: E402
-from executorch_models import bytes_of, finish, same  # noqa: E402
 from functorch.experimental.control_flow import map as each  # noqa: E402
+from support.executorch_models import bytes_of, finish, same  # noqa: E402
 from torch import nn  # noqa: E402
 
 from cpplan.io.executorch import (  # noqa: E402

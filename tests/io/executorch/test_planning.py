@@ -20,7 +20,7 @@ from executorch.exir import to_edge, to_edge_transform_and_lower  # noqa: E402
 from executorch.exir.error import InternalError  # noqa: E402
 from executorch.exir.memory_planning import Verifier  # noqa: E402
 from executorch.exir.passes import MemoryPlanningPass  # noqa: E402
-from executorch_models import (  # noqa: E402
+from support.executorch_models import (  # noqa: E402
     RandWire,
     bytes_of,
     finish,
@@ -33,7 +33,6 @@ from executorch_models import (  # noqa: E402
 from torch import nn  # noqa: E402
 
 import cpplan  # noqa: E402
-from cpplan.errors import InfeasibleError, InputError, VerificationError  # noqa: E402
 from cpplan.io.executorch import (  # noqa: E402
     algorithm,
     planning_pass,
@@ -41,6 +40,7 @@ from cpplan.io.executorch import (  # noqa: E402
     verify_program,
 )
 from cpplan.io.executorch.specs import planned_specs  # noqa: E402
+from cpplan.model.errors import InfeasibleError, InputError, VerificationError  # noqa: E402
 
 FAST = {"time_limit": 5, "workers": 1}
 

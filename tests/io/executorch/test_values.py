@@ -17,12 +17,12 @@ import torch  # noqa: E402
 from executorch.exir import memory, to_edge  # noqa: E402
 from executorch.exir.memory_planning import Verifier  # noqa: E402
 from executorch.exir.passes import MemoryPlanningPass  # noqa: E402
-from executorch_models import bytes_of, finish, lower, run, same  # noqa: E402
+from support.executorch_models import bytes_of, finish, lower, run, same  # noqa: E402
 from torch import nn  # noqa: E402
 
 import cpplan.io.executorch.planner as planner  # noqa: E402
-from cpplan.errors import VerificationError  # noqa: E402
 from cpplan.io.executorch import algorithm, planning_pass, verify_program  # noqa: E402
+from cpplan.model.errors import VerificationError  # noqa: E402
 
 FAST = {"time_limit": 5, "workers": 1}
 
@@ -234,8 +234,8 @@ def test_constants_in_the_arena_are_reported_and_folded(caplog):
 
 
 def test_only_edge_programs_are_folded():
-    from cpplan.errors import InputError
     from cpplan.io.executorch import fold_constants
+    from cpplan.model.errors import InputError
 
     with pytest.raises(InputError, match="expected the EdgeProgramManager"):
         fold_constants(torch.export.export(Chain(), (torch.randn(4),)))

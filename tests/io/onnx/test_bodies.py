@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_texts import kinds, model, read, refusal
+from support.onnx_texts import kinds, model, read, refusal
 
 import cpplan
-from cpplan.anf import to_anf
-from cpplan.execution import execute
-from cpplan.liveness import to_problem
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import to_problem
+from cpplan.verification.execution import execute
 
 onnx = pytest.importorskip("onnx")
 from onnx import parser  # noqa: E402

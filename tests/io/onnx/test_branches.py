@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_texts import model, read
+from support.onnx_texts import model, read
 
 import cpplan
-from cpplan.execution import execute
+from cpplan.verification.execution import execute
 
 onnx = pytest.importorskip("onnx")
 from onnx.reference import ReferenceEvaluator  # noqa: E402

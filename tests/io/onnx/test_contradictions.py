@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import cpplan
-from cpplan.errors import InputError
-from cpplan.graph import Graph
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402

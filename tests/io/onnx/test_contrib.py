@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cpplan
-from cpplan.errors import InputError
+from cpplan.model.errors import InputError
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, parser  # noqa: E402

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import cpplan
-from cpplan.errors import InputError
-from cpplan.graph import Graph
-from cpplan.liveness import to_problem
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.program.liveness import to_problem
 
 onnx = pytest.importorskip("onnx")
 from onnx import helper, parser  # noqa: E402

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpplan.graph import Graph
 from cpplan.io.onnx.einsum import einsum_operations
+from cpplan.model.graph import Graph
 
 onnx = pytest.importorskip("onnx")
 from onnx import parser  # noqa: E402

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_texts import kinds, model, read, refusal, views
+from support.onnx_texts import kinds, model, read, refusal, views
 
 import cpplan
-from cpplan.anf import to_anf
-from cpplan.errors import InputError
-from cpplan.execution import execute
-from cpplan.liveness import to_problem
-from cpplan.terminal.options import parse_dims
+from cpplan.cli.options import parse_dims
+from cpplan.model.errors import InputError
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import to_problem
+from cpplan.verification.execution import execute
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402

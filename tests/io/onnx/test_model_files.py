@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_texts import model
+from support.onnx_texts import model
 
-from cpplan.errors import InputError, MissingExtraError
+from cpplan.model.errors import InputError, MissingExtraError
 
 onnx = pytest.importorskip("onnx")
 from onnx import numpy_helper  # noqa: E402
@@ -80,7 +80,8 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_reader_loads_onnx_only_when_it_reads() -> None:
-    code = "import sys, cpplan.execution, cpplan.io.onnx.model; sys.exit('onnx' in sys.modules)"
+    code = "import sys, cpplan.verification.execution, cpplan.io.onnx.model;"
+    code += "sys.exit('onnx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

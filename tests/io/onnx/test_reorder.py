@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from weighted_models import with_random_weights
+from support.weighted_models import with_random_weights
 
 import cpplan
-from cpplan.errors import InputError
-from cpplan.graph import Graph
-from cpplan.plan import Plan
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
 
 onnx = pytest.importorskip("onnx")
 from onnx import helper, numpy_helper, parser  # noqa: E402

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from symbolic_models import at, check_everywhere, model_of, texts
+from support.symbolic_models import at, check_everywhere, model_of, texts
 
-from cpplan.errors import InputError
 from cpplan.io import load
-from cpplan.shapes import Range
+from cpplan.model.errors import InputError
+from cpplan.model.shapes import Range
 
 onnx = pytest.importorskip("onnx")
 from onnx import numpy_helper  # noqa: E402

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from symbolic_models import at, check_everywhere, model_of
+from support.symbolic_models import at, check_everywhere, model_of
 
 onnx = pytest.importorskip("onnx")
 

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:copyreg")
 from torch.export import Dim, export  # noqa: E402
 
 import cpplan  # noqa: E402
-from cpplan.cli import main  # noqa: E402
-from cpplan.errors import InputError  # noqa: E402
-from cpplan.io import limits  # noqa: E402
+from cpplan.cli.main import main  # noqa: E402
 from cpplan.io.torch import inner_graphs  # noqa: E402
+from cpplan.model.errors import InputError  # noqa: E402
+from cpplan.runtime import limits  # noqa: E402
 
 PROGRAM = "models/model.json"
 WEIGHTS = "data/weights/model_weights_config.json"

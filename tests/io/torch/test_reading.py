@@ -7,19 +7,19 @@ import pytest
 torch = pytest.importorskip("torch", reason="cpplan[torch] is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:copyreg")
 
+from support.torch_models import Transformer  # noqa: E402
 from torch.export import Dim, export  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
-from torch_models import Transformer  # noqa: E402
 
 import cpplan  # noqa: E402
-from cpplan.anf import to_anf  # noqa: E402
-from cpplan.errors import InputError  # noqa: E402
 from cpplan.io.torch import (  # noqa: E402
     measure_live_bytes,
     read_torch,
     reorder_graph_module,
     training_graph,
 )
+from cpplan.model.errors import InputError  # noqa: E402
+from cpplan.program.anf import to_anf  # noqa: E402
 
 
 class Function(torch.nn.Module):

@@ -11,8 +11,8 @@ from torch.export import Dim, export  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from cpplan.anf import to_anf  # noqa: E402
 from cpplan.io.torch import measure_live_bytes, read_torch, reorder_graph_module  # noqa: E402
+from cpplan.program.anf import to_anf  # noqa: E402
 
 ATEN = torch.ops.aten
 VIEWS = {

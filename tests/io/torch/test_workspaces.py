@@ -9,14 +9,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="cpplan[torch] is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:copyreg")
 
+from support.torch_models import ResNet18, Transformer  # noqa: E402
 from torch.export import Dim, export  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
-from torch_models import ResNet18, Transformer  # noqa: E402
 
 import cpplan  # noqa: E402
-from cpplan.errors import InputError  # noqa: E402
 from cpplan.io.torch import read_torch, training_module  # noqa: E402
 from cpplan.io.torch.workspaces import most_allocated  # noqa: E402
+from cpplan.model.errors import InputError  # noqa: E402
 from cpplan.zoo.own_images import UNet  # noqa: E402
 
 

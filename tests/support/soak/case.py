@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cpplan import Graph, Op, Placement, Pool, Problem, Tensor
-from cpplan.problem import Gap
+from cpplan.model.problem import Gap
 
 _INDENT = "    "
 

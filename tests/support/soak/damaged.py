@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cpplan import Graph, Plan, Problem, Program, load, simulate, solve, to_anf, verify
-from cpplan.errors import CpplanError
 from cpplan.io.graph_json import graph_to_dict
 from cpplan.io.minimalloc_csv import write_problem
+from cpplan.model.errors import CpplanError
 
 from .case import Case
 from .made import random_graph, random_problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from cpplan import Graph, Op, Pool, Problem, Tensor
-from cpplan.problem import Gap
+from cpplan.model.problem import Gap
 
 
 def random_problem(rng: random.Random, most: int, *, fixed: bool = True) -> Problem:

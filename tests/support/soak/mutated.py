@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from cpplan import Plan, Problem, simulate, solve, verify
-from cpplan.errors import VerificationError
+from cpplan.model.errors import VerificationError
 
 from .boxes import apart, boxes_of, least_height
 from .case import Case, python_of
@@ -74,7 +74,7 @@ def mutated(rng: random.Random) -> Case:
 
 
 def _imports(lines: list[str]) -> list[str]:
-    return ["from cpplan.problem import Gap", *lines]
+    return ["from cpplan.model.problem import Gap", *lines]
 
 
 def _refusal(problem: Problem, plan: Plan) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from sharing_oracle import least_peak
+from support.sharing_oracle import least_peak
 
 from cpplan import Graph, Op, Placement, Plan, Tensor, simulate, solve, verify
-from cpplan.errors import VerificationError
+from cpplan.model.errors import VerificationError
 
 from .case import Case, python_of
 from .packing import arguments, false_peak

@@ -6,10 +6,10 @@ import random
 from dataclasses import replace
 
 import numpy as np
-from storage_oracle import brute_force_total
+from support.storage_oracle import brute_force_total
 
 from cpplan import share_storages
-from cpplan.storages import check_assignment
+from cpplan.packing.storage_ids import check_assignment
 
 from .case import Case, python_of
 from .made import random_problem

@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 from cpplan import Graph, Op, Tensor, simulate, solve, verify
-from cpplan.symbols import Symbols
+from cpplan.model.symbols import Symbols
 
 from .boxes import apart, least_height
 from .case import Case

@@ -1,0 +1,1 @@
+"""Tensors that share bytes by choice: in place and placement."""

@@ -1,0 +1,155 @@
+"""The links of a graph: which storages may share bytes, at which distance, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from cpplan.aliasing.candidates import candidate_relations
+from cpplan.model.graph import Graph, Op
+from cpplan.model.plan import Relation, RelationKind
+from cpplan.model.residency import Residency
+from cpplan.program.liveness import outside_storages
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Two storages that may share bytes, because of what one op does.
+
+    Attributes
+    ----------
+    relation
+        What a plan that uses the link says of it.
+    op
+        Position of the op in ``graph.ops``.
+    inner, outer
+        The storages in which the relation's ``tensor`` and ``other`` lie.
+    shift
+        Address of ``inner`` less that of ``outer``, bytes.
+    begin, end
+        The bytes shared, counted from the start of ``outer``.
+    """
+
+    relation: Relation
+    op: int
+    inner: str
+    outer: str
+    shift: int
+    begin: int
+    end: int
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the op overwrites what it shares bytes with."""
+        return self.relation.kind == "in place"
+
+    def overlaps_itself(self, distance: int) -> bool:
+        """Whether the op would copy between bytes that overlap without being the same.
+
+        ``distance`` is the address of ``inner`` less that of ``outer``.
+        """
+        return not self.in_place and 0 < abs(distance - self.shift) < self.end - self.begin
+
+
+def find_links(
+    graph: Graph, residency: Residency, kinds: Collection[RelationKind] = get_args(RelationKind)
+) -> tuple[Link, ...]:
+    """All links of these kinds between storages in the arena, op by op. O(ops + tensors).
+
+    Left out is what no plan can use: storages outside the arena, constants, storages that several
+    ops write into (what lies in them is not decided by one op), ops with bodies, tensors that share
+    a storage already, and what an op says that does not hold under another name
+    (:func:`~cpplan.aliasing.candidates.candidate_relations`).
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output")),
+    ...     (
+    ...         Op("conv", inputs=("x",), outputs=("t",)),
+    ...         Op("relu", inputs=("t",), outputs=("y",), in_place=(("y", "t"),)),
+    ...     ),
+    ... )
+    >>> for link in find_links(graph, Residency()):
+    ...     print(*link.relation)
+    in place y t 0
+    """
+    barred = outside_storages(graph, residency) | _not_written_once(graph)
+    barred |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
+    return tuple(link for link in _links(graph, barred) if link.relation.kind in kinds)
+
+
+def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
+    for number, op in enumerate(graph.ops):
+        if op.bodies:
+            continue
+        for relation in candidate_relations(graph, op):
+            (inner, within), (outer, start) = (
+                graph.root[relation.tensor],
+                graph.root[relation.other],
+            )
+            size = graph.tensor[relation.tensor].nbytes
+            if inner == outer or inner in barred or outer in barred or size == 0:
+                continue
+            begin = start + relation.offset
+            yield Link(relation, number, inner, outer, begin - within, begin, begin + size)
+
+
+def _not_written_once(graph: Graph) -> set[str]:
+    """Storages whose bytes are not those that one op, or the caller, has put there."""
+    writers: dict[str, int] = defaultdict(int)
+    barred = set()
+    for op in graph.ops:
+        read = defaultdict(list)
+        for name in op.inputs:
+            root, begin = graph.root[name]
+            read[root].append((begin, begin + graph.tensor[name].nbytes))
+        written = [name for name in op.outputs + op.workspaces if graph.tensor[name].nbytes]
+        begun = {graph.root[name][0] for name in written} - read.keys()
+        for root in begun | _written_in_bodies(op, {n: graph.root[n][0] for n in op.tensors}):
+            writers[root] += 1
+        for name in written:
+            root, begin = graph.root[name]
+            if root in read and not _covered(begin, begin + graph.tensor[name].nbytes, read[root]):
+                barred.add(root)
+    brought = {t.name for t in graph.tensors if t.kind in ("input", "constant")}
+    return barred | {root for root, count in writers.items() if count > (root not in brought)}
+
+
+def _written_in_bodies(op: Op, storage: Mapping[str, str]) -> set[str]:
+    """Storages of the op's tensors that its bodies write, and do not only pass on.
+
+    ``storage`` says which one every tensor of the op lies in.
+    """
+    found = set()
+    for body in op.bodies:
+        given = {
+            t.name: storage[t.name]
+            for t in body.tensors
+            if t.kind in ("input", "output") and body.is_storage(t.name) and t.name in op.tensors
+        }
+        for inner in body.ops:
+            lies = {name: given.get(body.root[name][0], "") for name in inner.tensors}
+            found |= _written_in_bodies(inner, lies)
+            read = defaultdict(list)
+            for name in inner.inputs:
+                begin = body.root[name][1]
+                read[lies[name]].append((begin, begin + body.tensor[name].nbytes))
+            for name in inner.outputs + inner.workspaces:
+                begin, size = body.root[name][1], body.tensor[name].nbytes
+                if size and not _covered(begin, begin + size, read[lies[name]]):
+                    found.add(lies[name])
+    return found - {""}
+
+
+def _covered(begin: int, end: int, spans: Iterable[tuple[int, int]]) -> bool:
+    """Whether spans of bytes leave nothing of ``[begin, end)``."""
+    for low, high in sorted(spans):
+        if low > begin:
+            break
+        begin = max(begin, high)
+    return begin >= end

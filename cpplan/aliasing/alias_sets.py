@@ -1,0 +1,265 @@
+"""Clusters: storages at fixed distances from one another, whose bytes may meet where they do.
+
+Links are taken one after another; each is kept if nothing that must stay intact is then destroyed.
+Two storages of a cluster may occupy a byte at the same step only if
+
+* both hold the same value there: it has one origin, and the ops between only copied it, or
+* they meet at the step of one op alone, which writes the one over the other in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.lives import Lives
+from cpplan.aliasing.value_numbers import Origins
+
+# In a cluster of more storages, those that live with one are looked up.
+FEW_MEMBERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Size and alignment of a storage, bytes."""
+
+    size: int
+    alignment: int = 1
+    pools: frozenset[int] | None = None
+
+
+@dataclass(slots=True)
+class Clusters:
+    """A partition of the storages that links name.
+
+    Attributes
+    ----------
+    members
+        Of every cluster, by a number of its own, its storages.
+    number
+        Storage -> its cluster.
+    place
+        Storage -> its address less that of its cluster, bytes. A cluster's address is a multiple of
+        all alignments in it, and the lowest storage lies as near above it as it can.
+    links
+        Those in force.
+    """
+
+    members: dict[int, list[str]] = field(default_factory=dict)
+    number: dict[str, int] = field(default_factory=dict)
+    place: dict[str, int] = field(default_factory=dict)
+    links: list[Link] = field(default_factory=list)
+
+
+class SharingRules:
+    """When two storages may share bytes; see above.
+
+    Parameters
+    ----------
+    storages
+        Their sizes.
+    lives
+        When they live.
+    origins
+        Where their bytes come from.
+    links
+        All that there are.
+    """
+
+    def __init__(
+        self,
+        storages: Mapping[str, Storage],
+        lives: Lives,
+        origins: Origins,
+        links: Iterable[Link],
+    ):
+        self.storages, self.lives, self.origins = storages, lives, origins
+        self._in_place: dict[tuple[str, str], list[Link]] = defaultdict(list)
+        self._copies: dict[tuple[str, str], list[Link]] = defaultdict(list)
+        for link in links:
+            (self._in_place if link.in_place else self._copies)[link.outer, link.inner].append(link)
+
+    @cached_property
+    def together(self) -> Callable[[str], Sequence[str]]:
+        """Of a storage that a link names, the others of them that may be live with it."""
+        return self.lives.together(list(self.origins.of))
+
+    def may_meet(self, one: str, other: str, shift: int) -> bool:
+        """Whether both stay intact if ``other`` lies ``shift`` bytes above ``one``."""
+        return self.lives.apart(one, other) or self.survive(one, other, shift)
+
+    def survive(self, one: str, other: str, shift: int) -> bool:
+        """The same of two storages that may be live together."""
+        if not self._share_addresses(one, other, shift):
+            return True
+        for outer, inner, distance in ((one, other, shift), (other, one, -shift)):
+            if any(link.overlaps_itself(distance) for link in self._copies.get((outer, inner), ())):
+                return False
+        if self.origins.equal(one, other, shift):
+            return True
+        return self._overwrites(one, other, shift) or self._overwrites(other, one, -shift)
+
+    def _share_addresses(self, one: str, other: str, shift: int) -> bool:
+        return shift < self.storages[one].size and -shift < self.storages[other].size
+
+    def _overwrites(self, old: str, new: str, shift: int) -> bool:
+        """Whether one op alone sees both, and may write ``new`` in place over all they share."""
+        begin = max(0, shift)
+        end = min(self.storages[old].size, shift + self.storages[new].size)
+        return any(
+            link.shift == shift
+            and link.begin <= begin
+            and end <= link.end
+            and self.lives.hands_over(old, new, link.op)
+            for link in self._in_place.get((old, new), ())
+        )
+
+
+def form_clusters(
+    links: Sequence[Link],
+    rules: SharingRules,
+    skip: Collection[Link] = (),
+    *,
+    poll: Callable[[], object] = lambda: None,
+) -> Clusters:
+    """Take every link that can be taken, in the order given, ``skip`` aside.
+
+    ``poll`` is called for every link, and may raise. O(links + pairs of storages of one cluster
+    that may be live together).
+    """
+    forming = _Forming(links, rules)
+    taken = set()
+    for link in links:
+        if link not in skip:
+            poll()
+            if forming.take(link):
+                taken.add(link)
+    # A link that others have made true is in force as well.
+    return forming.clusters(link for link in links if link in taken or forming.holds(link))
+
+
+def place_clusters(
+    links: Sequence[Link], rules: SharingRules, address: Mapping[str, int]
+) -> Clusters:
+    """The clusters of a layout: what shares bytes there by a link, at the distances it has.
+
+    ``address`` has every storage's offset, bytes; what it places together may lie so.
+    """
+    forming = _Forming(links, rules)
+    for link in links:
+        if address[link.inner] - address[link.outer] == link.shift:
+            forming.join(link)
+    return forming.clusters(filter(forming.holds, links))
+
+
+@dataclass(slots=True)
+class _Group:
+    """A cluster under way: places count from a *base* that is ``residue`` modulo ``period``."""
+
+    members: list[str]
+    lowest: int
+    residue: int
+    period: int
+    pools: frozenset[int] | None
+
+    def base(self, other: _Group, moved: int) -> tuple[int, int] | None:
+        """Residue and period of the base if ``other``'s places move so far; ``None`` if none fits.
+
+        Two congruences, solved together.
+        """
+        common = math.gcd(self.period, other.period)
+        difference = other.residue - moved - self.residue
+        if difference % common:
+            return None
+        period = other.period // common
+        turns = difference // common * pow(self.period // common, -1, period) % period
+        return self.residue + self.period * turns, self.period * period
+
+    def common_pools(self, other: _Group) -> frozenset[int] | None:
+        """Pools for both; ``None`` if any will do."""
+        known = [pools for pools in (self.pools, other.pools) if pools is not None]
+        return frozenset.intersection(*known) if known else None
+
+
+class _Forming:
+    def __init__(self, links: Iterable[Link], rules: SharingRules):
+        self.rules, self.lives = rules, rules.lives
+        self.group: dict[str, _Group] = {}
+        self.place: dict[str, int] = {}
+        for root in dict.fromkeys(root for link in links for root in (link.outer, link.inner)):
+            storage = rules.storages[root]
+            self.group[root] = _Group([root], 0, 0, storage.alignment, storage.pools)
+            self.place[root] = 0
+
+    def clusters(self, links: Iterable[Link]) -> Clusters:
+        """What was formed, with the links in force."""
+        found = Clusters(links=list(links))
+        for number, group in enumerate({id(g): g for g in self.group.values()}.values()):
+            found.members[number] = group.members
+            lead = (group.lowest + group.residue) % group.period - group.lowest
+            for root in group.members:
+                found.number[root] = number
+                found.place[root] = self.place[root] + lead
+        return found
+
+    def holds(self, link: Link) -> bool:
+        """Whether the two lie as the link says, and it is one that may be used."""
+        distance = self.place[link.inner] - self.place[link.outer]
+        if self.group[link.inner] is not self.group[link.outer] or distance != link.shift:
+            return False
+        return not link.in_place or self.lives.hands_over(link.outer, link.inner, link.op)
+
+    def take(self, link: Link) -> bool:
+        """Join the clusters of the two storages, if that does no harm."""
+        if self.group[link.outer] is self.group[link.inner]:
+            return self.holds(link)
+        if link.in_place and not self.lives.hands_over(link.outer, link.inner, link.op):
+            return False
+        if not self._fit_together(link):
+            return False
+        self.join(link)
+        return True
+
+    def join(self, link: Link) -> None:
+        """Make one cluster of the two storages' clusters, at the distance that the link asks."""
+        ours, theirs, moved = self.group[link.outer], self.group[link.inner], self._moved(link)
+        if ours is theirs:
+            return
+        if len(ours.members) < len(theirs.members):
+            ours, theirs, moved = theirs, ours, -moved
+        base = ours.base(theirs, moved)
+        assert base is not None  # they were found to fit together
+        ours.residue, ours.period = base
+        ours.lowest = min(ours.lowest, theirs.lowest + moved)
+        ours.pools = ours.common_pools(theirs)
+        ours.members += theirs.members
+        for root in theirs.members:
+            self.place[root] += moved
+            self.group[root] = ours
+
+    def _moved(self, link: Link) -> int:
+        """How far the inner one's cluster moves, so that both count from one base."""
+        return self.place[link.outer] + link.shift - self.place[link.inner]
+
+    def _fit_together(self, link: Link) -> bool:
+        ours, theirs, moved = self.group[link.outer], self.group[link.inner], self._moved(link)
+        pools = ours.common_pools(theirs)
+        if ours.base(theirs, moved) is None or (pools is not None and not pools):
+            return False
+        if len(ours.members) < len(theirs.members):
+            ours, theirs, moved = theirs, ours, -moved
+        return all(
+            self.rules.survive(other, one, self.place[one] + moved - self.place[other])
+            for one in theirs.members
+            for other in self._live_with(one, ours)
+        )
+
+    def _live_with(self, one: str, group: _Group) -> Iterator[str]:
+        """Members of a group that may be live with a storage."""
+        if len(group.members) <= FEW_MEMBERS:
+            return (other for other in group.members if not self.lives.apart(one, other))
+        return (other for other in self.rules.together(one) if self.group[other] is group)

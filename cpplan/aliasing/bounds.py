@@ -1,0 +1,143 @@
+"""What no choice of links can do without: bytes live at a step, whatever is shared.
+
+Take all placements at once, whether they can be had together or not. At any step, the bytes that
+the live storages cover in this picture are at most those that they cover in any plan, since a plan
+that uses fewer placements only pulls storages apart. What an op writes may besides lie over what
+it is the last to read: at its step, and there alone, the sizes of such results can be taken off.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.lives import ProgramLives
+from cpplan.model.problem import Problem
+from cpplan.packing.bounds import Bound
+
+NAME = "live bytes, shared"
+
+
+def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -> Bound:
+    """No plan at this order has a smaller peak, whichever links it uses.
+
+    O(n log n + links × storages that placements join).
+
+    Examples
+    --------
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.program.liveness import to_problem
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.aliasing.alias_candidates import find_links
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
+    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
+    ... )
+    >>> program, residency = to_anf(graph), Residency()
+    >>> problem = to_problem(program, residency)
+    >>> lives = ProgramLives(program, problem, residency)
+    >>> shared_bound(problem, find_links(graph, residency), lives)
+    Bound(value=8, name='live bytes, shared', step=0)
+    """
+    row = {name: k for k, name in enumerate(problem.names)}
+    groups = placement_groups([link for link in links if not link.in_place])
+    grouped = {root for places in groups for root in places}
+    times = np.unique(np.concatenate([problem.lower, problem.upper]))
+    change = np.zeros(len(times), np.int64)
+    spans = problem.spans
+    alone = ~np.isin(spans.buffer, [row[name] for name in grouped])
+    held = (spans.end - spans.begin)[alone]
+    np.add.at(change, np.searchsorted(times, spans.lower[alone]), held)
+    np.subtract.at(change, np.searchsorted(times, spans.upper[alone]), held)
+    live = np.cumsum(change)
+    for places in groups:
+        live += _covered(problem, row, places, times)
+    for step, size in _credits(links, lives).items():
+        live[np.searchsorted(times, step)] -= size
+    if not len(live):
+        return Bound(0, NAME, None)
+    k = int(np.argmax(live))
+    return Bound(int(live[k]), NAME, int(times[k]))
+
+
+def _credits(links: Sequence[Link], lives: ProgramLives) -> Mapping[int, int]:
+    """Step -> bytes of results that may lie over what their op is the last to read."""
+    saved: dict[str, tuple[int, int]] = {}
+    for link in links:
+        if link.in_place and lives.hands_over(link.outer, link.inner, link.op):
+            size = max(link.end - link.begin, saved.get(link.inner, (0, 0))[1])
+            saved[link.inner] = lives.step[link.op], size
+    at: dict[int, int] = defaultdict(int)
+    for step, size in saved.values():
+        at[step] += size
+    return at
+
+
+def placement_groups(
+    placements: Iterable[Link],
+) -> list[dict[str, int] | dict[str, None]]:
+    """Storages that placements join, with their places in the picture of all placements.
+
+    Where placements contradict each other there is no such picture: the places are ``None``.
+    """
+    neighbours: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for link in placements:
+        neighbours[link.outer].append((link.inner, link.shift))
+        neighbours[link.inner].append((link.outer, -link.shift))
+    seen: set[str] = set()
+    groups: list[dict[str, int] | dict[str, None]] = []
+    for start in neighbours:
+        if start in seen:
+            continue
+        places, stack, agreed = {start: 0}, [start], True
+        while stack:
+            root = stack.pop()
+            for other, shift in neighbours[root]:
+                if other not in places:
+                    places[other] = places[root] + shift
+                    stack.append(other)
+                agreed &= places[other] == places[root] + shift
+        seen.update(places)
+        groups.append(places if agreed else dict.fromkeys(places))
+    return groups
+
+
+def _covered(
+    problem: Problem,
+    row: Mapping[str, int],
+    places: Mapping[str, int] | Mapping[str, None],
+    times: np.ndarray,
+) -> np.ndarray:
+    """Bytes that the live storages of a group cover, from each time to the next."""
+    covered = np.zeros(len(times), np.int64)
+    rows = [row[name] for name in places]
+    lower = np.searchsorted(times, problem.lower[rows])
+    upper = np.searchsorted(times, problem.upper[rows])
+    size = problem.size[rows]
+    if None in places.values():
+        # At least the largest that is live.
+        for k in np.argsort(size, kind="stable"):
+            covered[lower[k] : upper[k]] = size[k]
+        return covered
+    begin = np.array(list(places.values()), np.int64)
+    cuts = np.unique(np.concatenate([begin, begin + size]))
+    low, high = np.searchsorted(cuts, begin), np.searchsorted(cuts, begin + size)
+    # Between two cuts, a stretch of bytes is live while any storage over it is.
+    stretches: list[list[int]] = [[] for _ in range(len(cuts) - 1)]
+    for k in range(len(rows)):
+        for stretch in range(low[k], high[k]):
+            stretches[stretch].append(k)
+    for stretch, over in enumerate(stretches):
+        length = int(cuts[stretch + 1] - cuts[stretch])
+        end = 0
+        for k in sorted(over, key=lambda k: (int(lower[k]), k)):
+            start = max(end, int(lower[k]))
+            if start < upper[k]:
+                covered[start : upper[k]] += length
+                end = int(upper[k])
+    return covered

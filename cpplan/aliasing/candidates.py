@@ -1,0 +1,131 @@
+"""The relations of an op that a plan can use: those that hold of all that the op writes there.
+
+Tensors that an op writes may lie in one storage and meet there: an output and a view of it. The op
+says of each what it is copied from, or may be written over; bytes written under two names share
+bytes with an input only if it says the same under both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from cpplan.model.graph import Graph, Op
+from cpplan.model.plan import Relation, RelationKind
+
+
+class _Said(NamedTuple):
+    """Bytes ``[begin, end)`` of ``root``, the storage of ``result``, are those of ``source``.
+
+    ``shift`` is the address of ``source`` less that of ``root``, both storages, if they share them.
+    """
+
+    kind: RelationKind
+    result: str
+    root: str
+    begin: int
+    end: int
+    source: str
+    shift: int
+
+    def same(self, other: _Said) -> bool:
+        """Whether both say the same of a storage, each of its own bytes."""
+        mine, theirs = (self.kind, self.source, self.shift), (other.kind, other.source, other.shift)
+        return mine == theirs
+
+    def meets(self, other: _Said) -> bool:
+        """Whether both are about some byte, of one storage."""
+        return max(self.begin, other.begin) < min(self.end, other.end)
+
+
+def candidate_relations(graph: Graph, op: Op) -> Iterator[Relation]:
+    """Relations of an op, less those that no plan can use. O(relations × tensors of the op).
+
+    Left out are pairs whose input the op has under another name too, results that lie in what the
+    op reads (they are there already), and what the op says otherwise under another name.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Placement, Tensor
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 4), Tensor("v", 1, view_of=("y", 0))
+    >>> copy = Op("copy", inputs=("x",), outputs=("y",), placements=(Placement("y", "x"),))
+    >>> both = Op("both", inputs=("x",), outputs=("y", "v"), placements=(Placement("y", "x"),))
+    >>> list(candidate_relations(Graph("g", tensors, (copy,)), copy))
+    [Relation(kind='placement', tensor='y', other='x', offset=0)]
+    >>> list(candidate_relations(Graph("g", tensors, (both,)), both))
+    []
+    """
+    relations = [Relation("in place", *pair) for pair in op.in_place]
+    relations += [Relation("placement", *placement) for placement in op.placements]
+    if not relations:
+        return
+    read = {graph.root[name][0] for name in op.inputs}
+    said = {relation: _said(graph, op, relation) for relation in relations}
+    doubtful = _said_twice(graph, op, said.values())
+    for relation, here in said.items():
+        if here.root in read or (
+            here.root in doubtful and _said_otherwise(graph, op, here, doubtful[here.root])
+        ):
+            continue
+        if here.kind == "placement" or _may_end(graph, op, *relation[1:3]):
+            yield relation
+
+
+def _said(graph: Graph, op: Op, relation: Relation) -> _Said:
+    kind, tensor, other, offset = relation
+    (inner, within), (outer, start) = graph.root[tensor], graph.root[other]
+    size, shift = graph.tensor[tensor].nbytes, start + offset - within
+    if kind == "placement" and other in op.outputs:
+        begin = start + offset
+        return _Said(kind, other, outer, begin, begin + size, inner, shift)
+    return _Said(kind, tensor, inner, within, within + size, outer, -shift)
+
+
+def _said_twice(graph: Graph, op: Op, said: Iterable[_Said]) -> dict[str, list[_Said]]:
+    """Storages of which the op writes bytes under several names, or copies them twice."""
+    names = Counter(graph.root[name][0] for name in op.outputs + op.workspaces)
+    by_root: dict[str, list[_Said]] = defaultdict(list)
+    for one in said:
+        by_root[one.root].append(one)
+    found = {}
+    for root, ones in by_root.items():
+        copied = sorted((one.begin, one.end) for one in ones if one.kind == "placement")
+        if names[root] > 1 or any(low[1] > high[0] for low, high in pairwise(copied)):
+            found[root] = ones
+    return found
+
+
+def _said_otherwise(graph: Graph, op: Op, here: _Said, said: Iterable[_Said]) -> bool:
+    """Whether the op writes bytes under another name of which it does not say the same.
+
+    What is copied has one origin besides, whatever the name.
+    """
+    alike = [other for other in said if other.same(here)]
+    if here.kind == "placement" and any(
+        other.kind == "placement" and other.meets(here) and other not in alike for other in said
+    ):
+        return True
+    for name in op.outputs + op.workspaces:
+        root, low = graph.root[name]
+        begin, end = max(low, here.begin), min(low + graph.tensor[name].nbytes, here.end)
+        if root != here.root or begin >= end or name == here.result:
+            continue
+        if not any(o.result == name and o.begin <= begin and end <= o.end for o in alike):
+            return True
+    return False
+
+
+def _may_end(graph: Graph, op: Op, output: str, source: str) -> bool:
+    """Whether the op needs the bytes of ``source`` under no name that ``output`` must spare."""
+    root, begin = graph.root[source]
+    end = begin + graph.tensor[source].nbytes
+    for name in op.tensors:
+        other, low = graph.root[name]
+        high = low + graph.tensor[name].nbytes
+        meets = other == root and max(low, begin) < min(high, end)
+        alike = (low, high) == (begin, end) and (output, name) in op.in_place
+        if meets and not alike:
+            return False
+    return True

@@ -1,0 +1,146 @@
+"""A problem in which every cluster is one buffer, and back again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from cpplan.aliasing.alias_sets import Clusters, Storage
+from cpplan.model.problem import Gap, Ints, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What to pack, and where the buffers of the original problem lie in it.
+
+    Attributes
+    ----------
+    problem
+        One buffer for each cluster and for each buffer in none.
+    row
+        Row in ``problem`` of every original buffer, shape ``(n,)``.
+    within
+        Its byte offset there, shape ``(n,)``.
+    """
+
+    problem: Problem
+    row: Ints
+    within: Ints
+
+    def spread(self, offsets: Ints) -> Ints:
+        """Offsets of the original buffers, bytes, from those of ``problem``."""
+        return offsets[self.row] + self.within
+
+
+def storages_of(problem: Problem) -> dict[str, Storage]:
+    """Sizes, alignments and pools of a problem's buffers, by name."""
+    columns = (problem.size.tolist(), problem.alignment.tolist())
+    return {
+        name: Storage(size, alignment, _pools(problem, row))
+        for row, (name, size, alignment) in enumerate(zip(problem.names, *columns, strict=True))
+    }
+
+
+def merge_clusters(problem: Problem, clusters: Clusters) -> Merged:
+    """One buffer for every cluster, with the bytes that its members hold at each step.
+
+    A byte that several members hold counts once; one that none holds is left to others (it is in a
+    gap). Members must have no gaps and no fixed offset. O(n log n).
+    """
+    names = np.array(problem.names, object)
+    position = {name: row for row, name in enumerate(problem.names)}
+    joined = [m for m in clusters.members.values() if len(m) > 1]
+    inside = {position[name] for members in joined for name in members}
+    alone = np.array([row for row in range(len(problem)) if row not in inside], np.int64)
+    row, within = np.zeros(len(problem), np.int64), np.zeros(len(problem), np.int64)
+    row[alone] = np.arange(len(alone))
+    rest = problem.subset(alone)
+    columns: dict[str, list[int]] = {key: getattr(rest, key).tolist() for key in _COLUMNS}
+    all_names = names[alone].tolist()
+    gaps, candidates = dict(rest.gaps), dict(rest.candidates)
+    for members in joined:
+        rows = np.array([position[name] for name in members], np.int64)
+        places = np.array([clusters.place[name] for name in members], np.int64)
+        number = len(all_names)
+        row[rows], within[rows] = number, places
+        # The one that reaches furthest up names the cluster; of equals the first.
+        all_names.append(members[int(np.argmax(places + problem.size[rows]))])
+        columns["lower"].append(int(problem.lower[rows].min()))
+        columns["upper"].append(int(problem.upper[rows].max()))
+        columns["size"].append(int((places + problem.size[rows]).max()))
+        columns["alignment"].append(math.lcm(*problem.alignment[rows].tolist()))
+        columns["reads"].append(int(problem.reads[rows].sum()))
+        columns["writes"].append(int(problem.writes[rows].sum()))
+        if found := _gaps(problem, rows, places, columns["size"][-1]):
+            gaps[number] = found
+        shared = [_pools(problem, int(k)) for k in rows]
+        allowed = [pools for pools in shared if pools is not None]
+        if allowed:
+            first = next(problem.candidates[int(k)] for k in rows if int(k) in problem.candidates)
+            common = frozenset.intersection(*allowed)
+            candidates[number] = tuple(pool for pool in first if pool in common)
+    arrays = {key: np.array(values, np.int64) for key, values in columns.items()}
+    merged = Problem(
+        tuple(all_names),
+        arrays["lower"],
+        arrays["upper"],
+        arrays["size"],
+        arrays["alignment"],
+        reads=arrays["reads"],
+        writes=arrays["writes"],
+        gaps=gaps,
+        fixed=rest.fixed,
+        pools=problem.pools,
+        candidates=candidates,
+        name=problem.name,
+    )
+    return Merged(merged, row, within)
+
+
+_COLUMNS = ("lower", "upper", "size", "alignment", "reads", "writes")
+
+
+def _pools(problem: Problem, row: int) -> frozenset[int] | None:
+    return frozenset(problem.candidates[row]) if row in problem.candidates else None
+
+
+def _gaps(problem: Problem, rows: Ints, places: Ints, size: int) -> list[Gap]:
+    """Steps at which the members hold less than the whole, with the bytes they hold then."""
+    starts, ends = problem.lower[rows].tolist(), problem.upper[rows].tolist()
+    spans = list(zip(places.tolist(), (places + problem.size[rows]).tolist(), strict=True))
+    times = sorted({*starts, *ends})
+    starting: dict[int, list[int]] = {}
+    ending: dict[int, list[int]] = {}
+    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        starting.setdefault(start, []).append(k)
+        ending.setdefault(end, []).append(k)
+    live: set[int] = set()
+    windows: list[tuple[int, int, tuple[tuple[int, int], ...]]] = []
+    for begin, end in pairwise(times):
+        live.difference_update(ending.get(begin, ()))
+        live.update(starting.get(begin, ()))
+        held = tuple(_union(sorted(spans[k] for k in live)))
+        if windows and windows[-1][1] == begin and windows[-1][2] == held:
+            windows[-1] = (windows[-1][0], end, held)
+        else:
+            windows.append((begin, end, held))
+    return [
+        Gap(begin, end, low, high)
+        for begin, end, held in windows
+        if held != ((0, size),)
+        for low, high in held or ((0, 0),)
+    ]
+
+
+def _union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted intervals, those that touch joined."""
+    joined: list[tuple[int, int]] = []
+    for low, high in intervals:
+        if joined and low <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        elif low < high:
+            joined.append((low, high))
+    return joined

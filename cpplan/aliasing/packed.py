@@ -1,0 +1,83 @@
+"""A program, or a bare problem, with the packing found for it, in whichever way it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpplan.aliasing.solve import SharingSearch
+from cpplan.model.plan import Relation
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.bounds import Bound
+from cpplan.packing.incumbent import Incumbent
+from cpplan.program.anf import Program
+
+if TYPE_CHECKING:
+    from cpplan.aliasing.pools import PooledResult
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """One of: an incumbent in one pool, a search for what to share there, a layout of several."""
+
+    source: Program | Problem
+    problem: Problem
+    incumbent: Incumbent | None = None
+    sharing: SharingSearch | None = None
+    pooled: PooledResult | None = None
+
+    @property
+    def value(self) -> tuple[int | float, ...]:
+        """What was minimised; compared as tuples."""
+        if self.pooled is None:
+            return (self.peak,)
+        return self.pooled.packing.objective_value or (float("inf"),)
+
+    @property
+    def peak(self) -> int:
+        """Bytes, of one pool."""
+        return self._packing.peak
+
+    @property
+    def bound(self) -> Bound:
+        """On every packing of this program in one pool, whichever links it uses."""
+        return self.sharing.bound if self.sharing is not None else self._packing.bound
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether the peak is at most the goal."""
+        if self.pooled is not None:
+            return False
+        search = self.sharing
+        return search.good_enough if search is not None else self._packing.good_enough
+
+    @property
+    def found_by(self) -> str | None:
+        """What packed the highest part."""
+        return self._packing.found_by
+
+    @property
+    def offsets(self) -> Ints:
+        """Of all buffers, bytes."""
+        if self.sharing is not None:
+            return self.sharing.best.offsets
+        return self._packing.reduction.restore(self._packing.offsets, self.problem)
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """Which tensors share bytes by choice."""
+        if self.pooled is not None:
+            return self.pooled.relations
+        links = self.sharing.best.clusters.links if self.sharing is not None else ()
+        return tuple(link.relation for link in links)
+
+    def cannot_be_beaten_by(self, floor: int) -> bool:
+        """Whether a packing of so many bytes live at once is no better."""
+        return self.pooled is None and self.peak <= floor
+
+    @property
+    def _packing(self) -> Incumbent:
+        if self.sharing is not None:
+            return self.sharing.best.incumbent
+        assert self.incumbent is not None
+        return self.incumbent

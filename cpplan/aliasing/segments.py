@@ -1,0 +1,261 @@
+"""The ordering problem when storages share bytes: stretches of bytes in the place of storages.
+
+In every order of the ops, links that hold in any of them can be used. A cluster is then cut where a
+storage of it begins or ends; each stretch lives from the first op that touches a storage over it to
+the last, just as a storage does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.aliasing.alias_candidates import Link, find_links
+from cpplan.aliasing.alias_sets import Clusters, SharingRules, Storage, form_clusters
+from cpplan.aliasing.bounds import placement_groups
+from cpplan.aliasing.lives import AnyOrderLives
+from cpplan.aliasing.value_numbers import Origins
+from cpplan.model.graph import Graph
+from cpplan.model.residency import Residency
+from cpplan.ordering.problem import OrderProblem
+
+# Ancestors as bits, and pairs of storages that may meet, take gigabytes for many more.
+MOST_OPS = 2000
+
+
+def share_in_any_order(
+    graph: Graph, ordering: OrderProblem, residency: Residency, links: Sequence[Link] | None = None
+) -> tuple[OrderProblem, bool]:
+    """The ordering problem with all links that hold in every order, and whether none is better.
+
+    If the second is true, no order needs fewer bytes under whatever links than the problem says:
+    its bounds are bounds on everything. O(ops² / 64 + links × storages that they join). Of very
+    many ops, only what one op writes in place over what it is seen at once to be the last to need
+    is shared, in linear time.
+
+    Parameters
+    ----------
+    graph
+        What is computed.
+    ordering
+        Its ordering problem (``order_problem``), without sharing.
+    residency
+        What the arena holds of the boundary.
+    links
+        Those that may be used; all by default.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> from cpplan.ordering.problem import order_problem
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
+    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
+    ... )
+    >>> shared, complete = share_in_any_order(graph, order_problem(graph), Residency())
+    >>> order_problem(graph).peak([0]), shared.peak([0]), complete
+    (16, 8, True)
+    """
+    links = find_links(graph, residency) if links is None else links
+    size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
+    usable = [link for link in links if link.inner in size and link.outer in size]
+    if len(graph.ops) > MOST_OPS:
+        problem, whole = _cut_up(ordering, _handed_over(ordering, usable))
+        return problem, whole and not links
+    lives = AnyOrderLives(graph, residency)
+    # Alignment is left to packing: here bytes are only counted.
+    storages = {name: Storage(count) for name, count in size.items()}
+    rules = SharingRules(storages, lives, Origins(graph, links), usable)
+    clusters = form_clusters(usable, rules)
+    groups = [
+        {name: clusters.place[name] for name in members}
+        for members in clusters.members.values()
+        if len(members) > 1
+    ]
+    problem, whole = _cut_up(ordering, groups)
+    return problem, whole and len(usable) == len(links) and _none_better(usable, clusters)
+
+
+def _handed_over(ordering: OrderProblem, links: Sequence[Link]) -> list[dict[str, int]]:
+    """Groups of storages each of which an op writes, in any order, over the one before it.
+
+    The op is the last to touch the one, as all others that touch it are its direct predecessors,
+    and the only one before the others that touch the other. No two but neighbours then meet.
+    O(links + touches): what follows only from longer paths is left out.
+    """
+    row = {name: k for k, name in enumerate(ordering.storages)}
+    following: dict[str, str] = {}
+    taken: set[str] = set()
+    for link in links:
+        old, new = row[link.outer], row[link.inner]
+        size = int(ordering.size[old])
+        whole = link.shift == 0 and link.begin == 0 and link.end == size == ordering.size[new]
+        if not (link.in_place and whole) or link.outer in following or link.inner in taken:
+            continue
+        before = set(ordering.predecessors[link.op])
+        last = not ordering.kept[old] and before.issuperset(
+            op for op in ordering.touched_by[old] if op != link.op
+        )
+        first = not ordering.present[new] and all(
+            op == link.op or link.op in ordering.predecessors[op] for op in ordering.touched_by[new]
+        )
+        if last and first:
+            following[link.outer] = link.inner
+            taken.add(link.inner)
+    groups = []
+    for start in [name for name in following if name not in taken]:
+        group, name = {start: 0}, start
+        while name in following:
+            name = following[name]
+            group[name] = 0
+        groups.append(group)
+    return groups
+
+
+def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderProblem, int]:
+    """A problem that needs no more, in any order, than any choice of links does.
+
+    All placements are taken at once, as in ``cpplan.aliasing.bounds``; where they contradict each
+    other, only the largest storage of those that they join counts. What an op may write in place is
+    taken off at its own step. So that nothing is negative, every op is given some bytes more: the
+    second value, to be taken off a peak or a bound of the problem.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> from cpplan.ordering.problem import order_problem
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
+    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
+    ... )
+    >>> relaxed, more = relax_sharing(order_problem(graph), find_links(graph, Residency()))
+    >>> relaxed.peak([0]) - more
+    8
+    """
+    size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
+    groups: list[dict[str, int]] = []
+    hidden: set[str] = set()
+    for places in placement_groups(link for link in links if not link.in_place):
+        known = {name: place for name, place in places.items() if name in size}
+        if None in known.values() or len(known) < len(places):
+            hidden.update(sorted(known, key=lambda name: -size[name])[1:])
+        else:
+            lowest = min(place for place in known.values() if place is not None)
+            groups.append({n: place - lowest for n, place in known.items() if place is not None})
+    problem, _ = _cut_up(ordering, groups)
+    kept = [k for k, name in enumerate(problem.storages) if name not in hidden]
+    saved = np.zeros(len(ordering), np.int64)
+    for op, count in _savings(links).values():
+        saved[op] += count
+    more = int(saved.max(initial=0))
+    relaxed = replace(
+        problem,
+        extra=problem.extra + more - saved,
+        size=problem.size[kept],
+        touched_by=tuple(problem.touched_by[k] for k in kept),
+        present=problem.present[kept],
+        kept=problem.kept[kept],
+        storages=tuple(problem.storages[k] for k in kept),
+    )
+    return relaxed, more
+
+
+def _cut_up(
+    ordering: OrderProblem, groups: Iterable[Mapping[str, int]]
+) -> tuple[OrderProblem, bool]:
+    """The problem with the stretches of groups, storages with their places, for storages.
+
+    The second value tells whether every stretch lives without a pause in every order. One that may
+    pause is given the life of one storage over it, so that it never lives too long.
+    """
+    row = {name: k for k, name in enumerate(ordering.storages)}
+    size = dict(zip(row, ordering.size.tolist(), strict=True))
+    groups = list(groups)
+    inside = {name for places in groups for name in places}
+    alone = [k for name, k in row.items() if name not in inside]
+    sizes = [int(ordering.size[k]) for k in alone]
+    touched = [ordering.touched_by[k] for k in alone]
+    present = [bool(ordering.present[k]) for k in alone]
+    kept = [bool(ordering.kept[k]) for k in alone]
+    names = [ordering.storages[k] for k in alone]
+    whole = True
+    for places in groups:
+        for begin, end, over in _stretches(places, size):
+            rows = [row[name] for name in over]
+            if not _connected([ordering.touched_by[k] for k in rows]):
+                whole = False
+                rows = [max(rows, key=lambda k: len(ordering.touched_by[k]))]
+            sizes.append(end - begin)
+            touched.append(tuple(sorted({op for k in rows for op in ordering.touched_by[k]})))
+            present.append(any(ordering.present[k] for k in rows))
+            kept.append(any(ordering.kept[k] for k in rows))
+            names.append(f"{over[0]}[{begin}:{end}]")
+    problem = replace(
+        ordering,
+        size=np.array(sizes, np.int64),
+        touched_by=tuple(touched),
+        present=np.array(present, bool),
+        kept=np.array(kept, bool),
+        storages=tuple(names),
+    )
+    return problem, whole
+
+
+def _savings(links: Iterable[Link]) -> dict[str, tuple[int, int]]:
+    """Result -> the op that may write it in place, and how many bytes of it."""
+    savings: dict[str, tuple[int, int]] = {}
+    for link in links:
+        if link.in_place:
+            saved = max(link.end - link.begin, savings.get(link.inner, (0, 0))[1])
+            savings[link.inner] = link.op, saved
+    return savings
+
+
+def _stretches(
+    places: Mapping[str, int], size: Mapping[str, int]
+) -> Iterable[tuple[int, int, list[str]]]:
+    """The stretches of a group, with the storages that lie over each."""
+    extent = {name: (place, place + size[name]) for name, place in places.items()}
+    cuts = sorted({edge for edges in extent.values() for edge in edges})
+    over: dict[int, list[str]] = defaultdict(list)
+    position = {cut: k for k, cut in enumerate(cuts)}
+    for name, (begin, end) in extent.items():
+        for k in range(position[begin], position[end]):
+            over[k].append(name)
+    for k, names in sorted(over.items()):
+        yield cuts[k], cuts[k + 1], names
+
+
+def _connected(touched: Sequence[Sequence[int]]) -> bool:
+    """Whether lives that are linked by common ops leave no pause in any order. O(touches)."""
+    by_op: dict[int, list[int]] = defaultdict(list)
+    for k, ops in enumerate(touched):
+        for op in ops:
+            by_op[op].append(k)
+    reached, waiting = {0}, [0]
+    while waiting:
+        for op in touched[waiting.pop()]:
+            for other in by_op.pop(op, ()):
+                if other not in reached:
+                    reached.add(other)
+                    waiting.append(other)
+    return len(reached) == len(touched)
+
+
+def _none_better(links: Sequence[Link], clusters: Clusters) -> bool:
+    """Whether all placements are in force, and whatever can be written in place is.
+
+    Placements then make the picture of ``cpplan.aliasing.bounds``, and each result that could lie
+    over an input lies over one, so that no choice saves more at any step of any order.
+    """
+    used = set(clusters.links)
+    placed = all(link in used for link in links if not link.in_place)
+    saved = {link.inner: link.end - link.begin for link in used if link.in_place}
+    return placed and all(
+        saved.get(link.inner, -1) >= link.end - link.begin for link in links if link.in_place
+    )

@@ -1,0 +1,338 @@
+"""Which links to use, and offsets, at a given order.
+
+First as many links as go together; then, where a gap is left, fewer or others of them around the
+step that makes the peak, each choice packed by heuristics; the best one by search; and for small
+programs links and offsets at once by CP-SAT.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from cpplan.aliasing.alias_candidates import Link, find_links
+from cpplan.aliasing.alias_sets import Clusters, SharingRules, form_clusters, place_clusters
+from cpplan.aliasing.bounds import shared_bound
+from cpplan.aliasing.lives import ProgramLives
+from cpplan.aliasing.merged import Merged, merge_clusters, storages_of
+from cpplan.aliasing.shifts import allowed_shifts
+from cpplan.aliasing.value_numbers import Origins
+from cpplan.model.errors import VerificationError
+from cpplan.model.plan import RelationKind
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.residency import Residency
+from cpplan.packing.bounds import Bound
+from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.solve import pack, run_heuristics
+from cpplan.program.anf import Program
+from cpplan.program.unrolled import unroll
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.verification.verifier import check_offsets
+
+# Other choices tried in the first turn, and the share of the time left that packing one then gets.
+FIRST_MOVES, PACKING_SHARE = 20, 0.3
+MOST_EFFORT = 4**6
+# Of the time, for packing many buffers without sharing.
+PLAIN_SHARE = 0.3
+# Of CP-SAT's deterministic time, in the first turn; buffers above which it has its turn at once.
+FIRST_WORK, MANY = 0.1, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Links in force, and the packing that they allow.
+
+    Attributes
+    ----------
+    order
+        All links, in the order in which they were offered.
+    skip
+        Those that were not.
+    clusters
+        What they made.
+    merged
+        The problem packed.
+    incumbent
+        Its best packing.
+    """
+
+    order: Sequence[Link]
+    skip: frozenset[Link]
+    clusters: Clusters
+    merged: Merged
+    incumbent: Incumbent
+
+    @property
+    def peak(self) -> int:
+        """Bytes."""
+        return self.incumbent.peak
+
+    @property
+    def offsets(self) -> Ints:
+        """Of the program's own buffers, bytes."""
+        reduction, problem = self.incumbent.reduction, self.merged.problem
+        return self.merged.spread(reduction.restore(self.incumbent.offsets, problem))
+
+
+class SharingSearch:
+    """A search for the best links at one order, which can be left at any moment.
+
+    Parameters
+    ----------
+    program
+        May run ops again: copies then share bytes like other tensors.
+    problem
+        Its buffers.
+    residency
+        What the arena holds of the boundary.
+    kinds
+        Of the links that may be used.
+    goal, ceiling
+        As of :class:`~cpplan.packing.incumbent.Incumbent`.
+    seed
+        Of random choices.
+    report
+        Called with peak, bound and source at every improvement.
+
+    Attributes
+    ----------
+    best
+        The choice with the smallest peak so far.
+    bound
+        On every choice's peak at this order.
+
+    Raises
+    ------
+    InputError
+        If a copy of what is computed again would bear the name of another tensor.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        problem: Problem,
+        residency: Residency,
+        *,
+        kinds: Collection[RelationKind],
+        goal: int | None = None,
+        ceiling: int | None = None,
+        seed: int = 0,
+        report: Callable[[int, int, str], None] = lambda peak, bound, source: None,
+    ):
+        self.problem, self.kinds = problem, frozenset(kinds)
+        self.goal, self.ceiling = goal, ceiling
+        unrolled = unroll(program)
+        self.links = find_links(unrolled.graph, residency, kinds)
+        lives = ProgramLives(unrolled, problem, residency)
+        origins = Origins(unrolled.graph, self.links)
+        self.rules = SharingRules(storages_of(problem), lives, origins, self.links)
+        self._random, self._report = random.Random(seed), report
+        self.bound: Bound = shared_bound(problem, self.links, lives)
+        self._reported: tuple[int, int] | None = None
+        # What may be shared must not cost bytes: of many buffers, a plan without sharing is first.
+        self._plain = self._choose(self.links, frozenset(self.links))
+        self._many = len(problem) > MANY
+        few = self.links and not self._many
+        self.best: Choice = self._choose(self.links, frozenset()) if few else self._plain
+
+    @property
+    def good_enough(self) -> bool:
+        """Whether the peak is at most the goal."""
+        return self.goal is not None and self.best.peak <= self.goal
+
+    @property
+    def done(self) -> bool:
+        """Good enough, proved smallest, or proved not to fit."""
+        hopeless = self.ceiling is not None and self.bound.value > self.ceiling
+        return hopeless or self.best.peak <= max(self.goal or 0, self.bound.value)
+
+    def run(self, deadline: Deadline, *, workers: int, seed: int) -> None:
+        """Improve until done or time is up."""
+        self._announce("bump")
+        try:
+            self._pack_first(deadline)
+            # With many buffers, one proof takes no longer than packing the other choices.
+            prove = partial(self._prove, FIRST_WORK, workers, seed)
+            for stage in (prove, self._try_fewer) if self._many else (self._try_fewer, prove):
+                if not self.done:
+                    stage(deadline)
+            effort = 1
+            while not self.done:
+                deadline.check()
+                self._move(FIRST_MOVES * effort, deadline)
+                others = [] if self._plain is self.best else [self._plain]
+                for choice in (self.best, *others):
+                    # What is live at once bounds what packing can reach.
+                    if not self.done and choice.incumbent.bound.value <= self.best.peak:
+                        slot = deadline.share(PACKING_SHARE)
+                        self._watch(choice, partial(pack, workers=workers, seed=seed), slot)
+                if not self.done:
+                    self._prove(FIRST_WORK * effort, workers, seed, deadline)
+                effort = min(4 * effort, MOST_EFFORT)
+        except TimeUpError:
+            return
+
+    def _pack_first(self, deadline: Deadline) -> None:
+        """Heuristics on all links together; of many buffers, first without any."""
+        if not self._many:
+            self._run_heuristics(self.best, deadline)
+            return
+        try:
+            self._run_heuristics(self.best, deadline.share(PLAIN_SHARE))
+        except TimeUpError:
+            deadline.check()
+        if not self.done and self.links:
+            self._offer(self._choose(self.links, frozenset(), deadline), deadline)
+
+    def take_all_links(self) -> None:
+        """Make the choice of all links that go together the best, packed or not."""
+        self.best = self._choose(self.links, frozenset())
+
+    def _choose(
+        self, order: Sequence[Link], skip: frozenset[Link], deadline: Deadline | None = None
+    ) -> Choice:
+        """The clusters of all links but some; raises ``TimeUpError`` once time is up."""
+        poll = deadline.check if deadline is not None else lambda: None
+        return self._pack(order, skip, form_clusters(order, self.rules, skip, poll=poll))
+
+    def _pack(self, order: Sequence[Link], skip: frozenset[Link], clusters: Clusters) -> Choice:
+        merged = merge_clusters(self.problem, clusters)
+        incumbent = Incumbent(
+            merged.problem, goal=max(self.goal or 0, self.bound.value), ceiling=self.ceiling
+        )
+        return Choice(order, skip, clusters, merged, incumbent)
+
+    def _move(self, count: int, deadline: Deadline) -> None:
+        """Try so many neighbours of the best choice: a link less, or another one first."""
+        for _ in range(count):
+            if self.done or not self.links:
+                return
+            deadline.check(1e-4 * len(self.problem))
+            order, skip = self._neighbour(self.best)
+            choice = self._choose(order, skip, deadline)
+            # What is live at once bounds what packing can reach.
+            if choice.incumbent.bound.value <= self.best.peak:
+                self._offer(choice, deadline)
+
+    def _neighbour(self, choice: Choice) -> tuple[Sequence[Link], frozenset[Link]]:
+        near = self._links_at_the_peak(choice)
+        link = self._random.choice(near or self.links)
+        if link in choice.skip:
+            return choice.order, choice.skip - {link}
+        if link in choice.clusters.links and self._random.random() < 0.7:
+            return choice.order, choice.skip | {link}
+        return (link, *(other for other in choice.order if other != link)), choice.skip
+
+    def _links_at_the_peak(self, choice: Choice) -> list[Link]:
+        """Links of storages that are live at the highest buffer's steps."""
+        ends = choice.offsets + self.problem.size
+        top = int(np.argmax(ends))
+        lower, upper = self.problem.lower[top], self.problem.upper[top]
+        near = (self.problem.lower < upper) & (self.problem.upper > lower)
+        names = {self.problem.names[row] for row in np.flatnonzero(near).tolist()}
+        return [link for link in self.links if link.inner in names or link.outer in names]
+
+    def _try_fewer(self, deadline: Deadline) -> None:
+        """Only what is in place, only placements, nothing."""
+        everything = frozenset(self.links)
+        in_place = frozenset(link for link in self.links if link.in_place)
+        for skip in (everything - in_place, in_place):
+            if not self.done and skip and skip != everything:
+                self._offer(self._choose(self.links, skip, deadline), deadline)
+        if not (self.done or self._many):
+            self._offer(self._plain, deadline)
+
+    def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
+        """Links and offsets at once, where there are few enough pairs."""
+        from cpplan.aliasing.cp_sat_sharing import MOST_PAIRS, NAME, search_sharing
+        from cpplan.runtime.cp_sat_proof import Proof
+
+        if self._pairs() > MOST_PAIRS:
+            return
+        shifts = allowed_shifts(self.problem, self.links, self.rules)
+
+        def keep(proof: Proof[Ints]) -> None:
+            if proof.bound > self.bound.value:
+                self.bound = Bound(proof.bound, NAME, self.bound.step)
+            if proof.peak < self.best.peak:
+                self.adopt(proof.best, NAME)
+            self._announce(NAME)
+
+        search_sharing(
+            self.problem,
+            shifts,
+            self.best.offsets,
+            deadline,
+            bound=self.bound.value,
+            work=work,
+            workers=workers,
+            seed=seed,
+            report=keep,
+        )
+
+    def _pairs(self) -> int:
+        """Pairs live together of which one may share bytes."""
+        problem = self.problem
+        sharing = {name for link in self.links for name in (link.inner, link.outer)}
+        rows = [row for row, name in enumerate(problem.names) if name in sharing]
+        ended = np.searchsorted(np.sort(problem.upper), problem.lower[rows], side="right")
+        begun = np.searchsorted(np.sort(problem.lower), problem.upper[rows], side="left")
+        return int((begun - ended).sum())
+
+    def adopt(self, offsets: Ints, name: str) -> None:
+        """Make a layout of the program's buffers the best choice, if it can be one.
+
+        The model lets two buffers share bytes whenever they hold the same value; a plan says by
+        which op, and there need not be one.
+        """
+        address = dict(zip(self.problem.names, offsets.tolist(), strict=True))
+        clusters = place_clusters(self.links, self.rules, address)
+        choice = self._pack(self.links, frozenset(), clusters)
+        merged = choice.merged
+        where = np.zeros(len(merged.problem), np.int64)
+        where[merged.row] = offsets - merged.within
+        try:
+            check_offsets(merged.problem, where, name)
+        except VerificationError:
+            return
+        choice.incumbent.offer(where[choice.incumbent.reduction.rows], name)
+        if choice.peak < self.best.peak:
+            self.best = choice
+
+    def _offer(self, choice: Choice, deadline: Deadline) -> None:
+        """Pack a choice by heuristics, and keep it unless the best one has a smaller peak."""
+        try:
+            run_heuristics(choice.incumbent, deadline)
+        finally:
+            if choice.peak <= self.best.peak:
+                self.best = choice
+                self._announce(choice.incumbent.found_by or "")
+
+    def _run_heuristics(self, choice: Choice, deadline: Deadline) -> None:
+        self._watch(choice, run_heuristics, deadline)
+
+    def _watch(
+        self,
+        choice: Choice,
+        stage: Callable[[Incumbent, Deadline], None],
+        deadline: Deadline,
+    ) -> None:
+        """Run a stage on a choice, take it if it is better, and tell of what it finds."""
+
+        def note(peak: int, bound: int, source: str) -> None:
+            if choice.peak < self.best.peak:
+                self.best = choice
+            self._announce(source)
+
+        choice.incumbent.watch(note)
+        stage(choice.incumbent, deadline)
+
+    def _announce(self, source: str) -> None:
+        now = self.best.peak, self.bound.value
+        if now != self._reported:
+            self._reported = now
+            self._report(*now, source)

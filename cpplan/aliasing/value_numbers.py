@@ -1,0 +1,124 @@
+"""Where the bytes of every storage come from, when ops that only copy are seen through."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cpplan.aliasing.alias_candidates import Link
+from cpplan.model.graph import Graph
+from cpplan.program.anf import to_anf
+
+
+class Piece(NamedTuple):
+    """Bytes ``[begin, end)`` of a storage are those of ``origin`` from byte ``start`` on."""
+
+    begin: int
+    end: int
+    origin: str
+    start: int
+
+    @property
+    def past(self) -> int:
+        """Where they end in ``origin``."""
+        return self.start + self.end - self.begin
+
+
+class Origins:
+    """The pieces of every storage that a link names, ascending and without holes.
+
+    Only links count: what they do not say to be copied is new.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Placement, Tensor
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.aliasing.alias_candidates import find_links
+    >>> graph = Graph(
+    ...     "g",
+    ...     (Tensor("a", 4, kind="input"), Tensor("b", 4, kind="input"), Tensor("y", 8)),
+    ...     (Op("cat", inputs=("a", "b"), outputs=("y",),
+    ...         placements=(Placement("a", "y", 0), Placement("b", "y", 4))),),
+    ... )
+    >>> origins = Origins(graph, find_links(graph, Residency()))
+    >>> [tuple(piece) for piece in origins.of["y"]]
+    [(0, 4, 'a', 0), (4, 8, 'b', 0)]
+    >>> origins.equal("b", "y", shift=-4), origins.equal("b", "y", shift=0)
+    (True, False)
+    """
+
+    def __init__(self, graph: Graph, links: Iterable[Link]):
+        self.of: dict[str, list[Piece]] = {}
+        copies: dict[int, list[Link]] = {}
+        for link in links:
+            for root in (link.inner, link.outer):
+                size = graph.tensor[root].nbytes
+                self.of.setdefault(root, [Piece(0, size, root, 0)])
+            if not link.in_place:
+                copies.setdefault(link.op, []).append(link)
+        for number in to_anf(graph).order:
+            for link in copies.get(number, ()):
+                if link.relation.other in graph.ops[number].outputs:
+                    self._copy(link.inner, link.outer, -link.shift, link.begin, link.end)
+                else:
+                    begin, end = link.begin - link.shift, link.end - link.shift
+                    self._copy(link.outer, link.inner, link.shift, begin, end)
+
+    def equal(self, one: str, other: str, shift: int) -> bool:
+        """Whether the bytes that two storages share have one origin.
+
+        ``shift`` is the address of ``other`` less that of ``one``. O(pieces that they share).
+        """
+        mine, theirs = self.of[one], self.of[other]
+        begin, end = max(0, shift), min(mine[-1].end, theirs[-1].end + shift)
+        i, j = _index(mine, begin), _index(theirs, begin - shift)
+        while begin < end:
+            a, b = mine[i], theirs[j]
+            if a.origin != b.origin or a.start - a.begin != b.start - b.begin - shift:
+                return False
+            begin = min(a.end, b.end + shift)
+            i += a.end <= begin
+            j += b.end + shift <= begin
+        return True
+
+    def _copy(self, source: str, target: str, shift: int, begin: int, end: int) -> None:
+        """``[begin, end)`` of ``target`` are the bytes of ``source`` from ``begin + shift`` on.
+
+        ``shift`` is the address of the target less that of the source, where nothing is to copy.
+        """
+        taken = _cut(self.of[source], begin + shift, end + shift)
+        moved = [Piece(p.begin - shift, p.end - shift, p.origin, p.start) for p in taken]
+        old = self.of[target]
+        size = old[-1].end
+        pieces = [*_cut(old, 0, begin), *moved, *_cut(old, end, size)]
+        self.of[target] = _join(pieces)
+
+
+def _index(pieces: list[Piece], byte: int) -> int:
+    return max(0, bisect_right(pieces, byte, key=lambda piece: piece.begin) - 1)
+
+
+def _cut(pieces: list[Piece], begin: int, end: int) -> list[Piece]:
+    """What lies in ``[begin, end)``."""
+    found = []
+    for k in range(_index(pieces, begin), len(pieces)):
+        piece = pieces[k]
+        if piece.begin >= end:
+            break
+        low, high = max(begin, piece.begin), min(end, piece.end)
+        if low < high:
+            found.append(Piece(low, high, piece.origin, piece.start + low - piece.begin))
+    return found
+
+
+def _join(pieces: list[Piece]) -> list[Piece]:
+    """Neighbours that continue one another become one."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if last is not None and last.origin == piece.origin and last.past == piece.start:
+            joined[-1] = last._replace(end=piece.end)
+        else:
+            joined.append(piece)
+    return joined

@@ -1,1 +1,0 @@
-"""What makes plans trustworthy: liveness, geometry and scripts derived anew, for no planner."""

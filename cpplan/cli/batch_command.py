@@ -1,0 +1,97 @@
+"""``cpplan batch``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+import click
+
+from cpplan.cli.options import parse_limit
+from cpplan.cli.printing import print_out
+from cpplan.model.errors import InputError
+from cpplan.model.printable import MESSAGE, printable
+from cpplan.runtime.streams import write_to
+
+# What the shell calls a command that Ctrl-C ended.
+_INTERRUPTED = 130
+
+
+@click.command()
+@click.argument("manifest", metavar="MANIFEST.toml|DIR", type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE.parquet",
+    help="The table. Run again, what is in it and unchanged is not done again.",
+)
+@click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with it.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Tasks at once; their threads are never more than the cores.",
+)
+@click.option(
+    "--task-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="End a task that takes longer, with all that is not planning.",
+)
+@click.option(
+    "--task-memory",
+    metavar="BYTES",
+    callback=parse_limit,
+    help="End a task that needs more (4GiB).",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["processes", "dask"]),
+    default="processes",
+    show_default=True,
+    help="Where tasks run.",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster.")
+@click.option("--retry", is_flag=True, help="Do again what failed before.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def batch(
+    manifest: str, output: str, baselines: tuple[str, ...], backend: Any, scheduler: str | None,
+    retry: bool, quiet: bool, **limits: Any,
+) -> None:  # fmt: skip
+    """Plan every model of MANIFEST.toml, or in a folder, under every setting."""
+    from cpplan.batches.manifest import read_manifest
+    from cpplan.batches.running import batch as run
+    from cpplan.report.batch_progress import watching_batch
+
+    if backend == "dask" and scheduler is None:
+        raise InputError("--backend dask needs the address of a scheduler: give --scheduler")
+    wanted = read_manifest(manifest)
+    given = {key: value for key, value in limits.items() if value is not None}
+    if baselines:
+        given["baselines"] = baselines
+    options = {**wanted.run, **given}
+    if backend == "dask":
+        options.pop("processes", None)
+    done = 0
+    try:
+        with watching_batch(enabled=not quiet) as show:
+
+            def progress(event: Any) -> None:
+                nonlocal done
+                done = event.done
+                if show is not None:
+                    show(event)
+
+            table = run(
+                wanted.models, wanted.settings, output=output, backend=backend,
+                scheduler=scheduler, retry=retry, progress=progress, **options,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        text = f"cpplan: interrupted: {done} rows are kept, and the same command goes on from them"
+        write_to(sys.stderr, f"{text}\n")
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    counts = Counter(table["status"]) if len(table) else Counter()
+    what = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    print_out(f"{len(table)} rows in {printable(output, MESSAGE)}: {what}\n")

@@ -1,0 +1,112 @@
+"""``cpplan compare``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cpplan.cli.options import (
+    KINDS,
+    MODEL,
+    PLANNING,
+    READING,
+    WORKSPACES,
+    check_outputs,
+    parse_dims,
+    parse_kinds,
+    parse_limit_or_share,
+    parse_workspaces,
+    time_limit_option,
+    with_options,
+)
+from cpplan.cli.printing import naming, print_out
+from cpplan.model.errors import InputError
+
+
+@click.command()
+@MODEL
+@with_options(READING)
+@with_options(KINDS)
+@with_options(WORKSPACES)
+@with_options(PLANNING)
+@click.option(
+    "--algorithm", "algorithms", multiple=True, metavar="NAME", help="Only this baseline."
+)
+@click.option(
+    "--answers",
+    "answer_paths",
+    multiple=True,
+    metavar="FILE",
+    help="What another planner needs for MODEL: ONNX Runtime's profile (.json), or what XLA, vela "
+    "or TVM printed (.txt).",
+)
+@click.option(
+    "--remat",
+    is_flag=True,
+    help="Let ops run again: baselines of rematerialization within --memory-limit.",
+)
+@click.option(
+    "--memory-limit",
+    metavar="BYTES|P%",
+    callback=parse_limit_or_share,
+    help="With --remat: what the arena may need, in bytes (256KiB) or as a share of the bytes live "
+    "at once in the given order (60%).",
+)
+@time_limit_option("Seconds for each row.", default=10.0)
+@click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
+def compare(
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool,
+    memory_limit: int | str | None, json_path: str | None, **options: Any,
+) -> None:  # fmt: skip
+    """Every baseline on MODEL beside cpplan's plan and the bound."""
+    check_outputs(model, json_path, {})
+    if remat != (memory_limit is not None):
+        raise InputError("--remat and --memory-limit belong together: give both or neither")
+    import json
+    from dataclasses import asdict
+
+    from cpplan.comparison.baselines import compare_rows
+    from cpplan.comparison.remat_comparison import compare_remat_rows
+    from cpplan.comparison.rivals.answer_files import read_answers
+    from cpplan.io import load
+    from cpplan.report.tables import format_comparison, format_remat_comparison
+    from cpplan.runtime.atomic import write_text
+
+    _check_names(algorithms, remat=remat)
+    if remat and answer_paths:
+        raise InputError("--answers are of planners that run no op twice: not with --remat")
+    options["algorithms"] = algorithms or None
+    answers = [answer for path in answer_paths for answer in read_answers(path)]
+    source = load(
+        model,
+        dims=parse_dims(dims),
+        in_place=parse_kinds(kinds),
+        workspaces=parse_workspaces(workspaces),
+    )
+    with naming(model):
+        if remat:
+            found = compare_remat_rows(source, memory_limit=memory_limit, **options)
+            table, rows = format_remat_comparison(found), [asdict(row) for row in found]
+        else:
+            packed = compare_rows(source, answers=answers, **options)
+            table, rows = format_comparison(packed), [asdict(row) for row in packed]
+    if json_path is not None:
+        text = json.dumps(rows, indent=1) + "\n"
+        if json_path == "-":
+            print_out(text)
+            return
+        write_text(json_path, text)
+    print_out(table)
+
+
+def _check_names(algorithms: tuple[str, ...], *, remat: bool) -> None:
+    from cpplan.packing import heuristics
+    from cpplan.remat import heuristics as baselines
+
+    for name in algorithms:
+        if remat:
+            baselines.get(name)
+        else:
+            heuristics.get(name)

@@ -1,0 +1,67 @@
+"""``cpplan plan | verify | compare | show | storages | pareto | sizes | batch |
+summary | warm-up``.
+
+Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 2 usage or unreadable
+input, 3 it does not fit, 4 verification failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cpplan import __version__
+from cpplan.cli.batch_command import batch
+from cpplan.cli.compare_command import compare
+from cpplan.cli.pareto_command import pareto
+from cpplan.cli.plan_command import plan
+from cpplan.cli.show_command import show
+from cpplan.cli.sizes_command import sizes
+from cpplan.cli.storages_command import storages
+from cpplan.cli.summary_command import summary
+from cpplan.cli.verify_command import verify
+from cpplan.cli.warm_up_command import warm_up
+from cpplan.model.errors import CpplanError
+from cpplan.model.printable import MESSAGE, printable
+from cpplan.runtime.streams import write_to
+
+
+@click.group()
+@click.version_option(__version__, prog_name="cpplan")
+def cli() -> None:
+    """Memory plans for neural networks, with proof."""
+
+
+for command in (plan, verify, compare, show, storages, pareto, sizes, batch, summary, warm_up):
+    cli.add_command(command)
+
+
+def _complain(text: str) -> None:
+    write_to(sys.stderr, f"cpplan: {printable(text, MESSAGE)}\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code. Errors are one line on stderr."""
+    try:
+        code = cli.main(arguments, prog_name="cpplan", standalone_mode=False)
+    except CpplanError as error:
+        _complain(str(error))
+        return error.exit_code
+    except click.exceptions.Abort:
+        _complain("interrupted")
+        return 130
+    except click.ClickException as error:
+        _complain(error.format_message())
+        return 2
+    except MemoryError:
+        _complain("out of memory: the model, or the search, needs more than there is")
+        return 2
+    except OSError as error:  # of click's own: a help text that finds no room
+        _complain(f"cannot write to standard output: {error.strerror}")
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""``cpplan pareto``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cpplan.cli.options import (
+    BOUNDARY,
+    KINDS,
+    MODEL,
+    READING,
+    SEARCHING,
+    SHARING,
+    WORKSPACES,
+    check_outputs,
+    parse_dims,
+    parse_kinds,
+    parse_workspaces,
+    time_limit_option,
+    with_options,
+)
+from cpplan.cli.printing import naming, print_out
+
+
+@click.command()
+@MODEL
+@with_options(READING)
+@with_options(KINDS)
+@with_options(WORKSPACES)
+@with_options(BOUNDARY)
+@with_options(SHARING)
+@with_options(SEARCHING)
+@click.option("--points", type=click.IntRange(2, 1000), default=8, show_default=True)
+@click.option(
+    "--order",
+    type=click.Choice(["given", "search"]),
+    default="search",
+    show_default=True,
+    help="Whether first runs keep the order of MODEL.",
+)
+@time_limit_option("Seconds for all points.")
+@click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
+def pareto(
+    model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    points: int, time_limit: float,
+    json_path: str | None, **options: Any,
+) -> None:  # fmt: skip
+    """How much memory recomputation saves in MODEL, and what it costs."""
+    import json
+
+    check_outputs(model, json_path, {})
+    in_place = parse_kinds(kinds, used=options["in_place"])
+    from cpplan.comparison.pareto_curve import pareto_plans
+    from cpplan.io import load
+    from cpplan.report.tables import format_tradeoff
+    from cpplan.runtime.atomic import write_text
+
+    source = load(
+        model, dims=parse_dims(dims), in_place=in_place, workspaces=parse_workspaces(workspaces)
+    )
+    with naming(model):
+        plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
+    keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")
+    rows = [{key: getattr(plan, key) for key in keys} for plan in plans]
+    text = json.dumps(rows, indent=1) + "\n"
+    if json_path == "-":
+        print_out(text)
+        return
+    if json_path is not None:
+        write_text(json_path, text)
+    print_out(format_tradeoff(plans))

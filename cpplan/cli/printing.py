@@ -1,0 +1,69 @@
+"""What every command prints: plans, and errors that name the files they are about."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cpplan.model.errors import CpplanError, InputError, MissingExtraError
+from cpplan.model.printable import MESSAGE, printable
+from cpplan.runtime.streams import write_to
+
+if TYPE_CHECKING:
+    from cpplan.model.plan import Plan
+
+
+def arena_notes(
+    model: str, result: Plan, dims: Mapping[str, int], stated: Container[str]
+) -> dict[str, str]:
+    """The arena that TFLite Micro needs for a plan of a TFLite model, or why it can follow none.
+
+    Empty for other models, and for plans without offsets.
+    """
+    if not model.lower().endswith(".tflite") or result.offset is None:
+        return {}
+    from cpplan.io.tflite import micro_arena
+
+    try:
+        arena = str(micro_arena(model, result, dims, stated=stated))
+    except InputError as error:
+        arena = f"none: {str(error).removeprefix(f'{model}: ')}"
+    return {"micro arena": arena}
+
+
+def describe(result: Plan, notes: Mapping[str, str] | None = None) -> str:
+    """The summary, notes in further lines, and the map of the arena if it is small."""
+    from cpplan.report.arena_text import format_arena
+
+    text = f"{result}\n"
+    for name, note in (notes or {}).items():
+        text += f"{name:<12} {printable(note, MESSAGE)}\n"
+    if result.symbols is not None:
+        from cpplan.report.symbols_text import format_symbols
+
+        text += format_symbols(result)
+    arena = format_arena(result)
+    return text if arena is None else f"{text}\n{arena}\n"
+
+
+@contextmanager
+def naming(*paths: str) -> Iterator[None]:
+    """Say in front of an error which files it is about, once each."""
+    where = printable(", ".join(paths), MESSAGE)
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except CpplanError as error:
+        text = str(error)
+        for path in paths:
+            text = text.removeprefix(f"{printable(path, MESSAGE)}: ")
+        raise type(error)(f"{where}: {text}") from error
+
+
+def print_out(text: str) -> None:
+    reason = write_to(sys.stdout, text)
+    if reason is not None:
+        raise InputError(f"cannot write to standard output: {reason}")

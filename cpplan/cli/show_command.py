@@ -1,0 +1,99 @@
+"""``cpplan show``."""
+
+from __future__ import annotations
+
+import click
+
+from cpplan.cli.options import check_outputs, parse_dims, time_limit_option
+from cpplan.cli.plan_files import read_plan, read_planned
+from cpplan.cli.printing import describe, naming, print_out
+from cpplan.model.errors import InputError
+
+
+@click.command()
+@click.argument("plan_file", metavar="PLAN", type=click.Path())
+@click.option("--all", "everything", is_flag=True, help="All buffers, not only the largest.")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="N=8",
+    help="Show the plan at this value; with --model, bind or bound a dimension of that.",
+)
+@click.option(
+    "--explain", is_flag=True, help="Why the plan is not smaller: what fills its fullest step."
+)
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="With --explain: what was planned, to tell what each rule costs.",
+)
+@time_limit_option(
+    "With --model: seconds for plans without the rules; only bounds if left out.", default=None
+)
+@click.option(
+    "--report", "report_path", metavar="FILE", help="The plan to look at, as one HTML file."
+)
+def show(
+    plan_file: str,
+    everything: bool,
+    dims: tuple[str, ...],
+    explain: bool,
+    model: str | None,
+    time_limit: float | None,
+    report_path: str | None,
+) -> None:
+    """Print a saved PLAN: its summary, its buffers, and a map of the arena if it is small."""
+    from cpplan.model.plan import Plan
+    from cpplan.report.symbols_text import MOST, format_sized
+    from cpplan.report.tables import format_buffers
+
+    if model is not None and not explain:
+        raise InputError("--model is what --explain needs: give that too")
+    if time_limit is not None and model is None:
+        raise InputError("--time-limit is for plans without a rule: give --explain and --model too")
+    if report_path is not None:
+        check_outputs(plan_file, None, {"--report": report_path})
+        read_plan(plan_file).report(report_path)
+    if explain:
+        print_out(_explain(plan_file, everything, dims, model, time_limit))
+        return
+    values = parse_dims(dims)
+    planned = read_planned(plan_file)
+    result = planned if isinstance(planned, Plan) else planned.plan
+    most = None if everything else MOST
+    with naming(plan_file):
+        if values is None:
+            # What was planned for several sizes is judged over all of them.
+            head = describe(result) if planned is result else f"{planned}\n"
+            text = head + format_buffers(result, most=most)
+        else:
+            bounds = next((name for name, value in values.items() if type(value) is not int), None)
+            if bounds is not None:
+                raise InputError(f"--dim {bounds}: expected a value, e.g. {bounds}=8")
+            text = format_sized(result.at(values), most)  # type: ignore[arg-type]
+    print_out(text)
+
+
+def _explain(
+    plan_file: str,
+    everything: bool,
+    dims: tuple[str, ...],
+    model: str | None,
+    time_limit: float | None,
+) -> str:
+    """Why a saved plan is not smaller, as text."""
+    from cpplan.report.explanation_text import MOST, format_explanation
+
+    values = parse_dims(dims)
+    if model is None and values is not None:
+        raise InputError("--dim with --explain says how --model is read: give that too")
+    result, source = read_plan(plan_file), None
+    if model is not None:
+        from cpplan.io import load
+
+        source = load(model, dims=values)
+    paths = (plan_file,) if model is None else (plan_file, model)
+    with naming(*paths):
+        found = result.explain(source, time_limit=time_limit)
+    return format_explanation(found, most=None if everything else MOST)

@@ -1,0 +1,67 @@
+"""``cpplan storages``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from cpplan.cli.options import (
+    BOUNDARY,
+    MODEL,
+    READING,
+    SEARCHING,
+    check_outputs,
+    parse_dims,
+    time_limit_option,
+    with_options,
+)
+from cpplan.cli.printing import naming, print_out
+
+
+@click.command()
+@MODEL
+@with_options(READING)
+@with_options(BOUNDARY)
+@with_options(SEARCHING)
+@click.option(
+    "--group-by", type=click.Choice(["dtype"]), help="What must not be mixed in one storage."
+)
+@click.option(
+    "--algorithm", metavar="NAME", help="This baseline alone (storage_tokens, shared_objects, …)."
+)
+@time_limit_option("Seconds for everything.")
+@click.option("--json", "json_path", metavar="FILE|-", help="The assignment as JSON.")
+def storages(
+    model: str, dims: tuple[str, ...], json_path: str | None,
+    time_limit: float, group_by: Literal["dtype"] | None, algorithm: str | None, inputs: str,
+    outputs: str, constants: str | None, workers: int | None, seed: int,
+) -> None:  # fmt: skip
+    """Whole storages for MODEL, for runtimes that place nothing at an offset."""
+    import json
+
+    check_outputs(model, json_path, {})
+    from cpplan.io import load
+    from cpplan.packing.storage_ids import share_storages
+    from cpplan.runtime.atomic import write_text
+
+    source = load(model, dims=parse_dims(dims))
+    with naming(model):
+        found = share_storages(
+            source,
+            time_limit=time_limit,
+            group_by=group_by,
+            algorithm=algorithm,
+            inputs=inputs,
+            outputs=outputs,
+            constants=constants or "outside",
+            workers=workers,
+            seed=seed,
+        )
+    text = json.dumps(found.to_dict(), indent=1) + "\n"
+    if json_path == "-":
+        print_out(text)
+        return
+    if json_path is not None:
+        write_text(json_path, text)
+    print_out(f"{found}\n")

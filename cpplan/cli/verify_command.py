@@ -1,0 +1,141 @@
+"""``cpplan verify``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cpplan.cli.options import (
+    KINDS,
+    MODEL,
+    READING,
+    WORKSPACES,
+    parse_dims,
+    parse_kinds,
+    parse_workspaces,
+    with_options,
+)
+from cpplan.cli.plan_files import read_plan
+from cpplan.cli.printing import naming, print_out
+from cpplan.model.errors import InputError
+from cpplan.model.printable import printable
+
+if TYPE_CHECKING:
+    from cpplan.model.graph import Graph
+    from cpplan.model.plan import Plan
+    from cpplan.model.problem import Problem
+
+    Dims = dict[str, int | tuple[int, int | None]]
+
+_SAID = {
+    "recomputed": "recomputed",
+    "certificate": "recomputed from its certificate",
+    "searched": "searched, not recomputed",
+    None: "not recomputed",
+}
+
+
+@click.command()
+@MODEL
+@click.argument("plan_file", metavar="[PLAN]", type=click.Path(), required=False)
+@with_options(READING)
+@with_options(KINDS)
+@with_options(WORKSPACES)
+@click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
+@click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
+def verify(
+    model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
+    workspaces: tuple[str, ...], simulate: bool, run: bool,
+) -> None:  # fmt: skip
+    """Check that PLAN is a correct plan of MODEL, without trusting whoever made it.
+
+    Without PLAN, the one that a TFLite model carries in its metadata.
+    """
+    import cpplan
+    from cpplan.verification.verifier import check_plan
+
+    if run and not model.lower().endswith(".onnx"):
+        raise InputError(f"{model}: --execute needs an ONNX model")
+    if workspaces and plan_file is None:
+        raise InputError("--workspace is for PLAN: one in a TFLite file leaves them to the runtime")
+    source: Graph | Problem
+    if plan_file is None:
+        bounds = parse_dims(dims)
+        values: dict[str, int] = {}
+        source, result = _carried(model, bounds, parse_kinds(kinds))
+    else:
+        result = read_plan(plan_file)
+        bounds, values = _bounds_and_values(model, result, parse_dims(dims))
+        source = cpplan.load(
+            model,
+            dims=bounds,
+            in_place=parse_kinds(kinds),
+            workspaces=parse_workspaces(workspaces),
+        )
+    with naming(*filter(None, (model, plan_file))):
+        proofs = check_plan(source, result, dims=values)
+        planned = result
+        if values:
+            result = planned.at(values).plan_at
+        print_out(f"geometry   ok: {len(result.buffers)} buffers within {result.peak} B\n")
+        bound = f"{result.lower_bound} B"
+        if result.objective_bound:
+            bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
+        by = printable(str(result.bound_by))
+        if result.lower_bound is None and not result.objective_bound:
+            print_out("bound      none claimed\n")
+        else:
+            print_out(f"bound      ok: {bound} by {by}, {_SAID[proofs.bound]}\n")
+        if result.cost_bound is not None:
+            by = printable(str(result.cost_bound_by))
+            print_out(f"cost bound ok: {result.cost_bound:g} by {by}, {_SAID[proofs.cost_bound]}\n")
+        if simulate:
+            ran = cpplan.simulate(source, planned, dims=values)
+            print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
+        if run:
+            done = cpplan.execute(model, planned, dims={**_most(bounds), **values})
+            print_out(
+                f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
+            )
+
+
+def _carried(model: str, dims: Dims | None, kinds: dict[str, bool] | None) -> tuple[Graph, Plan]:
+    """The plan in the model's own file, and the graph that it is for."""
+    if not model.lower().endswith(".tflite"):
+        raise InputError(f"{model}: carries no plan, as TFLite models can: give PLAN")
+    from cpplan.io.tflite import read_carried_plan
+
+    found = read_carried_plan(model, dims=dims, in_place=kinds)  # type: ignore[arg-type]
+    print_out(f"carried    {len(found.left)} tensors are left to the runtime\n")
+    return found.graph, found.plan
+
+
+def _bounds_and_values(
+    model: str, plan: Plan, given: Dims | None
+) -> tuple[Dims | None, dict[str, int]]:
+    """What the model's dimensions are bound to, and at which values the plan is looked at.
+
+    A plan of symbolic sizes says for which bounds it was made. Its costs are those there, so that
+    the model is read at the bounds, whatever the values.
+    """
+    if plan.symbols is None:
+        return given, {}
+    # No extent is negative, bounded or not.
+    ranges: Dims = {name: (b.lower or 0, b.upper) for name, b in plan.symbols.dims.items()}
+    values = {
+        name: value
+        for name, value in (given or {}).items()
+        if name in ranges and isinstance(value, int)
+    }
+    rest = {name: value for name, value in (given or {}).items() if name not in values}
+    onnx = model.lower().endswith(".onnx")
+    return ({**ranges, **rest} if onnx else rest or None), values
+
+
+def _most(dims: Dims | None) -> dict[str, int]:
+    """One value a dimension: its upper bound where it is bounded."""
+    return {
+        name: given if isinstance(given, int) else given[1] or given[0]
+        for name, given in (dims or {}).items()
+    }

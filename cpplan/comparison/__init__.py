@@ -1,0 +1,1 @@
+"""Baselines and other planners beside solve()."""

@@ -1,0 +1,261 @@
+"""Every named baseline beside the bound and beside ``solve``, on one model."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.model.answers import Answer
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.names import tuple_of
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Problem
+from cpplan.packing import heuristics
+from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
+from cpplan.packing.pools.objective import objective_value, pool_peaks
+from cpplan.packing.problem import as_problem
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.interrupts import noting_interrupts
+from cpplan.solving.pipeline import solve
+from cpplan.verification.verifier import check_offsets
+
+if TYPE_CHECKING:
+    import pandas
+
+    from cpplan.comparison.remat_comparison import RematBaseline
+    from cpplan.program.anf import Program
+
+logger = logging.getLogger(__name__)
+
+SOLVE = "cpplan"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One row of a comparison.
+
+    Attributes
+    ----------
+    algorithm
+        Name of the heuristic, or ``"cpplan"`` for ``solve``.
+    bytes
+        Peak (the sum of all pools'), or ``None`` if it did not finish in time or does not fit.
+    value
+        What is minimised: the peak, or the levels of the objective of several pools.
+    ratio
+        ``bytes`` / the best bound known, or ``None``.
+    seconds
+        By the clock; ``None`` of an answer that was read.
+    status
+        ``solve``'s status; a heuristic or answer is ``optimal`` if it meets the bound, else
+        ``feasible``, ``does not fit`` above the capacity, ``unknown`` if it did not finish in time,
+        or ``invalid`` if it breaks a rule (two buffers overlap, say). An answer is ``stated`` if it
+        does not place every buffer, so that it cannot be checked.
+    """
+
+    algorithm: str
+    bytes: int | None
+    ratio: float | None
+    seconds: float | None
+    status: str
+    value: tuple[int | float, ...] = ()
+
+
+def compare(
+    source: Graph | Program | Problem,
+    *,
+    algorithms: Iterable[str] | None = None,
+    time_limit: float = 10.0,
+    remat: bool = False,
+    answers: Iterable[Answer] = (),
+    **options: Any,
+) -> pandas.DataFrame:
+    """Run every baseline and ``solve``; one row each, the smallest peak first.
+
+    Other planners' answers are among them: those that a reader found beside the model, and those
+    given. They are for the order in which the model lists its ops.
+
+    With ``remat``, baselines of rematerialization within a ``memory_limit``, the cheapest first.
+    Ctrl-C while ``solve`` runs ends the table with the row that this has by then.
+
+    Parameters
+    ----------
+    source
+        What to plan.
+    algorithms
+        Names of heuristics, or with ``remat`` of :mod:`cpplan.remat.heuristics`; all registered
+        ones
+        if left out.
+    time_limit
+        Seconds for each row.
+    remat
+        Whether ops may run again. See
+        :func:`cpplan.comparison.remat_comparison.compare_remat_rows`.
+    answers
+        More of them, for this model (not with ``remat``).
+    options
+        For ``solve``. Baselines know pools and residency; they share nothing and keep the order.
+        With ``remat``, ``memory_limit`` is a byte count or a share of what the given order needs
+        (``"60%"``).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``algorithm``, ``bytes``, ``ratio`` (to the best bound), ``seconds``, ``status``;
+        with ``remat``, ``algorithm``, ``bytes``, ``cost``, ``extra`` (over every op once),
+        ``seconds``, ``status``.
+
+    Raises
+    ------
+    InputError
+        If an algorithm is not known; lists those that are. If an option is not understood.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> table = compare(problem, algorithms=["bump", "first_fit"])
+    >>> table[["algorithm", "bytes", "ratio"]].values.tolist()
+    [['cpplan', 12, 1.0], ['first_fit', 12, 1.0], ['bump', 16, 1.3333333333333333]]
+    """
+    import pandas
+
+    from cpplan.comparison.remat_comparison import compare_remat_rows
+
+    rows: Sequence[Baseline | RematBaseline]
+    columns: tuple[str, ...] = _COLUMNS
+    if remat:
+        if tuple(answers):
+            raise InputError("answers are of planners that run no op twice: not with remat")
+        rows = compare_remat_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
+        columns = _REMAT_COLUMNS
+    else:
+        options["answers"] = answers
+        rows = compare_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
+    frame: pandas.DataFrame = pandas.DataFrame(
+        [{name: getattr(row, name) for name in columns} for row in rows]
+    )
+    return frame
+
+
+_COLUMNS = ("algorithm", "bytes", "ratio", "seconds", "status")
+_REMAT_COLUMNS = ("algorithm", "bytes", "cost", "extra", "seconds", "status")
+
+
+def compare_rows(
+    source: Graph | Program | Problem,
+    *,
+    algorithms: Iterable[str] | None = None,
+    time_limit: float = 10.0,
+    answers: Iterable[Answer] = (),
+    **options: Any,
+) -> list[Baseline]:
+    """:func:`compare` without pandas."""
+    answers = tuple_of(Answer, "answers", answers)
+    if isinstance(source, (Graph, Problem)):
+        answers = (*source.answers, *answers)
+    if isinstance(algorithms, str):
+        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
+    chosen = tuple(heuristics.names() if algorithms is None else algorithms)
+    for name in chosen:
+        heuristics.get(name)
+    with noting_interrupts() as interrupted:
+        plan = solve(source, time_limit=time_limit, **options)
+        problem = as_problem(source, plan.residency, options.get("pools"))
+        objective = options.get("objective", "preference")
+        found = [
+            run_baseline(name, problem, objective, time_limit)
+            for name in chosen
+            if not interrupted()
+        ]
+    value = plan.objective_value or (() if plan.peak is None else (plan.peak,))
+    found += [_stated(answer, problem, objective) for answer in answers]
+    ours = Baseline(SOLVE, plan.peak, None, plan.runtime or 0.0, plan.status, value)
+    rows = [_judge(row, plan) for row in (ours, *found)]
+    return sorted(rows, key=lambda row: row.value or (math.inf,))
+
+
+def _judge(row: Baseline, plan: Plan) -> Baseline:
+    """The row beside the plan's bound and capacity."""
+    bound, status = plan.lower_bound, row.status
+    ratio = None
+    if row.bytes is not None and bound is not None and status != "invalid":
+        ratio = row.bytes / bound if bound else 1.0
+    if row.algorithm != SOLVE and status == "feasible":
+        best = plan.objective_bound or (() if bound is None else (bound,))
+        status = "optimal" if row.value == best else "feasible"
+    above = row.bytes is not None and plan.capacity is not None and row.bytes > plan.capacity
+    if row.algorithm != SOLVE and status != "invalid" and above:
+        status = "does not fit"
+    return replace(row, ratio=ratio, status=status)
+
+
+def run_baseline(name: str, problem: Problem, objective: str, time_limit: float) -> Baseline:
+    """What a heuristic needs by itself, or why there is nothing; not yet beside a bound."""
+    start, deadline = time.perf_counter(), Deadline(time_limit)
+    try:
+        if len(problem.pools) == 1:
+            layout: PoolLayout | None = PoolLayout(
+                np.zeros(len(problem), np.int64), heuristics.get(name)(problem, deadline)
+            )
+        else:
+            layout = run_in_pools(name, problem, deadline)
+    except TimeUpError:
+        return Baseline(name, None, None, time.perf_counter() - start, "unknown")
+    seconds = time.perf_counter() - start
+    if layout is None:
+        return Baseline(name, None, None, seconds, "does not fit")
+    return _measured(Baseline(name, None, None, seconds, "feasible"), problem, objective, layout)
+
+
+def _measured(row: Baseline, problem: Problem, objective: str, layout: PoolLayout) -> Baseline:
+    """The row with what a layout needs, or without if it breaks a rule or a pool's capacity."""
+    try:
+        for number in range(len(problem.pools)):
+            rows = np.flatnonzero(layout.pool == number)
+            check_offsets(problem.in_pool(number, rows), layout.offset[rows], row.algorithm)
+    except VerificationError as error:
+        logger.info("%s", error)
+        return replace(row, status="invalid")
+    peaks = pool_peaks(problem, layout.pool, layout.offset).tolist()
+    limits = [math.inf if pool.capacity is None else pool.capacity for pool in problem.pools]
+    if any(peak > limit for peak, limit in zip(peaks, limits, strict=True)):
+        return replace(row, status="does not fit")
+    peak = sum(peaks)
+    value: tuple[int | float, ...] = (peak,)
+    if len(problem.pools) > 1:
+        value = objective_value(problem, objective, layout.pool, layout.offset)
+    return replace(row, bytes=peak, value=value)
+
+
+def _stated(answer: Answer, problem: Problem, objective: str) -> Baseline:
+    """An answer's own bytes, which may be more than its offsets need: paddings, say."""
+    row = Baseline(answer.name, answer.peak, None, None, "stated", (answer.peak,))
+    layout = _layout_of(answer, problem)
+    if layout is None:
+        return row
+    unknown = replace(row, bytes=None, status="feasible")
+    found = _measured(unknown, problem, objective, layout)
+    if found.bytes is None or answer.peak < found.bytes:
+        return replace(row, status="invalid" if found.bytes else found.status, value=())
+    value = found.value if len(problem.pools) > 1 else row.value
+    return replace(found, bytes=answer.peak, value=value)
+
+
+def _layout_of(answer: Answer, problem: Problem) -> PoolLayout | None:
+    """Where an answer puts every buffer, or ``None`` if it does not say that of each."""
+    position = {pool.name: k for k, pool in enumerate(problem.pools)}
+    alone = problem.pools[0].name if len(problem.pools) == 1 and not answer.pool else None
+    if answer.offset is None or any(name not in answer.offset for name in problem.names):
+        return None
+    pools = [answer.pool.get(name, alone) for name in problem.names]
+    if any(pool not in position for pool in pools):
+        return None
+    offset = np.array([answer.offset[name] for name in problem.names], np.int64)
+    return PoolLayout(np.array([position[str(pool)] for pool in pools], np.int64), offset)

@@ -1,0 +1,178 @@
+"""``pareto``: how much memory how much recomputation saves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan, Status
+from cpplan.model.residency import choose_residency
+from cpplan.packing.problem import as_program
+from cpplan.program.anf import Program
+from cpplan.remat.cut_bounds import RUNS_ONCE
+from cpplan.runtime.interrupts import noting_interrupts
+from cpplan.runtime.search_options import check_search_options
+from cpplan.solving.pipeline import solve
+
+if TYPE_CHECKING:
+    import pandas
+
+Bound = tuple[int | float, str]
+"""No plan within a limit costs less, and what proves it."""
+
+
+def pareto(
+    source: Graph | Program, *, points: int = 8, time_limit: float = 60.0, **options: Any
+) -> pandas.DataFrame:
+    """The curve of peak against cost; every point is a verified plan.
+
+    Memory limits are spread evenly between what every op once needs and the least footprint: what
+    some op needs by itself, whatever shares bytes with ``in_place`` and ``placement``.
+
+    Parameters
+    ----------
+    source
+        A graph or a program.
+    points
+        How many limits, the first one without any; at least 2.
+    time_limit
+        Seconds for all of them.
+    options
+        For ``solve`` (``order``, ``in_place``, ``placement``, ``inputs``, ``outputs``,
+        ``constants``, ``workers``, ``seed``).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``limit``, ``peak``, ``cost``, ``extra`` (over every op once), ``cost_bound``,
+        ``status``, ``plan``; one row a limit, the largest first. What was not found has no peak.
+        Costs never fall from row to row. Ctrl-C ends the table with the rows that it has.
+
+    Raises
+    ------
+    InputError
+        If an option is not understood, or there are fewer than two points.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> pareto(chain, points=2)[["limit", "peak", "cost", "status"]].values.tolist()
+    [[32, 32, 5, 'optimal'], [24, 24, 6, 'optimal']]
+    """
+    import pandas
+
+    rows = [_row(plan) for plan in pareto_plans(source, points, time_limit, **options)]
+    frame: pandas.DataFrame = pandas.DataFrame(rows)
+    return frame
+
+
+def pareto_plans(
+    source: Graph | Program, points: int, time_limit: float, **options: Any
+) -> list[Plan]:
+    """The plans of :func:`pareto`, the one with most memory first."""
+    from cpplan.aliasing.alias_candidates import find_links
+    from cpplan.remat.footprint import least_footprint, shared_footprint
+    from cpplan.remat.problem import remat_problem
+
+    check_search_options(time_limit, None, 0, deterministic=False)
+    if not isinstance(points, int) or isinstance(points, bool) or points < 2:
+        raise InputError(f"points must be at least 2, not {points!r}")
+    for name in ("remat", "memory_limit", "cost_limit", "capacity", "pools"):
+        if name in options:
+            raise InputError(f"a trade-off chooses its limits itself: it takes no {name}")
+    program = as_program(source)
+    if not isinstance(program, Program):
+        raise InputError("a trade-off needs a graph: a bare problem has no ops to run again")
+    where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
+    residency = choose_residency(**where)
+    order = options.pop("order", "search")
+    share = time_limit / (points + 1)
+    plans: list[Plan] = []
+    with noting_interrupts() as interrupted:
+        first = solve(source, order=order, time_limit=share, **options)
+        links = find_links(program.graph, residency, first.sharing)
+        problem = remat_problem(program, residency)
+        least = (shared_footprint(problem, links) if links else least_footprint(problem)).bytes
+        most = first.peak or least
+        for k in range(points):
+            if plans and interrupted():
+                break
+            limit = most - (most - least) * k // (points - 1)
+            plan = solve(
+                source, remat=True, order=order, memory_limit=limit, time_limit=share, **options
+            )
+            plans.append(plan)
+    return _consistent(first, plans)
+
+
+def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
+    """What the limits say of each other.
+
+    What fits a tighter limit fits a looser one, so no row costs more than one with less memory; and
+    a bound on the cost within a looser limit is one within a tighter. ``first`` runs every op once.
+    """
+    bounds: list[Bound | None] = []
+    bound = None if first.base_cost is None else (first.base_cost, RUNS_ONCE)
+    for plan in plans:
+        if plan.cost_bound is not None and (bound is None or plan.cost_bound > bound[0]):
+            bound = plan.cost_bound, str(plan.cost_bound_by)
+        # Of symbolic shapes, costs are known at the bounds alone: nothing is proved of them.
+        bounds.append(bound if plan.symbols is None else None)
+    rows: list[Plan] = []
+    for plan, bound in zip(reversed(plans), reversed(bounds), strict=True):
+        better = [other for other in rows[-1:] if _costs_less(other, plan)]
+        rows.append(_within(better[0] if better else plan, plan, bound))
+    if rows and rows[-1].symbols is None and _costs_less(first, rows[-1]):
+        rows[-1] = _within(first, rows[-1], bounds[0])
+    return rows[::-1]
+
+
+def _costs_less(one: Plan, other: Plan) -> bool:
+    if one.offset is None or one.cost is None:
+        return False
+    return other.offset is None or other.cost is None or one.cost < other.cost
+
+
+def _within(plan: Plan, row: Plan, bound: Bound | None) -> Plan:
+    """``plan`` as what was found within the limit of ``row``, where ``bound`` holds."""
+    if plan is not row:
+        plan = replace(
+            plan,
+            capacity=row.capacity,
+            lower_bound=row.lower_bound,
+            bound_by=row.bound_by,
+            certificate=row.certificate,
+            scope=row.scope,
+        )
+    if bound is None or plan.offset is None or plan.cost is None:
+        return plan
+    # Sums of floating-point costs may be rounded otherwise at another limit.
+    least = min(bound[0], plan.cost)
+    status: Status = "optimal" if plan.cost == least else "feasible"
+    return replace(plan, cost_bound=least, cost_bound_by=bound[1], status=status)
+
+
+def _row(plan: Plan) -> dict[str, Any]:
+    cost = plan.cost if plan.offset is not None else None
+    extra = None
+    if cost is not None and plan.base_cost:
+        extra = cost / plan.base_cost - 1
+    return {
+        "limit": plan.capacity,
+        "peak": plan.peak,
+        "cost": cost,
+        "extra": extra,
+        "cost_bound": plan.cost_bound,
+        "status": plan.status,
+        "plan": plan,
+    }

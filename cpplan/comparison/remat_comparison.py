@@ -1,0 +1,185 @@
+"""Every named baseline of rematerialization beside ``solve``, on one model and within one limit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.problem import Problem
+from cpplan.model.residency import choose_residency
+from cpplan.packing.problem import as_program
+from cpplan.program.anf import Program
+from cpplan.remat import heuristics as baselines
+from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.interrupts import noting_interrupts
+from cpplan.solving.pipeline import solve
+from cpplan.solving.shares import bytes_of
+
+SOLVE = "cpplan"
+# Of a row's seconds, for finding its sequence; the rest is for packing it.
+_SEQUENCE_SHARE = 0.8
+# What packing gets at least.
+_SHORTEST = 0.1
+# What packs a baseline's sequence: the order, the limit and what runs again are given.
+_PACKING = ("inputs", "outputs", "constants", "in_place", "placement", "workers", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class RematBaseline:
+    """One row of a comparison of rematerialization.
+
+    Attributes
+    ----------
+    algorithm
+        Name of the baseline, or ``"cpplan"`` for ``solve``.
+    bytes
+        Peak of the arena, packed and verified, or ``None`` if no sequence was found.
+    cost
+        Of running the sequence (sum of ``Op.cost``), or ``None``.
+    extra
+        ``cost`` over that of every op once, minus 1 (0.2 is a fifth more), or ``None``.
+    seconds
+        By the clock, packing included.
+    status
+        ``solve``'s status; a baseline is ``optimal`` if nothing within the limit is cheaper, by
+        ``solve``'s bound, else ``feasible``; ``does not fit`` if its arena exceeds the limit,
+        ``unknown`` if it found nothing within the limit or not in time, ``invalid`` if what it
+        answered is no sequence of the model's ops.
+    """
+
+    algorithm: str
+    bytes: int | None
+    cost: int | float | None
+    extra: float | None
+    seconds: float
+    status: str
+
+
+def compare_remat_rows(
+    source: Graph | Program | Problem,
+    *,
+    memory_limit: int | str | None = None,
+    algorithms: Iterable[str] | None = None,
+    time_limit: float = 10.0,
+    **options: Any,
+) -> list[RematBaseline]:
+    """Run every baseline and ``solve`` within a limit: what fits first, the cheapest first.
+
+    A baseline's sequence is packed as ``solve`` packs its own. Baselines keep the given order of
+    first runs; ``solve`` searches it too, unless told ``order="given"``.
+
+    Parameters
+    ----------
+    source
+        A graph, or a program that runs every op once.
+    memory_limit
+        Of the arena: bytes (``262144`` or ``"256 KiB"``), or a share of the bytes that are live at
+        once in the given order (``"60%"``).
+    algorithms
+        Names of baselines; all registered ones if left out.
+    time_limit
+        Seconds for each row.
+    options
+        For ``solve``.
+
+    Raises
+    ------
+    InputError
+        If an algorithm is not known, an option is not understood or there is no limit.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> for row in compare_remat_rows(chain, memory_limit="75%", algorithms=["given_order", "dtr"]):
+    ...     print(row.algorithm, row.bytes, row.cost, row.status)
+    cpplan 24 6 optimal
+    dtr 24 6 optimal
+    given_order 32 5 does not fit
+    """
+    if isinstance(algorithms, str):
+        raise InputError(f"algorithms must be a list of names, not {algorithms!r}")
+    chosen = tuple(baselines.names() if algorithms is None else algorithms)
+    for name in chosen:
+        baselines.get(name)
+    if memory_limit is None:
+        raise InputError("a comparison with remat=True needs a memory_limit")
+    program = as_program(source)
+    if not isinstance(program, Program):
+        raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
+    if len(program.order) > len(program.graph.ops):
+        raise InputError("remat=True needs a program that runs every op once")
+    # Units are numbered as the graph lists them: the order given is that of the program.
+    graph = replace(program.graph, ops=program.ops)
+    where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
+    residency = choose_residency(**where)
+    problem = remat_problem(graph, residency)
+    limit = bytes_of(memory_limit, program, residency)
+    packing = {key: options[key] for key in _PACKING if key in options}
+    with noting_interrupts() as interrupted:
+        plan = solve(graph, remat=True, memory_limit=limit, time_limit=time_limit, **options)
+        others = [
+            _run(name, problem, limit, time_limit, packing) for name in chosen if not interrupted()
+        ]
+    base = problem.total_cost(range(len(problem)))
+    cost = plan.cost if plan.offset is not None else None
+    ours = RematBaseline(SOLVE, plan.peak, cost, None, plan.runtime or 0.0, plan.status)
+    rows = (ours, *others)
+    least = base if plan.cost_bound is None else plan.cost_bound
+    return sorted((_judge(row, base, least) for row in rows), key=_rank)
+
+
+def _run(
+    name: str, problem: RematProblem, limit: int, time_limit: float, packing: dict[str, Any]
+) -> RematBaseline:
+    deadline, start = Deadline(time_limit), time.perf_counter()
+
+    def row(status: str, bytes: int | None = None, cost: float | None = None) -> RematBaseline:
+        return RematBaseline(name, bytes, cost, None, time.perf_counter() - start, status)
+
+    try:
+        sequence = baselines.get(name)(problem, limit, deadline.share(_SEQUENCE_SHARE))
+    except TimeUpError:
+        return row("unknown")
+    if sequence is None:
+        return row("unknown")
+    if not (set(sequence) <= set(range(len(problem))) and problem.is_sequence(sequence)):
+        return row("invalid")
+    program = Program(problem.graph, problem.expand(sequence))
+    plan = solve(program, time_limit=max(deadline.remaining(), _SHORTEST), **packing)
+    fits = plan.peak is not None and plan.peak <= limit
+    return row("feasible" if fits else "does not fit", plan.peak, plan.cost)
+
+
+def _judge(row: RematBaseline, base: float, least: float) -> RematBaseline:
+    """The row beside the cost of every op once, and the least that the limit allows."""
+    extra = None
+    if row.cost is not None:
+        extra = row.cost / base - 1 if base else 0.0
+    status = row.status
+    if status == "feasible" and row.cost is not None and row.cost <= least:
+        status = "optimal"
+    return replace(row, extra=extra, status=status)
+
+
+def _rank(row: RematBaseline) -> tuple[bool, float, float]:
+    fits = row.status in ("optimal", "feasible")
+    never = math.inf
+    return (
+        not fits,
+        never if row.cost is None else row.cost,
+        never if row.bytes is None else row.bytes,
+    )

@@ -1,0 +1,45 @@
+"""Answers of other planners to a model that is read from another file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+from cpplan.model.answers import Answer
+from cpplan.model.errors import InputError
+
+
+def read_answers(path: str | PathLike[str]) -> tuple[Answer, ...]:
+    """The bytes that other planners state, from a file that they wrote.
+
+    A profile of ONNX Runtime (``.json``) or a listing that :func:`cpplan.load` reads (``.txt``). Of
+    a listing only the bytes are kept: its buffers are named by who wrote it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is neither; names it.
+
+    Examples
+    --------
+    >>> read_answers("model.onnx")
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: model.onnx: expected a profile of ONNX Runtime (.json) or a listing \
+of another planner's (.txt)
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix == ".json":
+        from cpplan.comparison.rivals.onnxruntime_profile import read_profile
+
+        return read_profile(path)
+    if suffix == ".txt":
+        from cpplan.comparison.rivals.listings import read_listing
+
+        found = read_listing(path).answers
+        return tuple(replace(answer, offset=None, pool={}) for answer in found)
+    raise InputError(
+        f"{path}: expected a profile of ONNX Runtime (.json) or a listing of another planner's "
+        "(.txt)"
+    )

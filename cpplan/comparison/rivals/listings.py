@@ -1,0 +1,50 @@
+"""Text listings of other planners, known by what they say: a problem, and their answer to it."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from cpplan.model.errors import InputError
+from cpplan.model.problem import Problem
+from cpplan.runtime.json_file import read_text
+
+
+def read_listing(path: str | PathLike[str]) -> Problem:
+    """The packing problem that a listing describes, with the answer of whoever wrote it.
+
+    XLA's buffer assignment and live ranges, vela's ``--verbose-allocation``, and a Relax module in
+    which TVM planned its storages.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is cut short or no such listing; names it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "notes.txt")
+    ...     _ = path.write_text("allocation 0")
+    ...     try:
+    ...         read_listing(path)
+    ...     except InputError as error:
+    ...         print(str(error).split(": ")[1])
+    not a listing that is understood
+    """
+    from cpplan.comparison.rivals.relax_script import STORAGE, read_relax
+    from cpplan.comparison.rivals.vela_listing import TITLE, read_vela
+    from cpplan.comparison.rivals.xla_dump import ASSIGNMENT, RANGES, read_xla
+
+    text = read_text(path)
+    if text.startswith((ASSIGNMENT, RANGES)):
+        return read_xla(path)
+    if TITLE in text:
+        return read_vela(path)
+    if STORAGE in text:
+        return read_relax(path)
+    raise InputError(
+        f"{path}: not a listing that is understood: expected XLA's buffer assignment or live "
+        "ranges, vela's --verbose-allocation, or a Relax script with alloc_storage"
+    )

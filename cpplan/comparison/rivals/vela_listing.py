@@ -1,0 +1,137 @@
+"""Vela's ``--verbose-allocation`` as a packing problem, with the answer of vela's own allocator.
+
+Vela compiles TFLite models for Ethos-U and prints a table for each memory: first and last step,
+addresses, size and name of every tensor. Both of its cores are understood, the older one in Python
+and the newer one. Tables of what is only read (weights in flash) are left out; several memories are
+pools, and what is in one stays there.
+
+Steps are closed ranges. Tensors that vela lets share one live range have a row each, which agree in
+all but the name: they are one buffer, of the first one's name. The table does not say how addresses
+are aligned: the alignment is the largest power of two that divides them all, at most 256.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from os import PathLike
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.answers import Answer
+from cpplan.model.errors import InputError, located
+from cpplan.model.names import name_of_file
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.runtime.json_file import read_text
+
+TITLE = "Start Time -"
+_END = "Allocation Peak Tensor Size:"
+_MEMORY = re.compile(
+    r"Tensor Allocation for mem_area (\w+), of mem_type_set \((.*)\), using allocator .*"
+    r"|Allocation, memory (\w+), usage mask: (.*)"
+)
+_READ_ONLY = re.compile(r"Permanent_|ReadOnly")
+_ROW = re.compile(
+    r" *([0-9]{1,9}) - +([0-9]{1,9}): +(0x[0-9a-f]{1,15}) - +(0x[0-9a-f]{1,15}): +([0-9]{1,18}):"
+    r" +[0-9]+: (?:[A-Za-z ]+: )?\w+ +: (.*)"
+)
+_MOST_ALIGNED = 256
+
+
+class _Row(NamedTuple):
+    """Steps ``[lower, upper)`` and bytes of what has one live range."""
+
+    pool: str
+    lower: int
+    upper: int
+    offset: int
+    size: int
+
+
+def read_vela(path: str | PathLike[str]) -> Problem:
+    """The problem and vela's answer, from what it printed; lines around the tables do not matter.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no table of a memory that is written, or a table is cut
+        short; names the file and the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> text = '''Allocation, memory Sram, usage mask: FeatureMap|Staging
+    ... Start Time - End Time  : Start Addr -   End Addr: Tensor Size: Memory Usage: Format : Name
+    ...          0 -          1:      0x10 -       0x20:          16:           48: NHWC   : image
+    ...          1 -          2:       0x0 -       0x10:          16:           48: NHWC   : relu
+    ... Allocation Peak Tensor Size: 48 bytes == 0.046875 KiB
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "vela.txt")
+    ...     _ = path.write_text(text)
+    ...     problem = read_vela(path)
+    >>> problem.names, problem.answers[0].peak, problem.answers[0].offset
+    (('image', 'relu'), 32, {'image': 16, 'relu': 0})
+    """
+    rows: dict[_Row, str] = {}
+    pool: str | None = None
+    tables: list[str] = []
+    inside = False
+    lines = read_text(path).splitlines()
+    for number, line in enumerate(lines, 1):
+        if match := _MEMORY.fullmatch(line.rstrip(":")):
+            memory, types = (match[1], match[2]) if match[1] else (match[3], match[4])
+            pool = None
+            if not _READ_ONLY.search(types):
+                pool = f"{memory}{tables.count(memory) or ''}"
+                tables.append(memory)
+        elif line.startswith(TITLE):
+            inside = True
+        elif line.startswith(_END):
+            inside, pool = False, None
+        elif inside and pool is not None:
+            row = _ROW.fullmatch(line)
+            if row is None or int(row[4], 16) - int(row[3], 16) != int(row[5]):
+                raise InputError(f"{path}:{number}: expected a tensor of vela's, not {line[:60]!r}")
+            first, last, offset, size = int(row[1]), int(row[2]), int(row[3], 16), int(row[5])
+            rows.setdefault(_Row(pool, first, last + 1, offset, size), row[6])
+    if inside:
+        raise InputError(f"{path}: cut short: expected {_END!r} below each table")
+    if not rows:
+        raise InputError(f"{path}: no tensors: expected what vela --verbose-allocation prints")
+    with located(path):
+        return _problem(name_of_file(path), rows)
+
+
+def _problem(name: str, rows: dict[_Row, str]) -> Problem:
+    names: dict[str, _Row] = {}
+    for row, tensor in rows.items():
+        # Of tensors that bear one name, all but the first say from which step they live.
+        unique = tensor
+        while unique in names:
+            unique += f"@{row.lower}"
+        names[unique] = row
+    pools = list(dict.fromkeys(row.pool for row in rows))
+    several = len(pools) > 1
+    peaks = [max(row.offset + row.size for row in rows if row.pool == pool) for pool in pools]
+    answer = Answer(
+        "vela",
+        sum(peaks),
+        {tensor: row.offset for tensor, row in names.items()},
+        {tensor: row.pool for tensor, row in names.items()},
+    )
+    pool, lower, upper, offset, size = zip(*rows, strict=True)
+    return Problem(
+        tuple(names),
+        lower=np.array(lower, np.int64),
+        upper=np.array(upper, np.int64),
+        size=np.array(size, np.int64),
+        alignment=np.full(len(rows), math.gcd(_MOST_ALIGNED, *offset), np.int64),
+        pools=[Pool(memory) for memory in pools],
+        candidates={row: (pools.index(p),) for row, p in enumerate(pool)} if several else {},
+        name=name,
+        answers=(answer,),
+    )

@@ -1,0 +1,160 @@
+"""``explain``: from a plan, and what was planned, to why it is not smaller."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cpplan.explanation.explained import Explanation, Relaxation
+from cpplan.explanation.fullest_step import FullestStep, find_fullest_step, live_tensors
+from cpplan.explanation.plan_rules import rules_of
+from cpplan.explanation.relaxed import Relaxed, relax
+from cpplan.explanation.roles import step_of
+from cpplan.explanation.rules import Rules
+from cpplan.explanation.steps import ops_by_step
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Problem
+from cpplan.packing.bounds import Bound
+from cpplan.program.anf import Program
+from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.search_options import check_search_options
+
+# Seconds that a plan without a rule gets at least.
+_SHORTEST = 0.001
+# Bounds that one buffer makes by itself.
+_FIXED, _LARGEST = "fixed offset", "largest buffer"
+
+
+def explain(
+    plan: Plan,
+    source: Graph | Program | Problem | None = None,
+    *,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+) -> Explanation:
+    """Why a plan is not smaller: see :meth:`cpplan.Plan.explain`.
+
+    Examples
+    --------
+    >>> from cpplan.solving.pipeline import solve
+    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], size=[5, 8], alignment=[8, 8])
+    >>> found = explain(solve(problem), problem)
+    >>> [(rule.rule, rule.bound, rule.at_most) for rule in found.relaxations]
+    [('alignment', 13, 0)]
+    """
+    bound: Bound | None = None
+    rules: Rules | None = None
+    relaxations: list[Relaxation] = []
+    if source is not None:
+        rules, plan = rules_of(plan, source)
+        bound = rules.bound()
+        proved = _proved(plan, bound)
+        relaxed = list(relax(rules, plan, proved))
+        relaxations = [_bound_of(each, plan, proved) for each in relaxed]
+        if time_limit is not None:
+            check_search_options(time_limit, workers, seed, deterministic=deterministic)
+            deadline = Deadline(time_limit, deterministic=deterministic)
+            options: dict[str, Any] = {
+                "workers": workers,
+                "seed": seed,
+                "deterministic": deterministic,
+            }
+            relaxations = _plan_all(relaxations, relaxed, deadline, options)
+        relaxations.sort(key=lambda relaxation: relaxation.bound)
+    forced = None if bound is None or rules is None else _forcing_row(rules.problem, bound)
+    step = find_fullest_step(plan) if bound is None or bound.step is None else bound.step
+    if bound is not None and forced is not None and step is not None:
+        # Some step at which the buffer that makes the bound is there.
+        lower, upper = int(plan.lower[forced]), int(plan.upper[forced])
+        step = step if lower <= step < upper else lower
+    return Explanation(
+        name=plan.name,
+        status=plan.status,
+        capacity=plan.capacity,
+        peak=plan.peak,
+        lower_bound=plan.lower_bound,
+        bound_by=plan.bound_by,
+        scope=plan.scope,
+        steps=int(np.max(plan.upper, initial=0)),
+        fullest=_fullest(plan, step, rules),
+        order_bound=None if bound is None else bound.value,
+        order_bound_by=None if bound is None else bound.name,
+        forced_by=None if forced is None else plan.buffers[forced],
+        relaxations=tuple(relaxations),
+    )
+
+
+def _fullest(plan: Plan, step: int | None, rules: Rules | None) -> FullestStep:
+    if step is None:
+        return FullestStep(None, None, None, 0, ())
+    filled, tensors = live_tensors(plan, step)
+    if rules is None:
+        ops = ops_by_step(plan)
+        return FullestStep(step, None if ops is None else ops[step], None, filled, tensors)
+    if not isinstance(rules.source, Program) or not rules.source.order:
+        return FullestStep(step, None, None, filled, tensors)
+    ends = {tensor.name: tensor.upper for tensor in tensors}
+    at = step_of(rules.source, step, ends, rules.residency)
+    used = tuple(t._replace(role=at.roles[t.name], until=at.until[t.name]) for t in tensors)
+    return FullestStep(step, at.op, at.kind, filled, used)
+
+
+def _proved(plan: Plan, bound: Bound) -> Bound:
+    """What is known of all plans at this order that keep the rules."""
+    if plan.lower_bound is None or plan.lower_bound <= bound.value:
+        return bound
+    return Bound(plan.lower_bound, str(plan.bound_by), None)
+
+
+def _forcing_row(problem: Problem, bound: Bound) -> int | None:
+    """The buffer that makes a bound by itself."""
+    if bound.name == _LARGEST and len(problem):
+        return int(np.argmax(problem.size))
+    if bound.name == _FIXED:
+        return max(problem.fixed, key=lambda row: problem.fixed[row] + int(problem.size[row]))
+    return None
+
+
+def _bound_of(relaxed: Relaxed, plan: Plan, proved: Bound) -> Relaxation:
+    bound = relaxed.bound()
+    # The plan keeps what is left of the rules: where it meets the bound, it is the best one.
+    met = relaxed.keeps_plan and plan.peak is not None and plan.peak <= bound.value
+    return Relaxation(
+        rule=relaxed.name,
+        instead=relaxed.instead,
+        before=plan.peak,
+        bound=bound.value,
+        bound_by=bound.name,
+        peak=plan.peak if met else None,
+        proved=proved.value,
+    )
+
+
+def _plan_all(
+    relaxations: list[Relaxation],
+    sources: list[Relaxed],
+    deadline: Deadline,
+    options: dict[str, Any],
+) -> list[Relaxation]:
+    """The same with plans, where bounds leave something to be told, in equal shares of the time."""
+    open_ones = [k for k, relaxation in enumerate(relaxations) if relaxation.peak is None]
+    planned = list(relaxations)
+    for left, k in zip(range(len(open_ones), 0, -1), open_ones, strict=True):
+        if deadline.expired():
+            break
+        seconds = max(deadline.remaining() / left, _SHORTEST)
+        found = sources[k].rules.solve(seconds, **options)
+        if deadline.deterministic:
+            deadline.spend(seconds)
+        before = relaxations[k].before if sources[k].keeps_plan else None
+        peaks = [peak for peak in (before, found.peak) if peak is not None]
+        planned[k] = replace(relaxations[k], peak=min(peaks, default=None))
+        if found.lower_bound is not None and found.lower_bound > planned[k].bound:
+            by = str(found.bound_by)
+            planned[k] = replace(planned[k], bound=found.lower_bound, bound_by=by)
+    return planned

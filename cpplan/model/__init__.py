@@ -1,0 +1,1 @@
+"""What is planned and what is answered: data, and the errors that concern them."""

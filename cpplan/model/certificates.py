@@ -1,0 +1,88 @@
+"""What a plan carries so that its bound can be proved again without a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from cpplan.model.errors import InputError
+
+
+class CutFlow(NamedTuple):
+    """A flow that proves the bytes live, at least, while one op runs, whatever the order.
+
+    Whatever has run before the op, each unit of flow crosses a storage that has then begun and not
+    ended. Names are of ops and storages of the graph; amounts are bytes.
+
+    Attributes
+    ----------
+    op
+        The op that runs.
+    begun
+        ``(storage, op, bytes)``: flow from an op that touches the storage, or from the start
+        (``None``) if the caller brings it, into the storage.
+    ended
+        ``(storage, op, bytes)``: flow from the storage to an op that touches it, or to the end
+        (``None``) if it is kept.
+    waits
+        ``(op, earlier, bytes)``: flow from an op to one that must run before it.
+
+    Examples
+    --------
+    >>> flow = CutFlow("u", (("t", "a", 4),), (("t", "b", 4),), ())
+    >>> read_certificate(flow.to_dict()) == flow
+    True
+    """
+
+    op: str
+    begun: tuple[tuple[str, str | None, int], ...]
+    ended: tuple[tuple[str, str | None, int], ...]
+    waits: tuple[tuple[str, str, int], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The flow as JSON-ready values."""
+        rows = {key: [list(row) for row in getattr(self, key)] for key in _ROWS}
+        return {"kind": "cut flow", "op": self.op, **rows}
+
+
+_ROWS = ("begun", "ended", "waits")
+
+
+def read_certificate(values: object) -> CutFlow:
+    """The certificate that ``to_dict`` described.
+
+    Raises
+    ------
+    InputError
+        If the values are no certificate; names what is wrong.
+
+    Examples
+    --------
+    >>> read_certificate({"kind": "trust me"})
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: not a valid plan: certificate must be an object of kind 'cut flow'
+    """
+    if not isinstance(values, dict) or values.get("kind") != "cut flow":
+        raise InputError("not a valid plan: certificate must be an object of kind 'cut flow'")
+    if set(values) != {"kind", "op", *_ROWS} or not isinstance(values["op"], str):
+        raise InputError(
+            f"not a valid plan: certificate must hold kind, op, {', '.join(_ROWS)} and nothing else"
+        )
+    return CutFlow(values["op"], *(_rows(key, values[key]) for key in _ROWS))
+
+
+def _rows(key: str, rows: object) -> tuple[Any, ...]:
+    if not isinstance(rows, list) or not all(_is_row(row, key == "waits") for row in rows):
+        raise InputError(
+            f"not a valid plan: certificate: {key} must be a list of [name, name, bytes]"
+        )
+    return tuple(map(tuple, rows))
+
+
+def _is_row(row: object, named: bool) -> bool:
+    if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 3:
+        return False
+    one, other, amount = row
+    ends = isinstance(one, str) and (isinstance(other, str) or (other is None and not named))
+    return ends and type(amount) is int and 0 < amount < 2**62

@@ -1,0 +1,116 @@
+"""What must run before what: the edges between the ops of a graph, and why each is there.
+
+An op waits for the ops whose results it reads (``data``), for those its ``after`` names
+(``control``), and for the one listed before it in its ``sequence``. Control and sequence edges
+carry no bytes; an order must keep all of them alike.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from cpplan.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cpplan.model.graph import Graph
+
+Link = Literal["data", "control", "sequence"]
+
+
+def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """For every op, the positions of the ops it waits for. O(ops + tensors + control edges).
+
+    Data first, in argument order, then control as listed, then sequence; each op once.
+    """
+    position = {op.name: k for k, op in enumerate(graph.ops)}
+    last: dict[str, int] = {}
+    found = []
+    for k, op in enumerate(graph.ops):
+        sources = (graph.source(name) for name in op.inputs)
+        before = [position[source.name] for source in sources if source is not None]
+        before += [position[name] for name in op.after]
+        if op.sequence is not None:
+            before += [last[op.sequence]] if op.sequence in last else []
+            last[op.sequence] = k
+        found.append(tuple(dict.fromkeys(before)))
+    return tuple(found)
+
+
+def link(graph: Graph, before: int, after: int) -> Link:
+    """Why op number ``after`` waits for op number ``before``, one of its predecessors.
+
+    The first of data, control and sequence that holds.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op
+    >>> link(Graph("g", (), (Op("a"), Op("b", after=("a",)))), 0, 1)
+    'control'
+    """
+    earlier, later = graph.ops[before], graph.ops[after]
+    if any(graph.source(name) is earlier for name in later.inputs):
+        return "data"
+    return "control" if earlier.name in later.after else "sequence"
+
+
+def explain(graph: Graph, before: int, after: int) -> str:
+    """A clause for messages: the earlier op's name, and why the later one waits for it.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op
+    >>> explain(Graph("g", (), (Op("a"), Op("b", after=("a",)))), 0, 1)
+    "'a', which must run before it"
+    """
+    earlier, later = graph.ops[before], graph.ops[after]
+    why = {
+        "data": "whose result it reads",
+        "control": "which must run before it",
+        "sequence": f"which comes before it in sequence {later.sequence!r}",
+    }
+    return f"{earlier.name!r}, {why[link(graph, before, after)]}"
+
+
+def check_acyclic(graph: Graph) -> None:
+    """Check that there is an order at all.
+
+    Raises
+    ------
+    InputError
+        Spells a cycle out; behind an op stands why it waits for the one before, unless it reads it.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op
+    >>> Graph("g", (), (Op("a", after=("b",)), Op("b", after=("a",))))
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: ops form a cycle: a -> b (control) -> a (control)
+    """
+    waiting = [len(before) for before in graph.predecessors]
+    successors: list[list[int]] = [[] for _ in graph.ops]
+    for k, before in enumerate(graph.predecessors):
+        for p in before:
+            successors[p].append(k)
+    ready = [k for k, count in enumerate(waiting) if count == 0]
+    while ready:
+        for successor in successors[ready.pop()]:
+            waiting[successor] -= 1
+            if waiting[successor] == 0:
+                ready.append(successor)
+    stuck = next((k for k, count in enumerate(waiting) if count > 0), None)
+    if stuck is None:
+        return
+    # Every stuck op has a stuck predecessor: walking back must close a cycle.
+    path: dict[int, None] = {}
+    while stuck not in path:
+        path[stuck] = None
+        stuck = next(p for p in graph.predecessors[stuck] if waiting[p] > 0)
+    walked = list(path)
+    cycle = [stuck, *reversed(walked[walked.index(stuck) :])]
+    steps = [graph.ops[stuck].name]
+    for before_op, op in pairwise(cycle):
+        why = link(graph, before_op, op)
+        steps.append(graph.ops[op].name + ("" if why == "data" else f" ({why})"))
+    raise InputError(f"ops form a cycle: {' -> '.join(steps)}")

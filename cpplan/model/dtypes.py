@@ -1,0 +1,54 @@
+"""Element types and their width in bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cpplan.model.errors import InputError
+
+BITS = {
+    "bool": 8,
+    "int2": 2,
+    "uint2": 2,
+    "int4": 4,
+    "uint4": 4,
+    "float4e2m1": 4,
+    "int8": 8,
+    "uint8": 8,
+    "float8e4m3fn": 8,
+    "float8e4m3fnuz": 8,
+    "float8e5m2": 8,
+    "float8e5m2fnuz": 8,
+    "float8e8m0": 8,
+    "int16": 16,
+    "uint16": 16,
+    "float16": 16,
+    "bfloat16": 16,
+    "int32": 32,
+    "uint32": 32,
+    "float32": 32,
+    "int64": 64,
+    "uint64": 64,
+    "float64": 64,
+    "complex64": 64,
+    "complex128": 128,
+}
+
+
+def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
+    """Bytes of a dense tensor; elements narrower than a byte are packed.
+
+    Raises
+    ------
+    InputError
+        If the dtype is not known.
+
+    Examples
+    --------
+    >>> tensor_bytes((2, 3), "float32"), tensor_bytes((5,), "int4"), tensor_bytes((), "int64")
+    (24, 3, 8)
+    """
+    if dtype not in BITS:
+        raise InputError(f"dtype {dtype!r} is not understood: expected one of {', '.join(BITS)}")
+    return -(-math.prod(shape) * BITS[dtype] // 8)

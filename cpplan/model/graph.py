@@ -1,0 +1,334 @@
+"""What a model computes: tensors, ops, and the graph they form.
+
+A :class:`Graph` is immutable and checked when it is made, so that everything behind it can rely on
+it: names are unique, every tensor an op names exists, each tensor has at most one producer, there
+is no cycle, and every view lies within its base.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from cpplan.model.answers import Answer
+from cpplan.model.dependencies import check_acyclic, find_predecessors
+from cpplan.model.errors import InputError
+from cpplan.model.graph_checks import check_producers, check_references, check_unique, check_views
+from cpplan.model.names import check_name, tuple_of
+from cpplan.model.printable import quote
+from cpplan.model.tensor import Tensor, read_count
+
+if TYPE_CHECKING:
+    import networkx
+
+    from cpplan.model.symbols import Symbols
+
+__all__ = ["Graph", "Op", "Placement", "Tensor"]
+
+# Sums of a million such numbers are still finite.
+_MOST_COST = 1e300
+
+
+class Placement(NamedTuple):
+    """An op copies all bytes of ``part`` to or from byte ``offset`` of ``whole``.
+
+    One is an input of the op, the other an output: an input of a concatenation within its output,
+    an output of a split within its input. Where they lie so in the arena, there is nothing to copy.
+    """
+
+    part: str
+    whole: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator: reads tensors, writes tensors, scratches in workspaces.
+
+    Attributes
+    ----------
+    name
+        Unique within the graph.
+    kind
+        What it computes (``"Conv"``); cpplan gives no meaning to it.
+    inputs, outputs, workspaces
+        Tensor names. All of them are live during the op's step.
+    cost
+        What running it once costs, in any unit, the same for the whole graph.
+    recomputable
+        Whether running it again gives the same values.
+    in_place
+        ``(output, input)`` pairs of equal size: the kernel may write this output over that input,
+        since it reads each byte before it writes the one in its place. An input that bears two
+        names here may be read under both.
+    placements
+        What the op only copies: it may be done where it lies (see :class:`Placement`).
+    bodies
+        Graphs that run inside the op's step, one after another: the body of a call or a loop, the
+        branches of an ``if`` (which exclude each other, so they share their bytes). An input of a
+        body that bears the name of one of the op's tensors is that tensor; any other has storage of
+        its own for as long as the body runs. So has an output, but only from where it is written to
+        the body's end: what a loop carries is then copied into the body's inputs.
+    after
+        Names of ops that must have run before: control dependencies, which carry no bytes.
+    sequence
+        Ops of one sequence (side effects, random state) run in the order in which the graph lists
+        them, each once.
+
+    Examples
+    --------
+    >>> Op("relu1", "Relu", inputs=("x",), outputs=("y",)).recomputable
+    True
+    """
+
+    name: str
+    kind: str = "op"
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    workspaces: tuple[str, ...] = ()
+    cost: int | float = 1
+    recomputable: bool = True
+    in_place: tuple[tuple[str, str], ...] = ()
+    placements: tuple[Placement, ...] = ()
+    bodies: tuple[Graph, ...] = ()
+    after: tuple[str, ...] = ()
+    sequence: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name("an op's name", self.name)
+        check_name(f"op {self.name!r}: kind", self.kind, empty=True)
+        for field in ("inputs", "outputs", "workspaces", "bodies", "after"):
+            kind: type = Graph if field == "bodies" else str
+            values: tuple[object, ...] = tuple_of(
+                kind, f"op {self.name!r}: {field}", getattr(self, field)
+            )
+            object.__setattr__(self, field, values)
+        object.__setattr__(self, "after", tuple(dict.fromkeys(self.after)))
+        if self.sequence is not None and not (isinstance(self.sequence, str) and self.sequence):
+            raise InputError(
+                f"op {self.name!r}: sequence must be a non-empty string or None, "
+                f"not {self.sequence!r}"
+            )
+        check_name(f"op {self.name!r}: sequence", self.sequence or "", empty=True)
+        for field, length in (("in_place", 2), ("placements", 3)):
+            for relation in tuple_of(object, f"op {self.name!r}: {field}", getattr(self, field)):
+                if not isinstance(relation, (tuple, list)) or len(relation) != length:
+                    raise InputError(
+                        f"op {self.name!r}: {field} must hold tuples of {length}, not {relation!r}"
+                    )
+        object.__setattr__(self, "in_place", tuple((o, i) for o, i in self.in_place))
+        placements = []
+        for part, whole, *rest in self.placements:
+            here = f"op {self.name!r}: placement of {part!r} within {whole!r}: offset"
+            offset = read_count(here, *rest)
+            placements.append(Placement(part, whole, offset))  # type: ignore[arg-type]
+        object.__setattr__(self, "placements", tuple(placements))
+        if (
+            isinstance(self.cost, bool)
+            or not isinstance(self.cost, (int, float))
+            or not (0 <= self.cost < _MOST_COST)
+        ):
+            raise InputError(
+                f"op {self.name!r}: cost must be a number >= 0 below 1e300, not {quote(self.cost)}"
+            )
+        for output, source in self.in_place:
+            if output not in self.outputs or source not in self.inputs:
+                raise InputError(
+                    f"op {self.name!r}: in_place pair ({output!r}, {source!r}) must name one of "
+                    "its outputs and one of its inputs"
+                )
+        for part, whole, _ in self.placements:
+            here = f"op {self.name!r}: placement of {part!r} within {whole!r}"
+            ends = {part in self.inputs and whole in self.outputs}
+            ends.add(part in self.outputs and whole in self.inputs)
+            if True not in ends:
+                raise InputError(f"{here} must name one of its inputs and one of its outputs")
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Every tensor the op touches, in the order inputs, outputs, workspaces."""
+        return self.inputs + self.outputs + self.workspaces
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Tensors and the ops between them; ``ops`` are listed in the order the source gives.
+
+    Sizes that depend on variables are those at the bounds which ``symbols`` gives them; tensors of
+    symbolic shape are replaced by such when the graph is made (see ``cpplan.model.symbols``).
+    ``answers`` are what other planners answered to this graph in its listed order, for
+    ``cpplan.compare``. ``resizable`` names the tensors of a graph made from a symbolic one that may
+    have another size elsewhere: they are never :attr:`empty`, so that the same storages serve all
+    sizes.
+
+    A tensor of zero bytes occupies nothing, keeps nothing alive and shares nothing: a view of zero
+    bytes lies in no other tensor's storage, but in an empty one of its own.
+
+    Raises
+    ------
+    InputError
+        If names clash, an op names an unknown tensor or op, a tensor has two producers or none, a
+        view leaves its base, the ops form a cycle (which is spelled out), or a variable has no
+        bounds.
+
+    Examples
+    --------
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     tensors=(Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
+    ...     ops=(Op("relu", inputs=("x",), outputs=("y",)),),
+    ... )
+    >>> graph.producer["y"].name
+    'relu'
+    """
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    ops: tuple[Op, ...]
+    symbols: Symbols | None = None
+    answers: tuple[Answer, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    resizable: frozenset[str] = dataclasses.field(default=frozenset(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answers", tuple_of(Answer, "answers", self.answers))
+        check_name("a graph's name", self.name, empty=True)
+        object.__setattr__(self, "tensors", tuple_of(Tensor, "tensors", self.tensors))
+        object.__setattr__(self, "ops", tuple_of(Op, "ops", self.ops))
+        check_unique("tensor", (t.name for t in self.tensors))
+        check_unique("op", (op.name for op in self.ops))
+        if not (self.symbols is None or hasattr(self.symbols, "dims")):
+            raise InputError(f"symbols must be Symbols, not {type(self.symbols).__name__}")
+        if self.symbols is not None or _depends_on_variables(self.tensors, self.ops):
+            from cpplan.model.resolving import resolve
+
+            tensors, ops, symbols = resolve(self.tensors, self.ops, self.symbols)
+            for field, value in (("tensors", tensors), ("ops", ops), ("symbols", symbols)):
+                object.__setattr__(self, field, value)
+        check_references(self)
+        check_producers(self)
+        check_views(self)
+        check_acyclic(self)
+
+    @cached_property
+    def tensor(self) -> dict[str, Tensor]:
+        """Tensors by name."""
+        return {t.name: t for t in self.tensors}
+
+    @cached_property
+    def op(self) -> dict[str, Op]:
+        """Ops by name."""
+        return {op.name: op for op in self.ops}
+
+    @cached_property
+    def producer(self) -> dict[str, Op]:
+        """The op that writes each produced tensor."""
+        return {name: op for op in self.ops for name in op.outputs}
+
+    @cached_property
+    def empty(self) -> frozenset[str]:
+        """Names of the tensors of zero bytes, those apart whose size depends on variables."""
+        sized = self.resizable if self.symbols is None else self.symbols.shapes.keys()
+        return frozenset(t.name for t in self.tensors if t.nbytes == 0 and t.name not in sized)
+
+    def is_storage(self, name: str) -> bool:
+        """True if a tensor lies in no other: it is no view, or empty."""
+        return self.tensor[name].view_of is None or name in self.empty
+
+    @cached_property
+    def root(self) -> dict[str, tuple[str, int]]:
+        """For every tensor, the tensor whose storage it lies in and the byte offset there.
+
+        An empty view is a storage of its own.
+        """
+        roots: dict[str, tuple[str, int]] = {name: (name, 0) for name in self.empty}
+        for tensor in self.tensors:
+            chain = [tensor]
+            while chain[-1].view_of is not None and chain[-1].name not in roots:
+                chain.append(self.tensor[chain[-1].view_of[0]])
+            base, offset = roots.get(chain[-1].name, (chain[-1].name, 0))
+            roots[chain[-1].name] = (base, offset)
+            for view in reversed(chain[:-1]):
+                assert view.view_of is not None
+                offset += view.view_of[1]
+                roots[view.name] = (base, offset)
+        return roots
+
+    @cached_property
+    def holder(self) -> dict[str, str]:
+        """For every tensor, itself or the nearest of its bases that has bytes of its own.
+
+        That is one which an op writes, which is no view, or which is empty. O(tensors), however
+        long chains of views are.
+        """
+        written = {name for op in self.ops for name in op.outputs + op.workspaces}
+        holders: dict[str, str] = {}
+        for tensor in self.tensors:
+            chain, base = [], tensor
+            while base.name not in holders and base.name not in written:
+                chain.append(base.name)
+                if base.view_of is None or base.name in self.empty:
+                    break
+                base = self.tensor[base.view_of[0]]
+            found = holders.get(base.name, base.name)
+            holders.update((name, found) for name in [*chain, base.name])
+        return holders
+
+    def source(self, name: str) -> Op | None:
+        """The op after which this tensor's bytes are valid (of a bare view: its base's), if any."""
+        name = self.holder[name]
+        while name not in self.producer:
+            view_of = self.tensor[name].view_of
+            if view_of is None:
+                return None
+            name = self.holder[view_of[0]]
+        return self.producer[name]
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """For every op, the positions of the ops it waits for, each once.
+
+        Those whose results it reads, in argument order, then those in its ``after``, then the one
+        before it in its ``sequence``.
+        """
+        return find_predecessors(self)
+
+    def at(self, values: Mapping[str, int] | None = None, /, **named: int) -> Graph:
+        """The graph at some values of its variables (see ``cpplan.model.symbols``).
+
+        By name, or where a name is no identifier in a mapping.
+
+        Raises
+        ------
+        InputError
+            If a variable has no value, or one out of its bounds.
+        """
+        from cpplan.program.binding import bind
+
+        bound = bind(self, {**(values or {}), **named})
+        return dataclasses.replace(bound, resizable=frozenset())
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """Ops and tensors as the two kinds of nodes of a directed graph (see ``cpplan.io``)."""
+        from cpplan.io.networkx_graph import to_networkx
+
+        return to_networkx(self)
+
+    @classmethod
+    def from_networkx(cls, digraph: networkx.DiGraph, name: str | None = None) -> Graph:
+        """The graph a ``networkx.DiGraph`` describes (see ``cpplan.io``)."""
+        from cpplan.io.networkx_graph import from_networkx
+
+        return from_networkx(digraph, name)
+
+
+def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:
+    views = (t.view_of for t in tensors if t.view_of is not None)
+    return (
+        any(tensor.symbolic for tensor in tensors)
+        or any(not isinstance(offset, int) for _, offset in views)
+        or any(not isinstance(p.offset, int) for op in ops for p in op.placements)
+        or any(body.symbols is not None for op in ops for body in op.bodies)
+    )

@@ -1,0 +1,143 @@
+"""What must hold of a graph's tensors and ops: checked once, when the graph is made.
+
+Each function raises :class:`~cpplan.model.errors.InputError` at the first thing that is wrong, by
+name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cpplan.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cpplan.model.graph import Graph, Op
+
+
+def check_unique(what: str, names: Iterable[str]) -> None:
+    """No two have one name; ``what`` they are is said."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"two {what}s are named {name!r}")
+        seen.add(name)
+
+
+def check_references(graph: Graph) -> None:
+    """Every op names what is there, with the sizes and the places that go together."""
+    for op in graph.ops:
+        for role in ("inputs", "outputs", "workspaces"):
+            for name in getattr(op, role):
+                if name not in graph.tensor:
+                    raise InputError(f"op {op.name!r}: unknown tensor {name!r} among its {role}")
+        for name in op.inputs:
+            if graph.tensor[name].kind == "workspace":
+                raise InputError(f"op {op.name!r}: workspace {name!r} cannot be an input")
+        for output, source in op.in_place:
+            sizes = graph.tensor[output].nbytes, graph.tensor[source].nbytes
+            if sizes[0] != sizes[1]:
+                raise InputError(
+                    f"op {op.name!r}: in_place pair of different sizes: {output!r} has "
+                    f"{sizes[0]} B, {source!r} has {sizes[1]} B"
+                )
+        for part, whole, offset in op.placements:
+            end, room = offset + graph.tensor[part].nbytes, graph.tensor[whole].nbytes
+            if end > room:
+                raise InputError(
+                    f"op {op.name!r}: placement of {part!r} at bytes {offset}..{end} lies "
+                    f"beyond {whole!r} of {room} B"
+                )
+        _check_apart_in_outputs(graph, op)
+        for name in op.after:
+            if name not in graph.op:
+                raise InputError(f"op {op.name!r}: must run after unknown op {name!r}")
+        for body in op.bodies:
+            for name in (name for name in op.tensors if name in body.tensor):
+                inner, outer = body.tensor[name], graph.tensor[name]
+                if inner.kind in ("input", "output") and inner.size != outer.size:
+                    raise InputError(
+                        f"op {op.name!r}: {name!r} has {outer.size} B outside its body and "
+                        f"{inner.size} B inside"
+                    )
+    for tensor in graph.tensors:
+        if tensor.view_of is not None and tensor.view_of[0] not in graph.tensor:
+            raise InputError(
+                f"tensor {tensor.name!r}: view of unknown tensor {tensor.view_of[0]!r}"
+            )
+
+
+def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
+    """What is copied into an output comes from one input, byte for byte."""
+    copied: dict[str, list[tuple[int, int, str]]] = {}
+    for part, whole, offset in op.placements:
+        if whole in op.outputs:
+            end = offset + graph.tensor[part].nbytes
+            for low, high, other in copied.setdefault(whole, []):
+                if max(low, offset) < min(high, end):
+                    raise InputError(
+                        f"op {op.name!r}: placements of {other!r} and {part!r} overlap in "
+                        f"{whole!r} at bytes {max(low, offset)}..{min(high, end)}"
+                    )
+            copied[whole].append((offset, end, part))
+
+
+def check_producers(graph: Graph) -> None:
+    """Each tensor that is not brought in is written by one op."""
+    producer: dict[str, str] = {}
+    for op in graph.ops:
+        for name in op.outputs + op.workspaces:
+            kind = graph.tensor[name].kind
+            if name in producer:
+                raise InputError(
+                    f"tensor {name!r} has two producers: {producer[name]!r} and {op.name!r}"
+                )
+            if kind in ("input", "constant"):
+                raise InputError(f"{kind} tensor {name!r} is produced by op {op.name!r}")
+            if (kind == "workspace") != (name in op.workspaces):
+                raise InputError(
+                    f"op {op.name!r}: {name!r} must be a workspace by kind and by use, or neither"
+                )
+            producer[name] = op.name
+    for tensor in graph.tensors:
+        orphan = tensor.kind in ("intermediate", "workspace") and tensor.name not in producer
+        if orphan and tensor.view_of is None:
+            raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
+
+
+def check_views(graph: Graph) -> None:
+    """Views form no cycle and lie within their bases, aligned."""
+    rooted: set[str] = set()
+    for tensor in graph.tensors:
+        chain: dict[str, None] = {}
+        view = tensor
+        while view.view_of is not None and view.name not in rooted:
+            if view.name in chain:
+                raise InputError(f"views form a cycle: {' -> '.join([*chain, view.name])}")
+            chain[view.name] = None
+            view = graph.tensor[view.view_of[0]]
+        rooted.update(chain)
+    for tensor in graph.tensors:
+        if tensor.view_of is not None:
+            base_name, offset = tensor.view_of
+            root = graph.tensor[graph.root[tensor.name][0]]
+            if tensor.kind == "constant" and root.kind != "constant":
+                raise InputError(
+                    f"constant tensor {tensor.name!r} cannot be a view of {root.name!r}, "
+                    f"which is {_a(root.kind)}"
+                )
+            room = graph.tensor[base_name].nbytes
+            if offset + tensor.nbytes > room:
+                raise InputError(
+                    f"tensor {tensor.name!r}: bytes {offset}..{offset + tensor.nbytes} lie "
+                    f"beyond its base {base_name!r} of {room} B"
+                )
+            if graph.root[tensor.name][1] % tensor.alignment:
+                raise InputError(
+                    f"tensor {tensor.name!r}: its offset within {graph.root[tensor.name][0]!r} "
+                    f"breaks its alignment {tensor.alignment}"
+                )
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

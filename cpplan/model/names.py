@@ -1,0 +1,91 @@
+"""What may be the name of a tensor, an op, a buffer or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar
+
+from cpplan.model.errors import InputError
+
+_T = TypeVar("_T")
+
+
+def check_name(what: str, name: object, *, empty: bool = False) -> None:
+    """Refuse what is no string, is empty, or cannot be written as UTF-8 (a lone surrogate).
+
+    Raises
+    ------
+    InputError
+        Says what it is that was named so.
+
+    Examples
+    --------
+    >>> check_name("a tensor's name", "")
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: a tensor's name must be a non-empty string, not ''
+    """
+    if not isinstance(name, str) or not (name or empty):
+        raise InputError(f"{what} must be a {'' if empty else 'non-empty '}string, not {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{what} must be Unicode text, but {name!r} holds a lone surrogate"
+        ) from error
+
+
+def check_names(what: str, names: Iterable[str]) -> None:
+    """:func:`check_name` for many, at once where all are right.
+
+    Examples
+    --------
+    >>> check_names("a buffer's name", ["a", "b"])
+    """
+    names = tuple(names)
+    try:
+        "".join(names).encode()
+    except (TypeError, UnicodeEncodeError):
+        for name in names:
+            check_name(what, name, empty=True)
+
+
+def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
+    """``values`` as a tuple, each of them a ``kind``; a string is no sequence of names.
+
+    Raises
+    ------
+    InputError
+        Says what was given instead.
+
+    Examples
+    --------
+    >>> tuple_of(str, "inputs", ["x", "y"])
+    ('x', 'y')
+    """
+    if isinstance(values, (tuple, list)):  # nearly always, and graphs have millions of them
+        plain: tuple[_T, ...] = tuple(values)
+        if not plain or set(map(type, plain)) == {kind}:
+            return plain
+    expected = f"{what} must be a sequence" + ("" if kind is object else f" of {kind.__name__}")
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"{expected}, not {type(values).__name__}")
+    found = tuple(values)
+    # By the few types there are: there may be a million values.
+    if not all(issubclass(one, kind) for one in set(map(type, found))):
+        stray = next(value for value in found if not isinstance(value, kind))
+        raise InputError(f"{expected}, but holds {type(stray).__name__}")
+    return found
+
+
+def name_of_file(path: str | PathLike[str]) -> str:
+    """A file's name without its suffix; bytes of it that are no Unicode become ``?``.
+
+    Examples
+    --------
+    >>> name_of_file("models/tiny.csv"), name_of_file("caf\\udce9.csv")
+    ('tiny', 'caf?')
+    """
+    return Path(path).stem.encode("utf-8", "replace").decode()

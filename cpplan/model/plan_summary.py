@@ -1,0 +1,88 @@
+"""A plan as a short aligned block of text: what ``str(plan)`` gives and ``cpplan plan`` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.printable import MESSAGE, printable
+
+if TYPE_CHECKING:
+    from cpplan.model.plan import Plan
+
+
+def summarize(plan: Plan) -> str:
+    """A line for each thing that is known about the plan.
+
+    Examples
+    --------
+    >>> import cpplan
+    >>> problem = cpplan.Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> print(summarize(cpplan.solve(problem)).partition("method")[0].rstrip())
+    plan         problem
+    status       optimal
+    peak         12 B
+    lower bound  12 B
+    gap          0.00%
+    buffers      2
+    steps        3
+    """
+    exact = "" if plan.peak is None or plan.peak < 10240 else f" ({plan.peak} B)"
+    rows = {
+        "plan": printable(plan.name),
+        "status": plan.status,
+        "peak": f"{format_bytes(plan.peak)}{exact}",
+        "lower bound": format_bytes(plan.lower_bound),
+        "gap": "unknown" if plan.gap is None else f"{plan.gap:.2%}",
+        "objective": _objective(plan),
+        "capacity": format_bytes(plan.capacity) if plan.capacity is not None else None,
+        "pools": _pools(plan),
+        "cost": _cost(plan),
+        "buffers": f"{len(plan.buffers)}",
+        "shared": _relations(plan),
+        "steps": f"{int(np.max(plan.upper, initial=0))}",
+        "method": plan.method and printable(plan.method),
+        "runtime": f"{plan.runtime:.3f} s" if plan.runtime is not None else None,
+        "reason": plan.message and printable(plan.message, MESSAGE),
+    }
+    return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
+
+
+def _objective(plan: Plan) -> str | None:
+    if not plan.objective_value:
+        return None
+    value, bound = (
+        ", ".join(f"{number:g}" if isinstance(number, float) else str(number) for number in n)
+        for n in (plan.objective_value, plan.objective_bound)
+    )
+    return f"{plan.objective}: {value}" + (f" (at least {bound})" if bound else "")
+
+
+def _pools(plan: Plan) -> str | None:
+    if len(plan.pools) == 1 or plan.pool_peaks is None:
+        return None
+    parts = []
+    for pool in plan.pools:
+        used = format_bytes(plan.pool_peaks[pool.name])
+        limit = "" if pool.capacity is None else f" of {format_bytes(pool.capacity)}"
+        parts.append(f"{printable(pool.name)} {used}{limit}")
+    return ", ".join(parts)
+
+
+def _cost(plan: Plan) -> str | None:
+    if plan.cost is None or not plan.base_cost or plan.cost == plan.base_cost:
+        return None
+    bound = ""
+    if plan.cost_bound is not None:
+        bound = f" (at least +{plan.cost_bound / plan.base_cost - 1:.3%})"
+    again = len(plan.order) - len(set(plan.order))
+    return f"+{plan.cost / plan.base_cost - 1:.3%}{bound}, {again} ops run again"
+
+
+def _relations(plan: Plan) -> str | None:
+    if not plan.relations:
+        return None
+    in_place = sum(relation.kind == "in place" for relation in plan.relations)
+    return f"{in_place} in place, {len(plan.relations) - in_place} placed within another"

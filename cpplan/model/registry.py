@@ -1,0 +1,75 @@
+"""Functions that a user can name, and a place to add one's own."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from cpplan.model.errors import InputError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Functions of one kind by name, in the order in which they were registered.
+
+    Parameters
+    ----------
+    kind
+        What they are, for messages; with an article.
+    wanted
+        What someone who gives a name asks for, for messages.
+
+    Examples
+    --------
+    >>> rules = Registry("a rule", "rule")
+    >>> rules.add("longest", max)
+    >>> rules.names(), rules.get("longest")(3, 4)
+    (('longest',), 4)
+    >>> rules.get("shortest")
+    Traceback (most recent call last):
+    cpplan.errors.InputError: rule 'shortest' is not understood: expected one of longest
+    """
+
+    def __init__(self, kind: str, wanted: str):
+        self._kind, self._wanted = kind, wanted
+        self._functions: dict[str, T] = {}
+
+    def add(self, name: str, function: T) -> None:
+        """Make a function known under ``name``.
+
+        Raises
+        ------
+        InputError
+            If the name is taken.
+        """
+        if name in self._functions:
+            raise InputError(f"{self._kind} named {name!r} is already registered")
+        self._functions[name] = function
+
+    def remove(self, name: str) -> None:
+        """Forget a function.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name; lists the known ones.
+        """
+        self.get(name)
+        del self._functions[name]
+
+    def get(self, name: str) -> T:
+        """The function of that name.
+
+        Raises
+        ------
+        InputError
+            If there is none; lists the known ones.
+        """
+        if not isinstance(name, str) or name not in self._functions:
+            known = ", ".join(self._functions)
+            raise InputError(f"{self._wanted} {name!r} is not understood: expected one of {known}")
+        return self._functions[name]
+
+    def names(self) -> tuple[str, ...]:
+        """All names, the built-in ones first."""
+        return tuple(self._functions)

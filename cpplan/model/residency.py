@@ -1,0 +1,68 @@
+"""Which tensors of the model's boundary the arena holds, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+
+_CHOICES = {
+    "inputs": ("reuse", "keep", "outside"),
+    "outputs": ("keep", "outside"),
+    "constants": ("outside", "keep"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Residency:
+    """Where graph inputs, graph outputs and constants live.
+
+    Attributes
+    ----------
+    inputs
+        ``"reuse"``: in the arena, their bytes free after the last use (what TFLite Micro and
+        ExecuTorch do); ``"keep"``: in the arena to the end, so that the model can run again on
+        them; ``"outside"``: in the caller's memory.
+    outputs
+        ``"keep"``: in the arena from their definition to the end; ``"outside"``: in the caller's
+        memory.
+    constants
+        ``"outside"``: in read-only memory; ``"keep"``: in the arena throughout.
+
+    Examples
+    --------
+    >>> Residency(inputs="outside").inputs
+    'outside'
+    """
+
+    inputs: str = "reuse"
+    outputs: str = "keep"
+    constants: str = "outside"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, known = getattr(self, field.name), _CHOICES[field.name]
+            if value not in known:
+                raise InputError(
+                    f"{field.name}={value!r} is not understood: expected one of {', '.join(known)}"
+                )
+
+
+def choose_residency(
+    inputs: str = "reuse",
+    outputs: str = "keep",
+    constants: str | None = None,
+    pools: Iterable[Pool] = (),
+) -> Residency:
+    """A residency; constants left open are kept if there is a pool for them.
+
+    Examples
+    --------
+    >>> choose_residency(pools=[Pool("flash", kind="constant")]).constants
+    'keep'
+    """
+    if constants is None:
+        constants = "keep" if any(pool.kind == "constant" for pool in pools) else "outside"
+    return Residency(inputs, outputs, constants)

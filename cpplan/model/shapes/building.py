@@ -1,0 +1,91 @@
+"""Expressions made from variables and from each other."""
+
+from __future__ import annotations
+
+from cpplan.model.errors import InputError
+from cpplan.model.printable import quote
+from cpplan.model.shapes import atoms, terms
+from cpplan.model.shapes.dim import Dim, of_terms, terms_of
+from cpplan.model.shapes.terms import Atom
+from cpplan.model.shapes.writing import write_name
+
+
+def variable(name: str) -> Dim:
+    """The variable of a name, which may be any text but an empty one.
+
+    Raises
+    ------
+    InputError
+        If the name is no text or empty.
+
+    Examples
+    --------
+    >>> str(variable("n") + 1), str(variable("batch size") + 1)
+    ('n + 1', '`batch size` + 1')
+    """
+    if not isinstance(name, str) or not name:
+        raise InputError(f"a dimension's name must be a non-empty string, not {quote(name)}")
+    return Dim((((Atom(write_name(name), "variable", name),), 1),))
+
+
+def dim_max(a: int | Dim, b: int | Dim) -> int | Dim:
+    """The larger of two.
+
+    Examples
+    --------
+    >>> n = variable("n")
+    >>> str(dim_max(n, 8)), str(dim_max(n, n + 1))
+    ('max(n, 8)', 'n + 1')
+    """
+    return of_terms(atoms.maximum([terms_of(a), terms_of(b)]))
+
+
+def dim_min(a: int | Dim, b: int | Dim) -> int | Dim:
+    """The smaller of two.
+
+    Examples
+    --------
+    >>> str(dim_min(variable("n"), 8))
+    'min(n, 8)'
+    """
+    return -dim_max(-a, -b)
+
+
+def ceildiv(a: int | Dim, b: int | Dim) -> int | Dim:
+    """``a / b`` rounded up.
+
+    Raises
+    ------
+    InputError
+        If ``b`` is the integer 0.
+
+    Examples
+    --------
+    >>> n = variable("n")
+    >>> ceildiv(7, 4), str(ceildiv(n, 4)), str(ceildiv(4, n))
+    (2, '(n + 3)//4', 'ceildiv(4, n)')
+    """
+    return of_terms(terms.scale(atoms.floordiv(terms.scale(terms_of(a), -1), terms_of(b)), -1))
+
+
+def divide_exactly(a: int | Dim, b: int | Dim) -> int | Dim | None:
+    """What times ``b`` is ``a`` at all values, or ``None`` if there is no such polynomial.
+
+    ``a // b`` keeps the division, as ``b`` may be zero; this is for who knows that it is not.
+
+    Raises
+    ------
+    InputError
+        If ``b`` is the integer 0.
+
+    Examples
+    --------
+    >>> n, m = variable("n"), variable("m")
+    >>> str(divide_exactly(4 * n * m, 2 * m)), divide_exactly(n, 2)
+    ('2*n', None)
+    """
+    divisor = terms_of(b)
+    if not divisor:
+        raise InputError(f"division by zero: {a} by 0")
+    quotient = terms.exact_quotient(terms_of(a), divisor)
+    return None if quotient is None else of_terms(quotient)

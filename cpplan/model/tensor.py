@@ -1,0 +1,172 @@
+"""A tensor: a block of bytes with a name, and what is known of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpplan.model.dtypes import tensor_bytes
+from cpplan.model.errors import InputError
+from cpplan.model.names import check_name, tuple_of
+from cpplan.model.printable import quote
+
+if TYPE_CHECKING:
+    from cpplan.model.shapes import Dim
+
+# An address plus a size must fit into 64 bits.
+LIMIT = 2**62
+KINDS = ("input", "output", "constant", "intermediate", "workspace")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A block of bytes with a name.
+
+    Attributes
+    ----------
+    name
+        Unique within the graph.
+    size
+        Bytes it occupies; worked out from ``shape`` and ``dtype`` if left out, and at least that if
+        given. Only a view may occupy fewer: one that repeats its base's elements (``expand``).
+    shape, dtype
+        Extents and element type (``"float32"``, ``"int4"``, …), if known. Extents may be
+        expressions of named variables (``"2*n + 1"``): a graph then says within which bounds, and
+        has a tensor of that many bytes in its place (see :class:`~cpplan.model.symbols.Symbols`).
+    kind
+        ``input``, ``output``, ``constant``, ``intermediate`` or ``workspace``. An ``output`` that
+        no op produces is an input handed back as it came.
+    alignment
+        Its offset must be a multiple of this many bytes.
+    view_of
+        ``(base, byte offset)`` if these bytes are part of another tensor's.
+    pools
+        Names of the pools it may lie in, in order of preference; any if left out.
+
+    Examples
+    --------
+    >>> Tensor("x", shape=(8, 4), dtype="float32").size
+    128
+    """
+
+    name: str
+    size: int | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    kind: str = "intermediate"
+    alignment: int = 1
+    view_of: tuple[str, int] | None = None
+    pools: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_name("a tensor's name", self.name)
+        if self.shape is not None:
+            extents = tuple_of(object, f"tensor {self.name!r}: shape", self.shape)
+            shape = tuple(read_count(f"tensor {self.name!r}: extent", e) for e in extents)
+            object.__setattr__(self, "shape", shape)
+        computed = None
+        if self.symbolic:
+            if self.size is not None:
+                raise InputError(f"tensor {self.name!r}: give no size to a symbolic shape")
+        else:
+            computed = self._computed_size()
+            if self.size is None:
+                if computed is None:
+                    raise InputError(f"tensor {self.name!r}: give size, or shape and a known dtype")
+                object.__setattr__(self, "size", computed)
+            check_count(f"tensor {self.name!r}: size", self.size)
+        if computed is not None and self.view_of is None and self.nbytes < computed:
+            raise InputError(
+                f"tensor {self.name!r}: size {self.size} is less than its shape and dtype need "
+                f"({computed} B)"
+            )
+        if self.kind not in KINDS:
+            raise InputError(
+                f"tensor {self.name!r}: kind {self.kind!r} is not understood: "
+                f"expected one of {', '.join(KINDS)}"
+            )
+        check_count(f"tensor {self.name!r}: alignment", self.alignment, least=1)
+        if self.pools is not None:
+            pools = tuple_of(str, f"tensor {self.name!r}: pools", self.pools)
+            if not pools:
+                raise InputError(f"tensor {self.name!r}: has no candidate pool")
+            object.__setattr__(self, "pools", tuple(dict.fromkeys(pools)))
+        if self.view_of is not None:
+            if not (isinstance(self.view_of, tuple) and len(self.view_of) == 2):
+                raise InputError(
+                    f"tensor {self.name!r}: view_of must be (base, byte offset), "
+                    f"not {self.view_of!r}"
+                )
+            base, given = self.view_of
+            offset = read_count(f"tensor {self.name!r}: offset within {base!r}", given)
+            object.__setattr__(self, "view_of", (base, offset))
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether its shape depends on variables."""
+        return any(not isinstance(extent, int) for extent in self.shape or ())
+
+    @property
+    def nbytes(self) -> int:
+        """The size as an ``int``; of a tensor of symbolic shape there is none."""
+        if self.size is None:
+            shape = ", ".join(map(str, self.shape or ()))
+            raise InputError(f"tensor {self.name!r}: the bounds of its shape [{shape}] are unknown")
+        return self.size
+
+    def _computed_size(self) -> int | None:
+        """Bytes of its shape and dtype, where both are known."""
+        if self.shape is None:
+            return None
+        shape = tuple(extent for extent in self.shape if isinstance(extent, int))
+        check_count(f"tensor {self.name!r}: the product of its shape", math.prod(shape))
+        if self.dtype is None:
+            return None
+        computed = tensor_bytes(shape, self.dtype)
+        check_count(f"tensor {self.name!r}: bytes of its shape and dtype", computed)
+        return computed
+
+
+def read_count(what: str, value: object) -> int | Dim:
+    """A non-negative integer, or an expression of variables, from itself or from text.
+
+    Raises
+    ------
+    InputError
+        Names ``what`` and the value.
+    """
+    if not isinstance(value, int):
+        from cpplan.model.shapes import Dim, parse_dim
+
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, str):
+            try:
+                value = parse_dim(value)
+            except InputError as error:
+                raise InputError(f"{what}: {error}") from error
+            if isinstance(value, Dim):
+                return value
+    check_count(what, value)
+    assert isinstance(value, int)
+    return value
+
+
+def check_count(what: str, value: object, *, least: int = 0) -> None:
+    """Refuse what is no integer of at least ``least``, or is too large to be bytes.
+
+    Raises
+    ------
+    InputError
+        Names ``what`` and the value.
+
+    Examples
+    --------
+    >>> check_count("tensor 'x': size", 12)
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        wanted = "a non-negative integer" if least == 0 else f"an integer of at least {least}"
+        raise InputError(f"{what} must be {wanted}, not {quote(value)}")
+    if value >= LIMIT:
+        raise InputError(f"{what} must be below 2**62, not {quote(value)}")

@@ -1,0 +1,199 @@
+"""What every order has in common: bytes that must be live, and ops with a fixed place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate, chain
+from operator import or_
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.ordering.problem import OrderProblem
+from cpplan.runtime.deadline import Deadline
+
+FORCED = "forced live bytes"
+# Bits of all bit sets together, about, and ops that are looked at together at least.
+MOST_BITS, LEAST_COLUMNS = 1 << 26, 1024
+# Storages between two looks at the clock; about how long an op and a storage take, where time is
+# counted in work.
+_LOOK_EVERY = 1024
+_SECONDS_PER_STEP = 5e-7
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OrderBounds:
+    """Facts about an ordering problem that hold for each of its orders.
+
+    Attributes
+    ----------
+    forced
+        Bytes that are live while the op runs, whatever the order, shape ``(ops,)``.
+    cuts
+        Ops that every other op must precede or follow, in the order in which they come.
+    cut_positions
+        The step at which each of the cuts runs in every order, ascending.
+    idle
+        Bytes that are live even while nothing runs.
+    """
+
+    forced: Ints
+    cuts: tuple[int, ...]
+    cut_positions: tuple[int, ...]
+    idle: int
+
+    @property
+    def bound(self) -> int:
+        """No order has a smaller peak, bytes."""
+        return int(self.forced.max(initial=self.idle))
+
+
+def order_bounds(
+    problem: OrderProblem, *, order: Ints | None = None, deadline: Deadline | None = None
+) -> OrderBounds:
+    """Bytes that every order has in common, from ancestors and descendants as bit sets.
+
+    A storage is live while an op runs, in every order, if the op or one of its ancestors brings it
+    to life (or it is there from the start), and the op or one of its descendants touches it (or it
+    stays to the end).
+
+    Bit sets of all ops at once have ops² bits. So of many ops some are looked at at a time: memory
+    is linear, time O((ops + storages) × ops / 64) words. What the deadline leaves no time for has
+    the bytes that the op itself touches.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages.
+    order
+        A valid order, to look at the ops with the most bytes there first, and at none that has
+        fewer than some op has in every order.
+    deadline
+        Ends the work when it passes; the bounds hold nevertheless.
+
+    Examples
+    --------
+    >>> fork = OrderProblem(
+    ...     predecessors=((), (0,), (0,), (1, 2)), extra=np.zeros(4, np.int64),
+    ...     size=np.array([4, 8, 2]), touched_by=((0, 1, 2), (1, 3), (2, 3)),
+    ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
+    ... )
+    >>> bounds = order_bounds(fork)
+    >>> bounds.forced.tolist(), bounds.cuts, bounds.cut_positions
+    ([4, 12, 6, 10], (0, 3), (0, 3))
+    """
+    ops = len(problem)
+    deadline = deadline or Deadline(math.inf)
+    sequence = topological_order(problem)
+    forced = _touched_bytes(problem)
+    most = np.full(ops, np.iinfo(np.int64).max)
+    if order is not None:
+        most[order] = problem.pressure(order)
+    columns = np.argsort(-most, kind="stable") if order is not None else np.array(sequence)
+    width = max(LEAST_COLUMNS, MOST_BITS // max(1, ops))
+    for begin in range(0, ops, width):
+        chosen = columns[begin : begin + width].astype(np.int64)
+        if begin and (deadline.expired() or most[chosen[0]] <= forced.max(initial=0)):
+            break
+        found = _forced_bytes(problem, sequence, chosen, deadline)
+        forced[chosen] = np.maximum(forced[chosen], found)
+        deadline.spend(_SECONDS_PER_STEP * (ops + len(problem.size)))
+    positions = _cut_positions(problem, sequence)
+    idle = problem.base if ops else problem.base + problem.entry
+    return OrderBounds(forced, tuple(sequence[k] for k in positions), tuple(positions), idle)
+
+
+def _touched_bytes(problem: OrderProblem) -> Ints:
+    """Bytes that each op itself needs: what it touches, and what is there throughout."""
+    # What is there from the start and stays to the end is live whatever runs.
+    always = problem.present & problem.kept
+    throughout = problem.base + int(problem.size[always].sum())
+    forced = np.full(len(problem), throughout, np.int64) + problem.extra
+    ops = np.fromiter(chain.from_iterable(problem.touched_by), np.int64)
+    times = np.fromiter(map(len, problem.touched_by), np.int64)
+    np.add.at(forced, ops, np.repeat(np.where(always, 0, problem.size), times))
+    return forced
+
+
+def _forced_bytes(
+    problem: OrderProblem, sequence: list[int], columns: Ints, deadline: Deadline
+) -> Ints:
+    """Bytes live, whatever the order, while each of these ops runs; fewer once time is up."""
+    ops, count = len(problem), len(columns)
+    everyone = (1 << count) - 1
+    # Of the chosen ops, those at or before an op, and those at or after it.
+    before = [0] * ops
+    for bit, op in enumerate(columns.tolist()):
+        before[op] = 1 << bit
+    after = before.copy()
+    for op in sequence:
+        for other in problem.predecessors[op]:
+            before[op] |= before[other]
+    for op in reversed(sequence):
+        for other in problem.predecessors[op]:
+            after[other] |= after[op]
+    forced = np.full(count, problem.base, np.int64) + problem.extra[columns]
+    facts = zip(
+        problem.touched_by,
+        problem.size.tolist(),
+        problem.present.tolist(),
+        problem.kept.tolist(),
+        strict=True,
+    )
+    for number, (touched, size, present, kept) in enumerate(facts):
+        if number % _LOOK_EVERY == _LOOK_EVERY - 1 and deadline.expired():
+            break
+        born, needed = everyone, everyone
+        if not present:
+            born = reduce(or_, (after[op] for op in touched))
+        if born and not kept:
+            needed = reduce(or_, (before[op] for op in touched))
+        if live := born & needed:
+            forced[_members(live, count)] += size
+    return forced
+
+
+def _cut_positions(problem: OrderProblem, sequence: list[int]) -> list[int]:
+    """Steps of an order at which the op runs in every order. O(ops + edges).
+
+    All earlier ops are its ancestors if, up to there, it alone has no successor; all later ones are
+    its descendants if, from there on, it alone has no predecessor.
+    """
+    ops = len(problem)
+    step = [0] * ops
+    for k, op in enumerate(sequence):
+        step[op] = k
+    # How the ops without a successor so far, and those without a predecessor from here, change.
+    ends, starts = [0] * (ops + 1), [0] * (ops + 1)
+    for op, after in enumerate(problem.successors):
+        ends[step[op]] += 1
+        ends[min((step[other] for other in after), default=ops)] -= 1
+    for op, earlier in enumerate(problem.predecessors):
+        starts[max((step[other] + 1 for other in earlier), default=0)] += 1
+        starts[step[op] + 1] -= 1
+    both = zip(accumulate(ends[:-1]), accumulate(starts[:-1]), strict=True)
+    return [
+        k
+        for k, (no_successor, no_predecessor) in enumerate(both)
+        if no_successor == 1 and no_predecessor == 1
+    ]
+
+
+def topological_order(problem: OrderProblem) -> list[int]:
+    """Some order, by Kahn's algorithm; shorter than the problem if it has a cycle."""
+    waiting = [len(before) for before in problem.predecessors]
+    order = [op for op, count in enumerate(waiting) if count == 0]
+    for op in order:
+        for other in problem.successors[op]:
+            waiting[other] -= 1
+            if waiting[other] == 0:
+                order.append(other)
+    return order
+
+
+def _members(bits: int, count: int) -> Ints:
+    """The positions of the ones."""
+    raw = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(raw, count=count, bitorder="little"))

@@ -1,0 +1,261 @@
+"""A bound on the peak of every order, by minimum cuts: what is live, at least, while an op runs.
+
+Whatever the order, the ops that have run before an op ``u`` are a downset ``D``: closed under
+predecessors, with all ancestors of ``u``, without ``u`` and its descendants. What is live while
+``u`` runs depends on ``D`` alone: the storages that ``u`` touches, and those that an op of ``D``
+has begun (or that are present) and that an op outside needs (or that are kept). The least over all
+``D`` is a minimum cut between the ancestors and ``u`` with its descendants, ``D`` on the source's
+side (a closure problem, Picard 1976, with a pair of nodes for each storage):
+
+* ``v → p`` without limit for each predecessor ``p`` of ``v``: with ``v``, ``p`` has run;
+* ``v → begun → ended → v`` for each ``v`` that touches a storage: the arc in the middle carries its
+  bytes and is cut if one of them has run and another has not; the other arcs have no limit;
+* what is present is begun from the start, on the source's side; what is kept never ends.
+
+The largest of these minima bounds every order. An op's bytes in any order are no less than its
+minimum, so that only ops are cut which exceed the bound in all orders seen; each cut gives another
+order, in which ``D`` runs first and then ``u``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.certificates import CutFlow
+from cpplan.model.problem import Ints
+from cpplan.ordering.problem import OrderProblem
+from cpplan.runtime.deadline import Deadline
+
+NAME = "minimum cut"
+# About how long a cut takes for each arc, where time is counted in work.
+_SECONDS_PER_ARC = 3e-7
+
+
+class OrderCuts:
+    """Minimum cuts for one op after the other; it can be stopped and continued.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages; the precedences have no cycle.
+    forced
+        Bytes that are live while each op runs, whatever the order, shape ``(ops,)``.
+    order
+        A valid order to start from: the better, the fewer cuts.
+
+    Attributes
+    ----------
+    bounds
+        Bytes that are live at least while each op runs, whatever the order, shape ``(ops,)``:
+        their minimum for those that have been cut, else what is forced.
+    order, peak
+        The best order seen, and its peak, bytes.
+
+    Examples
+    --------
+    While ``u`` runs, either the 2 bytes that ``a`` reads are live, or the 3 that it writes.
+
+    >>> from cpplan.ordering.bounds import order_bounds
+    >>> start, a, u, end = range(4)
+    >>> problem = OrderProblem(
+    ...     predecessors=((), (start,), (start,), (a, u)), extra=np.array([0, 0, 8, 0]),
+    ...     size=np.array([2, 3]), touched_by=((start, a), (a, end)),
+    ...     present=np.zeros(2, bool), kept=np.zeros(2, bool),
+    ... )
+    >>> forced = order_bounds(problem).forced
+    >>> cuts = OrderCuts(problem, forced, [start, a, u, end])
+    >>> cuts.run(Deadline(60))
+    >>> forced.tolist(), cuts.bounds.tolist(), cuts.order.tolist(), cuts.peak
+    ([2, 5, 8, 3], [2, 5, 10, 3], [0, 2, 1, 3], 10)
+    """
+
+    def __init__(self, problem: OrderProblem, forced: Ints, order: Sequence[int] | Ints):
+        self.problem = problem
+        self.bounds: Ints = forced.copy()
+        self.order: Ints = np.asarray(order, np.int64)
+        self.peak = problem.peak(self.order)
+        # The fewest bytes that each op had in any order, until its minimum is known.
+        self._seen = np.empty(len(problem), np.int64)
+        self._seen[self.order] = problem.pressure(self.order)
+        self._settled = np.zeros(len(problem), bool)
+        self._network = CutNetwork(problem)
+
+    @property
+    def bound(self) -> int:
+        """No order has a smaller peak, bytes; 0 if there are no ops."""
+        return int(self.bounds.max(initial=0))
+
+    def run(self, deadline: Deadline) -> None:
+        """Cut the ops that may raise the bound, those with the most bytes first."""
+        while not deadline.expired():
+            most = np.where(self._settled, -1, self._seen)
+            if most.max(initial=-1) <= self.bound:
+                return
+            op = int(most.argmax())
+            least, done = self.least(op)
+            deadline.spend(_SECONDS_PER_ARC * self._network.arcs)
+            self.bounds[op], self._settled[op] = least, True
+            before, after = self.order[done[self.order]], self.order[~done[self.order]]
+            self._see(np.concatenate([before, [op], after[after != op]]))
+
+    def least(self, op: int) -> tuple[int, np.ndarray]:
+        """As :meth:`CutNetwork.minimum`."""
+        return self._network.minimum(op)
+
+    def certificate(self) -> CutFlow | None:
+        """The flow that proves the bound, which must be an op's minimum; ``None`` without names."""
+        problem = self.problem
+        if len(problem.names) < len(problem) or len(problem.storages) < len(problem.size):
+            return None
+        return self._network.certificate(int(np.where(self._settled, self.bounds, -1).argmax()))
+
+    def _see(self, order: Ints) -> None:
+        """Take note of an order: no op's minimum exceeds its bytes there."""
+        pressure = self.problem.pressure(order)
+        self._seen[order] = np.minimum(self._seen[order], pressure)
+        peak = int(pressure.max(initial=0))
+        if peak < self.peak:
+            self.order, self.peak = order, peak
+
+
+class CutNetwork:
+    """The arcs that all cuts have in common; a cut merges what is decided with source or sink.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages; the precedences have no cycle.
+
+    Attributes
+    ----------
+    arcs
+        How many there are, for all cuts the same.
+    """
+
+    def __init__(self, problem: OrderProblem):
+        self.problem = problem
+        self._source, self._sink = len(problem), len(problem) + 1
+        self._nodes = len(problem) + 2
+        links = [(op, other) for op, before in enumerate(problem.predecessors) for other in before]
+        self._waits = len(links)
+        begun, ended = [], []
+        for storage, ops in enumerate(problem.touched_by):
+            among = set(ops)
+            # Of ops that touch it, only one that waits for none of the others can be the first.
+            first = [op for op in ops if among.isdisjoint(problem.predecessors[op])]
+            last = [op for op in ops if among.isdisjoint(problem.successors[op])]
+            begun.append(self._source if problem.present[storage] else self._joined(first))
+            ended.append(self._sink if problem.kept[storage] else self._joined(last))
+            links += [(op, begun[-1]) for op in first if begun[-1] > self._sink]
+            links += [(ended[-1], op) for op in last if ended[-1] > self._sink]
+        arcs = np.array([*links, *zip(begun, ended, strict=True)], np.int64)
+        self._tails, self._heads = arcs.reshape(-1, 2).T
+        self._links = len(links)
+        self.arcs = len(self._tails)
+
+    def _joined(self, ops: list[int]) -> int:
+        """The op, if there is only one, or a node that stands for any of them."""
+        if len(ops) == 1:
+            return ops[0]
+        self._nodes += 1
+        return self._nodes - 1
+
+    def minimum(self, op: int) -> tuple[int, np.ndarray]:
+        """The fewest bytes live while an op runs, over all orders; which ops have run then.
+
+        What is live during the first op only is not counted. The flags have shape ``(ops,)``.
+        """
+        least, done, _ = self._solve(op)
+        return least, done
+
+    def certificate(self, op: int) -> CutFlow:
+        """The largest flow against an op, in the names of ops and storages.
+
+        What flows into or out of several ops that begin or end a storage is told apart by op; where
+        one of them is on the side of source or sink, so is all that flows there.
+        """
+        problem, (_, _, flow) = self.problem, self._solve(op)
+        names, storages = problem.names, problem.storages
+        earlier, later = (
+            set(_reached(links, op)) for links in (problem.predecessors, problem.successors)
+        )
+        waits = [
+            (names[tail], names[head], amount)
+            for tail, head, amount in zip(
+                self._tails[: self._waits].tolist(), self._heads.tolist(), flow.tolist(),
+                strict=False,
+            )
+            if amount
+        ]  # fmt: skip
+        joined: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for k in range(self._waits, self._links):
+            tail, head, amount = int(self._tails[k]), int(self._heads[k]), int(flow[k])
+            if amount:
+                joined[max(tail, head)].append((min(tail, head), amount))
+        begun: list[tuple[str, str | None, int]] = []
+        ended: list[tuple[str, str | None, int]] = []
+        for storage, amount in enumerate(flow[self._links :].tolist()):
+            if not amount:
+                continue
+            arc, touched = self._links + storage, problem.touched_by[storage]
+            for rows, node, outer, side in (
+                (begun, int(self._tails[arc]), self._source, earlier),
+                (ended, int(self._heads[arc]), self._sink, later),
+            ):
+                if node == outer:
+                    rows.append((storages[storage], None, amount))
+                    continue
+                merged = next((toucher for toucher in touched if toucher in side), None)
+                parts = [(merged, amount)] if merged is not None else joined[node]
+                if node < len(problem):
+                    parts = [(node, amount)]
+                rows += [(storages[storage], names[part], size) for part, size in parts]
+        return CutFlow(names[op], tuple(begun), tuple(ended), tuple(waits))
+
+    def _solve(self, op: int) -> tuple[int, np.ndarray, Ints]:
+        """As :meth:`minimum`, and the flow through every arc."""
+        from ortools.graph.python.max_flow import SimpleMaxFlow
+
+        problem, source, sink = self.problem, self._source, self._sink
+        limit = np.zeros(self.arcs, np.int64)
+        limit[: self._links] = int(problem.size.sum()) + 1
+        limit[self._links :] = problem.size
+        # What the op touches is live in any case.
+        touched = list(problem.touches[op])
+        limit[self._links + np.array(touched, np.int64)] = 0
+        least = problem.base + int(problem.extra[op]) + int(problem.size[touched].sum())
+        place = np.arange(self._nodes)
+        place[_reached(problem.predecessors, op)] = source
+        place[[op, *_reached(problem.successors, op)]] = sink
+        # A storage that an ancestor touches has begun; one that a descendant touches is needed.
+        tails, heads = self._tails[: self._links], self._heads[: self._links]
+        place[heads[place[tails] == source]] = source
+        place[tails[place[heads] == sink]] = sink
+        tails, heads = place[self._tails], place[self._heads]
+        forced = (tails == source) & (heads == sink)
+        least += int(limit[forced].sum())
+        open_arcs = (tails != heads) & (heads != source) & (tails != sink) & (limit > 0) & ~forced
+        flow = SimpleMaxFlow()
+        arcs = flow.add_arcs_with_capacity(tails[open_arcs], heads[open_arcs], limit[open_arcs])
+        status = flow.solve(source, sink)
+        assert status == flow.OPTIMAL
+        done = place == source
+        done[flow.get_source_side_min_cut()] = True
+        through = np.where(forced, limit, 0)
+        through[open_arcs] = flow.flows(arcs)
+        return least + flow.optimal_flow(), done[: len(problem)], through
+
+
+def _reached(links: Sequence[Sequence[int]], start: int) -> list[int]:
+    """All that follows along the links, the start apart."""
+    found = dict.fromkeys(links[start])
+    stack = list(found)
+    while stack:
+        for other in links[stack.pop()]:
+            if other not in found:
+                found[other] = None
+                stack.append(other)
+    return list(found)

@@ -1,0 +1,156 @@
+"""Beam search over downsets: not one partial order is extended, but the best ``width`` of them.
+
+What is live after a set of ops does not depend on the order within the set; of two partial orders
+with the same ops, the one with the smaller peak dominates (Ahn et al., "Ordering Chaos:
+Memory-Aware Scheduling of Irregularly Wired Neural Networks for Edge Devices" (SERENITY, MLSys
+2020), whose dynamic program keeps all of them; HMCOS, DAC 2022, bounds their number). Of the rest
+the beam keeps those with the least peak so far, ties by live bytes. An op that frees at least what
+it allocates and does not raise the peak is run at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.problem import Ints
+from cpplan.ordering.heuristics import register
+from cpplan.ordering.heuristics.reversal import reverse_time
+from cpplan.ordering.problem import OrderProblem
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# States × ops by default, and the most states: 1,000 ops take a second or two.
+_STATE_OPS, _MOST = 1_000_000, 2048
+# States extended by one op a second, about; counted where time is deterministic.
+_RATE = 2e7
+# Steps between two looks at the deadline.
+_STEPS = 16
+
+
+@register("beam")
+def beam(
+    problem: OrderProblem, deadline: Deadline, width: int | None = None, *, level: int = 0
+) -> Ints:
+    """The best order that a beam of so many states finds.
+
+    When the deadline is over, the beam goes on with its best state alone. O(ops × width × ready
+    ops) time, O(ops × width) memory.
+
+    Parameters
+    ----------
+    width
+        States kept; if left out, as many as take a second or two for 1,000 ops.
+    level
+        Peaks up to so many bytes count as equal, so that live bytes decide: a bound that no order
+        can beat, or a peak that one would be content with.
+
+    Raises
+    ------
+    InputError
+        If ``width`` is less than 1.
+
+    Examples
+    --------
+    >>> join = OrderProblem(
+    ...     predecessors=((), (), (0, 1)), extra=np.array([1, 9, 0]), size=np.array([4, 2]),
+    ...     touched_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
+    ... )
+    >>> beam(join, Deadline(60)).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
+    ([1, 0, 2], 11, 15)
+    """
+    if width is None:
+        width = max(1, min(_MOST, _STATE_OPS // max(1, len(problem))))
+    if width < 1:
+        raise InputError(f"width must be at least 1, not {width!r}")
+    return _Beam(problem, width, level).run(deadline)
+
+
+@register("beam_backward")
+def beam_backward(
+    problem: OrderProblem, deadline: Deadline, width: int | None = None, *, level: int = 0
+) -> Ints:
+    """:func:`beam` in reversed time: the last op is chosen first."""
+    backward = beam(reverse_time(problem), deadline, width, level=level)
+    return np.ascontiguousarray(backward[::-1])
+
+
+class _Beam:
+    """The flat arrays that the compiled loop works on (``beam_kernel.extend_beam`` names them).
+
+    Rows that no state reaches are never written, so that they take no memory.
+    """
+
+    def __init__(self, problem: OrderProblem, width: int, level: int):
+        ops, storages = len(problem), len(problem.size)
+        self.ops, self.width = ops, width
+        users = np.array(list(map(len, problem.touched_by)), np.int32)
+        codes = np.random.default_rng(0).integers(0, 2**64, ops, np.uint64)
+        self.problem = (
+            *_flat(problem.predecessors),
+            # An op that waits twice for the same other must not become ready twice.
+            *_flat([tuple(dict.fromkeys(after)) for after in problem.successors]),
+            *_flat(problem.touches),
+            problem.size.astype(np.int64),
+            users,
+            problem.present,
+            problem.kept,
+            problem.extra.astype(np.int64),
+            codes,
+        )
+        self.beams = tuple(
+            (
+                np.zeros((width, ops), bool),
+                np.zeros((width, storages), np.int32),
+                np.zeros((width, ops), np.int32),
+                np.zeros(width, np.int32),
+                np.zeros(width, np.int64),
+                np.zeros(width, np.int64),
+                np.zeros(width, np.uint64),
+            )
+            for _ in range(2)
+        )
+        _, left, ready, ready_count, live, peak, _ = self.beams[0]
+        left[0], peak[0] = users, level
+        first = [op for op, before in enumerate(problem.predecessors) if not before]
+        ready[0, : len(first)], ready_count[0] = first, len(first)
+        live[0] = problem.base + int(problem.size[problem.present].sum())
+        self.trace = (np.zeros((ops, width), np.int32), np.zeros((ops, width), np.int32))
+        most = width * ops
+        types = (np.int64, np.int64, np.uint64, np.int32, np.int32)
+        self.candidates = (*(np.zeros(most, t) for t in types), np.zeros(width, np.int64))
+        self.table = np.zeros(max(1, 4 * most), np.int32)
+        self.cursor = np.array([0, 1, 0], np.int64)
+
+    def run(self, deadline: Deadline) -> Ints:
+        if not prepare("ordering", deadline):
+            raise TimeUpError
+        from cpplan.ordering.heuristics.beam_kernel import extend_beam
+
+        width = self.width
+        while (step := int(self.cursor[0])) < self.ops:
+            if deadline.expired():
+                width = 1
+            beams = self.beams if step % 2 == 0 else self.beams[::-1]
+            arrays = (self.problem, *beams, self.trace, self.candidates, self.table, self.cursor)
+            extend_beam(_STEPS, width, *arrays)
+            deadline.spend(int(self.cursor[2]) / _RATE)
+        return self._traced()
+
+    def _traced(self) -> Ints:
+        peak = self.beams[self.ops % 2][5]
+        parent, ran = self.trace
+        row, order = int(np.argmin(peak[: self.cursor[1]])), []
+        for step in reversed(range(self.ops)):
+            order.append(int(ran[step, row]))
+            row = int(parent[step, row])
+        return np.array(order[::-1], np.int64)
+
+
+def _flat(groups: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Where every group starts (and the end), and all of them in a row."""
+    starts = np.cumsum([0, *map(len, groups)]).astype(np.int64)
+    return starts, np.array(list(itertools.chain.from_iterable(groups)), np.int64)

@@ -1,0 +1,238 @@
+"""The ordering problem: in which order do the ops run so that the fewest bytes are live at once?
+
+What lives after a set of ops has run depends on that set alone, not on the order within it. A
+*storage* (a tensor with its views) is allocated when the first op that touches it runs, and freed
+when the last one has; what the caller hands in is there from the start, what the caller gets stays
+to the end. While an op runs, everything it touches is live, and its workspaces and bodies besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.problem import Ints
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.liveness import outside_storages, to_problem
+
+
+@dataclass(frozen=True, eq=False)
+class OrderProblem:
+    """Ops, what must run before what, and the storages they touch. Ops and storages are numbers.
+
+    Attributes
+    ----------
+    predecessors
+        For every op, the ops that must have run before it.
+    extra
+        Bytes live only while the op runs (workspaces, bodies), shape ``(ops,)``.
+    size
+        Bytes of every storage, shape ``(storages,)``; all positive.
+    touched_by
+        For every storage, the ops that read or write it, ascending. What no op touches is live
+        at the first step alone, or throughout if kept: mostly summed up in ``entry`` and ``base``.
+    present
+        Whether a storage is live from the start, shape ``(storages,)``.
+    kept
+        Whether a storage stays live to the end, shape ``(storages,)``.
+    base
+        Bytes that are live throughout and that no op touches.
+    entry
+        Bytes that are live during the first op only (what the caller hands in for nobody).
+    names, storages
+        Names of the ops and of the storages, where there are any.
+
+    Examples
+    --------
+    >>> fork = OrderProblem(
+    ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
+    ...     size=np.array([4, 8]), touched_by=((0, 1, 2), (1,)),
+    ...     present=np.array([False, False]), kept=np.array([False, False]),
+    ... )
+    >>> fork.pressure([0, 1, 2]).tolist()
+    [4, 12, 4]
+    """
+
+    predecessors: tuple[tuple[int, ...], ...]
+    extra: Ints
+    size: Ints
+    touched_by: tuple[tuple[int, ...], ...]
+    present: np.ndarray
+    kept: np.ndarray
+    base: int = 0
+    entry: int = 0
+    names: tuple[str, ...] = ()
+    storages: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.predecessors)
+
+    @cached_property
+    def touches(self) -> tuple[tuple[int, ...], ...]:
+        """For every op, the storages it reads or writes, ascending."""
+        storages: list[list[int]] = [[] for _ in self.predecessors]
+        for storage, ops in enumerate(self.touched_by):
+            for op in ops:
+                storages[op].append(storage)
+        return tuple(map(tuple, storages))
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """For every op, the ops that wait for it."""
+        after: list[list[int]] = [[] for _ in self.predecessors]
+        for op, before in enumerate(self.predecessors):
+            for other in before:
+                after[other].append(op)
+        return tuple(map(tuple, after))
+
+    @cached_property
+    def _touching(self) -> tuple[Ints, Ints]:
+        """``touched_by`` one after the other, and where each storage's ops start."""
+        counts = [len(ops) for ops in self.touched_by]
+        ops = np.fromiter(chain.from_iterable(self.touched_by), np.int64, sum(counts))
+        return ops, np.cumsum([0, *counts[:-1]])
+
+    @cached_property
+    def idle(self) -> np.ndarray:
+        """True for every storage that no op touches, shape ``(storages,)``."""
+        return np.array([not ops for ops in self.touched_by], bool)
+
+    def pressure(self, order: Iterable[int]) -> Ints:
+        """Bytes live at every step of an order, shape ``(ops,)``. O(ops + touches)."""
+        order = np.fromiter(order, np.int64)
+        step = np.empty(len(order), np.int64)
+        step[order] = np.arange(len(order))
+        change = np.zeros(len(order) + 1, np.int64)
+        if len(self.size):
+            ops, starts = self._touching
+            steps, touched = step[ops], ~self.idle
+            begins, ends = np.zeros((2, len(self.size)), np.int64)
+            if touched.any():
+                begins[touched] = np.minimum.reduceat(steps, starts[touched])
+                ends[touched] = np.maximum.reduceat(steps, starts[touched])
+            np.add.at(change, np.where(self.present, 0, begins), self.size)
+            np.subtract.at(change, ends[~self.kept] + 1, self.size[~self.kept])
+        live: Ints = self.base + np.cumsum(change)[:-1] + self.extra[order]
+        live[:1] += self.entry
+        return live
+
+    def peak(self, order: Iterable[int]) -> int:
+        """The largest :meth:`pressure` of an order, bytes."""
+        idle = self.base if len(self) else self.base + self.entry
+        return int(self.pressure(order).max(initial=idle))
+
+    def is_order(self, order: Iterable[int]) -> bool:
+        """Whether every op comes once, after its predecessors."""
+        done: set[int] = set()
+        for op in order:
+            if op in done or not done.issuperset(self.predecessors[op]):
+                return False
+            done.add(op)
+        return len(done) == len(self)
+
+
+def order_problem(
+    program: Program | Graph, residency: Residency | None = None, *, apart: bool = False
+) -> OrderProblem:
+    """The ordering problem of a graph; a program must bind every op once. O(ops + tensors).
+
+    Parameters
+    ----------
+    program
+        A graph, or a program of it.
+    residency
+        What the arena holds of the boundary.
+    apart
+        List storages that no op touches each, instead of their sum in ``base`` and ``entry``: for
+        models that place them.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
+    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
+    ... )
+    >>> order_problem(graph).pressure([0, 1]).tolist()
+    [24, 20]
+    """
+    residency = residency or Residency()
+    graph = program.graph if isinstance(program, Program) else program
+    outside = outside_storages(graph, residency)
+    touching: dict[str, list[int]] = {
+        t.name: [] for t in graph.tensors if graph.is_storage(t.name) and t.name not in outside
+    }
+    kept = set()
+    for tensor in graph.tensors:
+        stays = tensor.kind in ("output", "constant")
+        if stays or (tensor.kind == "input" and residency.inputs == "keep"):
+            kept.add(graph.root[tensor.name][0])
+    for k, op in enumerate(graph.ops):
+        for root in dict.fromkeys(graph.root[name][0] for name in op.tensors):
+            if root in touching:
+                touching[root].append(k)
+    base = _constants_in_bodies(graph) if residency.constants == "keep" else 0
+    entry, rows = 0, []
+    for root, ops in touching.items():
+        size = graph.tensor[root].nbytes
+        present = root not in graph.producer and graph.tensor[root].kind != "workspace"
+        if size and (ops or (apart and present)):
+            rows.append((root, size, tuple(ops), present, root in kept))
+        elif root in kept:
+            base += size
+        else:
+            entry += size
+    names, sizes, touched_by, present_at_start, stay = zip(*rows, strict=True) if rows else [()] * 5
+    return OrderProblem(
+        predecessors=graph.predecessors,
+        extra=np.array([_bytes_in_bodies(op, graph, residency) for op in graph.ops], np.int64),
+        size=np.array(sizes, np.int64),
+        touched_by=tuple(touched_by),
+        present=np.array(present_at_start, bool),
+        kept=np.array(stay, bool),
+        base=base,
+        entry=entry,
+        names=tuple(op.name for op in graph.ops),
+        storages=tuple(names),
+    )
+
+
+def _bytes_in_bodies(op: Op, graph: Graph, residency: Residency) -> int:
+    """The most bytes that buffers of an op's bodies hold at once, their constants apart.
+
+    The op is looked at alone, its tensors without their views: what else has a buffer is a body's.
+    """
+    if not op.bodies:
+        return 0
+    kinds = dict.fromkeys(op.inputs, "input")
+    kinds |= dict.fromkeys(op.outputs, "intermediate")
+    kinds |= dict.fromkeys(op.workspaces, "workspace")
+    tensors = tuple(Tensor(name, graph.tensor[name].nbytes, kind=k) for name, k in kinds.items())
+    bodies = op.bodies
+    if graph.symbols is not None:
+        from cpplan.symbolic.planning import at_bounds
+
+        bodies = tuple(map(at_bounds, bodies))
+    op = replace(op, after=(), sequence=None, in_place=(), bodies=bodies)
+    alone = Graph(op.name, tensors, (op,))
+    buffers = to_problem(to_anf(alone), replace(residency, constants="outside"))
+    inside = [row for row, name in enumerate(buffers.names) if name not in kinds]
+    return int(buffers.subset(np.array(inside, np.int64)).live_bytes().max(initial=0))
+
+
+def _constants_in_bodies(graph: Graph) -> int:
+    """Bytes of the constants that bodies use, which live throughout where constants are kept."""
+    total = 0
+    for op in graph.ops:
+        for body in op.bodies:
+            used = {body.root[name][0] for inner in body.ops for name in inner.tensors}
+            constants = (t for t in body.tensors if t.kind == "constant" and t.name in used)
+            total += sum(tensor.nbytes for tensor in constants) + _constants_in_bodies(body)
+    return total

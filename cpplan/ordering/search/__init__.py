@@ -1,0 +1,1 @@
+"""Searches for an order: over downsets, windows, cuts, and by CP-SAT."""

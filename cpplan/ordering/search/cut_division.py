@@ -1,0 +1,69 @@
+"""Orders from minimum cuts: the op with the most bytes has its best place, then the rest.
+
+A minimum cut tells what should run before an op so that the fewest bytes are live beside it. With
+these ops before it and the others after it, both parts are ordering problems again, in which the op
+with the most bytes is next. Parts below a target stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.ordering.cuts import CutNetwork
+from cpplan.ordering.problem import OrderProblem
+from cpplan.ordering.search.order_window import OrderWindows
+from cpplan.runtime.deadline import Deadline
+
+# About how long a part takes for each arc of its network, where time is counted in work.
+_SECONDS_PER_ARC = 1e-6
+
+
+def divide_by_cuts(
+    problem: OrderProblem, order: Sequence[int] | Ints, target: int, deadline: Deadline
+) -> Ints:
+    """An order made from another by dividing it at minimum cuts; its peak may be higher.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages.
+    order
+        A valid order to start from; what is not divided stays in it.
+    target
+        A pressure that is good enough, bytes.
+    deadline
+        When it passes, the order is returned as it stands.
+
+    Examples
+    --------
+    >>> two_chains = OrderProblem(
+    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
+    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
+    ... )
+    >>> two_chains.peak([0, 1, 2, 3])
+    17
+    >>> order = divide_by_cuts(two_chains, [0, 1, 2, 3], 10, Deadline(60))
+    >>> order.tolist(), two_chains.peak(order)
+    ([0, 2, 1, 3], 10)
+    """
+    windows = OrderWindows(problem, order)
+    parts = [(0, len(problem))]
+    while parts and not deadline.expired():
+        begin, end = parts.pop()
+        pressure = [windows.pressure(step) for step in range(begin, end)]
+        highest = max(pressure, default=0)
+        if highest <= target:
+            continue
+        op = pressure.index(highest)
+        network = CutNetwork(windows.window(begin, end))
+        deadline.spend(_SECONDS_PER_ARC * network.arcs)
+        _, done = network.minimum(op)
+        before, after = np.flatnonzero(done), np.flatnonzero(~done)
+        windows.put_back(begin, end, [*before, op, *after[after != op]])
+        middle = begin + len(before)
+        parts += [(begin, middle), (middle + 1, end)]
+    return np.array(windows.order, np.int64)

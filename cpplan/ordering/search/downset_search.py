@@ -1,0 +1,155 @@
+"""Search for an order with little pressure: best-first over downsets, exact if it ends by itself.
+
+A *downset* is a set of ops closed under predecessors: what may have run at some moment. What is
+live after it does not depend on the order within it, so that each is visited once, by the path with
+the least pressure (a bottleneck shortest path, after Dijkstra). What keeps the states few:
+
+* the search starts at a ``level``; as long as it is not exceeded, it goes for depth;
+* an op that frees at least what it allocates, and whose step fits below the level, runs at once;
+* states no better than the incumbent are dropped. If none is left, it is optimal.
+
+With a level that every order must reach, the search is exact, and the level, which rises as states
+run out, bounds every order from below. With a higher one it answers faster whether any order stays
+below that (SERENITY's soft budget, Ahn et al., MLSys 2020), and proves nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints
+from cpplan.ordering.problem import OrderProblem
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+_WORK_A_SLICE = 1_000_000
+# About how long one state takes, where time is counted in work.
+_SECONDS_PER_STATE = 5e-6
+
+
+class DownsetResult(NamedTuple):
+    """The better of the incumbent and what was found; and what was proved.
+
+    Attributes
+    ----------
+    order
+        Ops in order of execution, shape ``(ops,)``.
+    peak
+        Of that order, bytes.
+    level
+        No order has a peak below this, if none has one below the level the search started at.
+    complete
+        Whether every state was visited or excluded: then ``peak`` is ``level``, or the incumbent.
+    """
+
+    order: Ints
+    peak: int
+    level: int
+    complete: bool
+
+
+def search_downsets(
+    problem: OrderProblem,
+    incumbent: Sequence[int] | Ints,
+    deadline: Deadline,
+    *,
+    level: int,
+    states: int,
+) -> DownsetResult:
+    """Look for an order with a smaller peak than the incumbent's.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages.
+    incumbent
+        A valid order.
+    deadline
+        When it passes, or ``states`` have been made, the incumbent stands.
+    level
+        Pressure that counts as equal to any lower one, bytes.
+    states
+        How many states to keep at most; memory is about ``40 + ops / 8`` bytes for each.
+
+    Examples
+    --------
+    >>> from cpplan.ordering.bounds import order_bounds
+    >>> two_chains = OrderProblem(
+    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
+    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
+    ... )
+    >>> two_chains.peak([0, 1, 2, 3])
+    17
+    >>> level = order_bounds(two_chains).bound
+    >>> result = search_downsets(
+    ...     two_chains, [0, 1, 2, 3], Deadline(60), level=level, states=100
+    ... )
+    >>> result.order.tolist(), result.peak, result.level
+    ([1, 3, 0, 2], 10, 10)
+    """
+    if not prepare("ordering", deadline):
+        raise TimeUpError
+    from cpplan.ordering.search import downset_kernel as kernel
+
+    order = np.asarray(incumbent, np.int64)
+    ceiling = problem.peak(order)
+    if level >= ceiling:
+        return DownsetResult(order, ceiling, ceiling, True)
+    ops = len(problem)
+    words = max(1, -(-ops // 64))
+    capacity = states + 2 * ops
+    done = np.zeros((capacity, words), np.uint64)
+    live, peak = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
+    count, parent, ran = (np.zeros(capacity, np.int32) for _ in range(3))
+    table = np.full(2 * capacity + 1, -1, np.int32)
+    heap = np.zeros(capacity, np.int32)
+    # The state in which nothing has run.
+    live[0] = problem.base + int(problem.size[problem.present].sum())
+    peak[0] = level
+    table[kernel.find(done[0], done, table)] = 0
+    cursor = np.array([1, 1, level, 0], np.int64)
+    touches, first = _flatten(problem.touches)
+    before = _bit_sets(problem.predecessors, words)
+    users = _bit_sets(problem.touched_by, words)
+    # Short enough for the clock and for Ctrl-C: extending a state looks at every op.
+    pops = max(10, _WORK_A_SLICE // (ops * words))
+    status = kernel.SLICE_SPENT
+    while status == kernel.SLICE_SPENT and not deadline.expired():
+        used = int(cursor[0])
+        status = kernel.extend(
+            pops, ceiling, problem.entry, before, problem.extra, first, touches, problem.size,
+            users, problem.present, problem.kept, done, live, peak, count, parent, ran, table,
+            heap, cursor,
+        )  # fmt: skip
+        deadline.spend((int(cursor[0]) - used) * _SECONDS_PER_STATE)
+    if status == kernel.PROVED:
+        return DownsetResult(order, ceiling, ceiling, True)
+    if status == kernel.ORDER_FOUND:
+        row = int(cursor[3])
+        reached = int(peak[row])
+        found = np.empty(ops, np.int64)
+        while row > 0:
+            found[count[row] - 1] = ran[row]
+            row = int(parent[row])
+        return DownsetResult(found, problem.peak(found), reached, True)
+    return DownsetResult(order, ceiling, int(cursor[2]), False)
+
+
+def _bit_sets(sets: Sequence[Sequence[int]], words: int) -> NDArray[np.uint64]:
+    """One row of 64-bit words a set, shape ``(sets, words)``."""
+    members, first = _flatten(sets)
+    rows = np.repeat(np.arange(len(sets)), np.diff(first))
+    flags = np.zeros((len(sets), words * 64), bool)
+    flags[rows, members] = True
+    return np.packbits(flags, axis=1, bitorder="little").view(np.uint64)
+
+
+def _flatten(sets: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Members one set after another, and where each set starts."""
+    first = np.cumsum([0, *map(len, sets)]).astype(np.int64)
+    return np.fromiter((k for members in sets for k in members), np.int64, first[-1]), first

@@ -1,0 +1,192 @@
+"""A stretch of an order as an ordering problem of its own.
+
+Let only the ops at the positions ``begin <= position < end`` change places. Which storages live at
+the window's two ends does not depend on the order within, so that the window is an ordering problem
+again: what was touched before is there from the start, what is touched later stays to the end, and
+what lives throughout is ``base``. Its pressure is the whole order's pressure at these positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.problem import Ints
+from cpplan.ordering.problem import OrderProblem
+
+
+def window_problem(
+    problem: OrderProblem, order: Sequence[int] | Ints, begin: int, end: int
+) -> OrderProblem:
+    """The window ``[begin, end)`` of an order; its op ``k`` is ``order[begin + k]``. O(touches).
+
+    For many windows of one order, :class:`OrderWindows` does the O(touches) part once.
+
+    Raises
+    ------
+    InputError
+        If the window is empty or reaches beyond the order.
+
+    Examples
+    --------
+    >>> chain = OrderProblem(
+    ...     predecessors=((), (0,), (1,)), extra=np.zeros(3, np.int64),
+    ...     size=np.array([1, 2, 4]), touched_by=((0, 1), (1, 2), (2,)),
+    ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
+    ... )
+    >>> chain.pressure([0, 1, 2]).tolist()
+    [1, 3, 6]
+    >>> window = window_problem(chain, [0, 1, 2], 1, 3)
+    >>> window.pressure([0, 1]).tolist(), window.present.tolist()
+    ([3, 6], [True, False, False])
+    """
+    return OrderWindows(problem, order).window(begin, end)
+
+
+class OrderWindows:
+    """An order of which windows are taken and put back, with its live bytes kept up to date.
+
+    A window costs O(what its ops touch), however long the order is.
+
+    Parameters
+    ----------
+    problem
+        Where the order comes from.
+    order
+        Every op once, after its predecessors.
+
+    Attributes
+    ----------
+    order
+        The ops as they stand, a list.
+    live
+        Bytes of ``base`` and of the storages live at every step, a list: the pressure without
+        ``extra`` and ``entry``.
+
+    Examples
+    --------
+    >>> fork = OrderProblem(
+    ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
+    ...     size=np.array([4, 8]), touched_by=((0, 1, 2), (1,)),
+    ...     present=np.zeros(2, bool), kept=np.array([False, True]),
+    ... )
+    >>> windows = OrderWindows(fork, [0, 1, 2])
+    >>> windows.live
+    [4, 12, 12]
+    >>> windows.put_back(1, 3, [1, 0])
+    >>> windows.order, windows.live
+    ([0, 2, 1], [4, 4, 12])
+    """
+
+    def __init__(self, problem: OrderProblem, order: Sequence[int] | Ints):
+        self.problem = problem
+        self.order = [int(op) for op in order]
+        self._step = [0] * len(problem)
+        for step, op in enumerate(self.order):
+            self._step[op] = step
+        self._size: list[int] = problem.size.tolist()
+        self._extra: list[int] = problem.extra.tolist()
+        self._present: list[bool] = problem.present.tolist()
+        self._kept: list[bool] = problem.kept.tolist()
+        self._first, self._last = [0] * len(self._size), [0] * len(self._size)
+        change = [0] * (len(self.order) + 1)
+        for storage, ops in enumerate(problem.touched_by):
+            steps = [self._step[op] for op in ops]
+            first, last = min(steps), max(steps)
+            self._first[storage], self._last[storage] = first, last
+            change[0 if self._present[storage] else first] += self._size[storage]
+            if not self._kept[storage]:
+                change[last + 1] -= self._size[storage]
+        self.live: list[int] = []
+        live = problem.base
+        for difference in change[:-1]:
+            live += difference
+            self.live.append(live)
+
+    def pressure(self, step: int) -> int:
+        """Bytes live at a step, with the op's ``extra`` and the first step's ``entry``."""
+        entry = self.problem.entry if step == 0 else 0
+        return self.live[step] + self._extra[self.order[step]] + entry
+
+    def window(self, begin: int, end: int) -> OrderProblem:
+        """The ops at the steps ``[begin, end)``, renumbered from 0 in their present order.
+
+        Storages that live throughout the window are in its ``base``, touched or not. Raises
+        ``InputError`` if the window is empty or reaches beyond the order.
+        """
+        self._check(begin, end)
+        problem, step = self.problem, self._step
+        ops = self.order[begin:end]
+        base = self.live[begin]
+        size, touched_by, present, kept = [], [], [], []
+        for storage, local in self._touched(begin, end).items():
+            here_before = self._present[storage] or self._first[storage] < begin
+            stays = self._kept[storage] or self._last[storage] >= end
+            if here_before and stays:
+                continue
+            if here_before or self._first[storage] == begin:
+                base -= self._size[storage]
+            size.append(self._size[storage])
+            touched_by.append(tuple(local))
+            present.append(here_before)
+            kept.append(stays)
+        return OrderProblem(
+            predecessors=tuple(
+                tuple(step[p] - begin for p in problem.predecessors[op] if step[p] >= begin)
+                for op in ops
+            ),
+            extra=np.array([self._extra[op] for op in ops], np.int64),
+            size=np.array(size, np.int64),
+            touched_by=tuple(touched_by),
+            present=np.array(present, bool),
+            kept=np.array(kept, bool),
+            base=base,
+            entry=problem.entry if begin == 0 else 0,
+            names=tuple(problem.names[op] for op in ops) if problem.names else (),
+        )
+
+    def put_back(self, begin: int, end: int, order: Sequence[int] | Ints) -> None:
+        """Run the window's ops in this order: its op ``k`` is the one now at ``begin + k``.
+
+        Raises ``InputError`` if the window is empty or reaches beyond the order.
+        """
+        self._check(begin, end)
+        before = self._changes(begin, end)
+        ops = self.order[begin:end]
+        for step, local in enumerate(order, begin):
+            self.order[step] = ops[local]
+            self._step[ops[local]] = step
+        for storage, local in self._touched(begin, end).items():
+            if self._first[storage] >= begin:
+                self._first[storage] = begin + local[0]
+            if self._last[storage] < end:
+                self._last[storage] = begin + local[-1]
+        after = self._changes(begin, end)
+        shift = 0
+        for step in range(begin, end):
+            shift += after[step - begin] - before[step - begin]
+            self.live[step] += shift
+
+    def _changes(self, begin: int, end: int) -> list[int]:
+        """Bytes by which storages that begin or end within the window change what is live."""
+        change = [0] * (end - begin + 1)
+        for storage in self._touched(begin, end):
+            if not self._present[storage] and self._first[storage] >= begin:
+                change[self._first[storage] - begin] += self._size[storage]
+            if not self._kept[storage] and self._last[storage] < end:
+                change[self._last[storage] + 1 - begin] -= self._size[storage]
+        return change
+
+    def _touched(self, begin: int, end: int) -> dict[int, list[int]]:
+        """The storages that the window's ops touch, each with their places in it, ascending."""
+        touched: dict[int, list[int]] = {}
+        for local, op in enumerate(self.order[begin:end]):
+            for storage in self.problem.touches[op]:
+                touched.setdefault(storage, []).append(local)
+        return touched
+
+    def _check(self, begin: int, end: int) -> None:
+        if not 0 <= begin < end <= len(self.order):
+            raise InputError(f"[{begin}, {end}) is no window of {len(self.order)} ops")

@@ -1,0 +1,110 @@
+"""Local search on an order: let a window of it be searched anew, below a pressure it exceeds.
+
+The windows are long (up to a few hundred ops), the searches short: a downset search that counts
+everything below a target as equal runs through such a window almost without branching, or gives up.
+What it finds is put back if the window's pressure has fallen. The target closes in on the best peak
+when searches fail, and moves away when they succeed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.ordering.problem import OrderProblem
+from cpplan.ordering.search.cp_sat_ordering import improve_window
+from cpplan.ordering.search.downset_search import search_downsets
+from cpplan.ordering.search.order_window import OrderWindows
+from cpplan.runtime.deadline import Deadline
+
+NAME = "window search"
+SHORTEST, LONGEST, CP_SAT_WINDOW = 20, 250, 80
+_WIDEST, _NARROWEST = 0.02, 1e-4
+
+
+class WindowSearch:
+    """A search that can be continued: it keeps the order it has reached.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages.
+    order
+        A valid order to start from.
+    seed
+        Of the windows.
+
+    Examples
+    --------
+    >>> two_chains = OrderProblem(
+    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
+    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
+    ... )
+    >>> search = WindowSearch(two_chains, [0, 1, 2, 3], seed=0)
+    >>> search.run(10, goal=10, states=1000, deadline=Deadline(60))
+    >>> search.peak
+    10
+    """
+
+    def __init__(self, problem: OrderProblem, order: Sequence[int] | Ints, seed: int):
+        self.problem = problem
+        self._windows = OrderWindows(problem, order)
+        self._random = random.Random(seed)
+        self._slack = _WIDEST / 2
+        self.peak = problem.peak(self.order)
+
+    @property
+    def order(self) -> Ints:
+        """As it stands, shape ``(ops,)``."""
+        return np.array(self._windows.order, np.int64)
+
+    def restart(self, order: Ints) -> None:
+        """Go on from another order."""
+        self._windows = OrderWindows(self.problem, order)
+        self.peak = self.problem.peak(order)
+
+    def run(self, searches: int, *, goal: int, states: int, deadline: Deadline) -> None:
+        """So many windows, or until the peak is at most ``goal``, or time is up."""
+        for _ in range(searches):
+            if self.peak <= goal or deadline.expired():
+                return
+            self._search_one(goal, states, deadline)
+
+    def run_cp_sat(self, searches: int, *, goal: int, deadline: Deadline) -> None:
+        """So many windows by CP-SAT, shorter ones: it sees further than a search that gives up."""
+        ops = len(self.problem)
+        for _ in range(searches):
+            if self.peak <= goal or deadline.expired():
+                return
+            pressure = self._pressure()
+            centre = self._random.choice(np.flatnonzero(pressure == self.peak).tolist())
+            width = min(CP_SAT_WINDOW, ops)
+            begin = max(0, min(ops - width, centre - self._random.randrange(width)))
+            improve_window(self._windows, begin, begin + width, deadline, goal=goal)
+            self.peak = self.problem.peak(self.order)
+
+    def _pressure(self) -> Ints:
+        """Of the order as it stands, shape ``(ops,)``."""
+        pressure = np.array(self._windows.live) + self.problem.extra[self._windows.order]
+        pressure[0] += self.problem.entry
+        return pressure
+
+    def _search_one(self, goal: int, states: int, deadline: Deadline) -> None:
+        windows, ops = self._windows, len(self.problem)
+        pressure = self._pressure()
+        target = max(goal, int(self.peak * (1 - self._slack)))
+        centre = self._random.choice(np.flatnonzero(pressure > target).tolist())
+        width = self._random.randint(min(SHORTEST, ops), min(LONGEST, ops))
+        begin = max(0, min(ops - width, centre - self._random.randrange(width)))
+        window = windows.window(begin, begin + width)
+        found = search_downsets(window, range(width), deadline, level=target, states=states)
+        if found.peak < int(pressure[begin : begin + width].max()):
+            windows.put_back(begin, begin + width, found.order)
+            self.peak = self.problem.peak(windows.order)
+            self._slack = min(_WIDEST, 1.3 * self._slack)
+        else:
+            self._slack = max(_NARROWEST, 0.9 * self._slack)

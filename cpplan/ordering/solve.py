@@ -1,0 +1,331 @@
+"""``search_order``: the stages that look for the order with the least pressure.
+
+Bound, constructive orders, minimum cuts, then the pieces between ops with a fixed place: downset
+search, exact as far as its states reach, and window search, in turns on the highest piece. The
+given order is always a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.ordering import heuristics as orders
+from cpplan.ordering.bounds import FORCED, OrderBounds, order_bounds
+from cpplan.ordering.cuts import NAME as MINIMUM_CUT
+from cpplan.ordering.cuts import OrderCuts
+from cpplan.ordering.heuristics.by_subtree import tree_order
+from cpplan.ordering.heuristics.reversal import reverse_time
+from cpplan.ordering.problem import OrderProblem
+from cpplan.ordering.search.cp_sat_ordering import NAME as CP_SAT
+from cpplan.ordering.search.cp_sat_ordering import prove_order
+from cpplan.ordering.search.cut_division import divide_by_cuts
+from cpplan.ordering.search.downset_search import search_downsets
+from cpplan.ordering.search.order_pieces import OrderPiece, cut_into_pieces, join_pieces
+from cpplan.ordering.search.window_search import NAME as WINDOWS
+from cpplan.packing.search.outcome import OrderOutcome
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+EXACT, LIU = "downset search", "Liu's algorithm"
+# Of the first turn: states of the exact search; windows, and states for each of them.
+FIRST_STATES, FIRST_WINDOWS, WINDOW_STATES = 20_000, 10, 20_000
+MOST_STATE_BYTES = 1 << 30
+# Without a time limit, the search ends here, so that packing has its turn.
+MOST_EFFORT = 1024
+# CP-SAT gets so much deterministic time in the first turn; on more ops than that, windows only.
+FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
+# Of the time, for what is live in every order, where there are very many ops.
+BOUND_SHARE = 0.1
+# Of what is left, for minimum cuts: milliseconds each, of which a few mostly do.
+CUTS_SHARE = 0.2
+# The order is divided by them so many times, within the same share.
+DIVISIONS = 8
+# The first use of these compiles for seconds; few ops CP-SAT has mostly settled before.
+COMPILED = ("beam", "beam_backward")
+FEW_OPS, FEW_OPS_WORK = 150, 0.3
+
+
+def search_order(
+    problem: OrderProblem,
+    given: Ints,
+    deadline: Deadline,
+    *,
+    goal: int = 0,
+    seed: int = 0,
+    report: Callable[[OrderOutcome], None] = lambda outcome: None,
+) -> OrderOutcome:
+    """The order with the smallest peak found, and a bound on every order's peak.
+
+    Parameters
+    ----------
+    problem
+        Ops and storages.
+    given
+        A valid order; the result is never worse.
+    deadline
+        When it passes, the best so far is returned.
+    goal
+        A peak that is good enough, bytes.
+    seed
+        Of the local search.
+    report
+        Called at every improvement of either side; what it was told last is what Ctrl-C leaves.
+
+    Examples
+    --------
+    >>> two_chains = OrderProblem(
+    ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
+    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
+    ... )
+    >>> outcome = search_order(two_chains, np.arange(4), Deadline(10))
+    >>> outcome.peak, outcome.bound
+    (10, 10)
+    """
+    search = OrderSearch(problem, given, deadline, goal=goal, seed=seed, report=report)
+    search.run(deadline)
+    return search.best
+
+
+class OrderSearch:
+    """A search for orders that can be continued; see :func:`search_order` for the parameters.
+
+    Attributes
+    ----------
+    best
+        The order with the smallest peak so far, and the bound.
+    """
+
+    def __init__(
+        self,
+        problem: OrderProblem,
+        given: Ints,
+        deadline: Deadline,
+        *,
+        goal: int = 0,
+        seed: int = 0,
+        report: Callable[[OrderOutcome], None] = lambda outcome: None,
+    ):
+        self._problem, self._goal, self._seed, self._report = problem, goal, seed, report
+        self._bounds = order_bounds(problem, order=given, deadline=deadline.share(BOUND_SHARE))
+        peak = problem.peak(given)
+        self.best = OrderOutcome(given, peak, self._bounds.bound, "given order", FORCED)
+        self._pieces: list[OrderPiece] = []
+        self._cuts: OrderCuts | None = None
+        self._effort = 1
+        report(self.best)
+
+    @property
+    def done(self) -> bool:
+        """Whether the best order is good enough, or proved to be one of least peak."""
+        return self.best.peak <= max(self._goal, self.best.bound)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the longest turn has been taken."""
+        return self._effort > MOST_EFFORT
+
+    def run(self, deadline: Deadline) -> None:
+        """Go on until done, exhausted, or the deadline."""
+        try:
+            if not self.done:
+                self._begin(deadline) if not self._pieces else self._cut_again(deadline)
+            while not (self.done or self.exhausted):
+                deadline.check()
+                self._turn(deadline)
+        except TimeUpError:
+            pass  # asked again, it goes on
+
+    def _begin(self, deadline: Deadline) -> None:
+        """Constructive orders and cuts; then the pieces on which turns are taken."""
+        problem, bounds = self._problem, self._bounds
+        self.best, self._cuts = _construct(
+            problem, bounds, self.best, self._goal, deadline, self._report
+        )
+        if not self.done:
+            deadline.check()  # asked again, what had no time is made first
+            self._cut_into_pieces()
+
+    def _cut_again(self, deadline: Deadline) -> None:
+        """Go on with the minimum cuts that had no time in the turns before."""
+        cuts = self._cuts
+        if cuts is None:
+            return
+        cuts.run(deadline.share(CUTS_SHARE))
+        if cuts.peak < self.best.peak or cuts.bound > self.best.bound:
+            self.best = _merged(self.best, cuts)
+            self._report(self.best)
+            self._cut_into_pieces()
+
+    def _cut_into_pieces(self) -> None:
+        best = self.best
+        self._pieces = cut_into_pieces(
+            self._problem, best.order, self._bounds, best.found_by, self._seed
+        )
+        least = self._bounds.forced if self._cuts is None else self._cuts.bounds
+        for piece in self._pieces:
+            piece.offer_bound(int(least[piece.ops].max()), MINIMUM_CUT)
+
+    def _turn(self, deadline: Deadline) -> None:
+        """One turn on the piece of largest peak; a longer one next, where that gained nothing."""
+        pieces, best = self._pieces, self.best
+        piece = max(pieces, key=lambda piece: piece.peak)
+        below = (other.peak for other in pieces if other.peak < piece.peak)
+        _improve(piece, max(self._goal, best.bound, *below, 0), self._effort, deadline)
+        highest = max(pieces, key=lambda piece: piece.peak)
+        proof = max(pieces, key=lambda piece: piece.bound)
+        if highest.peak < best.peak or proof.bound > best.bound:
+            order = join_pieces(pieces)
+            best = best._replace(order=order, peak=highest.peak, found_by=highest.found_by)
+            if proof.bound > best.bound:
+                best = best._replace(bound=proof.bound, bound_by=proof.bound_by, certificate=None)
+            self.best = best
+            self._report(self.best)
+        elif highest is piece:
+            self._effort *= 2
+
+
+def _construct(
+    problem: OrderProblem,
+    bounds: OrderBounds,
+    best: OrderOutcome,
+    goal: int,
+    deadline: Deadline,
+    report: Callable[[OrderOutcome], None],
+) -> tuple[OrderOutcome, OrderCuts | None]:
+    """Forests exactly; else constructive orders and minimum cuts, until one meets the bound.
+
+    With the best order, the cuts that were made.
+    """
+    cuts: OrderCuts | None = None
+    tree = tree_order(problem)
+    if tree is not None:
+        peak = problem.peak(tree)
+        best = OrderOutcome(tree, peak, peak, LIU, LIU)
+        report(best)
+        return best, cuts
+    plain = [name for name in orders.names() if name not in COMPILED]
+    try:
+        best = _construct_by(plain, problem, best, goal, deadline, report)
+        if best.peak > max(goal, best.bound):
+            deadline.check()
+            cuts = OrderCuts(problem, bounds.forced, best.order)
+            cuts.run(deadline.share(CUTS_SHARE))
+            best = _merged(best, cuts)
+            report(best)
+            best = _divide(problem, best, goal, deadline.share(CUTS_SHARE), report)
+        if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
+            proof = prove_order(problem, best.order, deadline, bound=best.bound, work=FEW_OPS_WORK)
+            if proof.peak < best.peak:
+                best = best._replace(order=proof.best, peak=proof.peak, found_by=CP_SAT)
+            if proof.bound > best.bound:
+                best = best._replace(bound=proof.bound, bound_by=CP_SAT)
+            report(best)
+        if best.peak > max(goal, best.bound) and _compiled(deadline):
+            best = _construct_by(COMPILED, problem, best, goal, deadline, report)
+    except TimeUpError:
+        pass  # the loop that follows sees it too
+    return best, cuts
+
+
+def _merged(best: OrderOutcome, cuts: OrderCuts) -> OrderOutcome:
+    """The better order and the better bound of both."""
+    if cuts.peak < best.peak:
+        best = best._replace(order=cuts.order, peak=cuts.peak, found_by=MINIMUM_CUT)
+    if cuts.bound > best.bound:
+        best = best._replace(bound=cuts.bound, bound_by=MINIMUM_CUT, certificate=cuts.certificate())
+    return best
+
+
+def _construct_by(
+    names: Sequence[str],
+    problem: OrderProblem,
+    best: OrderOutcome,
+    goal: int,
+    deadline: Deadline,
+    report: Callable[[OrderOutcome], None],
+) -> OrderOutcome:
+    """The best of these constructive orders, until one meets the bound."""
+    try:
+        for name in names:
+            deadline.check()
+            order = np.asarray(orders.get(name)(problem, deadline), np.int64)
+            peak = problem.peak(order)
+            if peak < best.peak:
+                best = best._replace(order=order, peak=peak, found_by=name)
+                report(best)
+            if best.peak <= max(goal, best.bound):
+                break
+    except TimeUpError:
+        pass  # the loop that follows sees it too
+    return best
+
+
+def _divide(
+    problem: OrderProblem,
+    best: OrderOutcome,
+    goal: int,
+    deadline: Deadline,
+    report: Callable[[OrderOutcome], None],
+) -> OrderOutcome:
+    """The best of orders made by dividing at minimum cuts, each from the one before."""
+    order = best.order
+    for _ in range(DIVISIONS):
+        least = max(goal, best.bound)
+        if best.peak <= least or deadline.expired():
+            break
+        # Half way: at the bound itself, parts are divided that are better left alone.
+        order = divide_by_cuts(problem, order, (least + best.peak) // 2, deadline)
+        peak = problem.peak(order)
+        if peak < best.peak:
+            best = best._replace(order=order, peak=peak, found_by=MINIMUM_CUT)
+            report(best)
+    return best
+
+
+def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> None:
+    """One turn on one piece: exact search, windows, CP-SAT, each longer than in the last turn."""
+    compiled = _compiled(deadline)
+    if compiled:
+        _search_exactly(piece, effort, deadline)
+    if piece.peak < piece.windows.peak:
+        piece.windows.restart(piece.order)
+    target = max(goal, piece.bound)
+    if compiled:
+        piece.windows.run(
+            FIRST_WINDOWS * effort, goal=target, states=WINDOW_STATES, deadline=deadline
+        )
+    if len(piece.problem) > CP_SAT_OPS:
+        piece.windows.run_cp_sat(effort, goal=target, deadline=deadline)
+    piece.offer(piece.windows.order, WINDOWS)
+    if target < piece.peak and len(piece.problem) <= CP_SAT_OPS:
+        work = FIRST_CP_SAT * effort
+        proof = prove_order(piece.problem, piece.order, deadline, bound=piece.bound, work=work)
+        piece.offer(proof.best, CP_SAT)
+        piece.offer_bound(proof.bound, CP_SAT)
+
+
+def _compiled(deadline: Deadline) -> bool:
+    """Whether the loops are ready, after a wait; until they are, CP-SAT goes on alone."""
+    return prepare("ordering", deadline.share(COMPILING_SHARE))
+
+
+def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:
+    """Downset search in both directions: which of them meets the fewest states, nothing tells."""
+    most = MOST_STATE_BYTES // (48 + len(piece.problem) // 8)
+    states = FIRST_STATES * effort
+    if states // 2 > most:
+        return
+    for backward in (False, True):
+        if piece.peak <= piece.bound:
+            return
+        problem = reverse_time(piece.problem) if backward else piece.problem
+        order = piece.order[::-1] if backward else piece.order
+        found = search_downsets(
+            problem, order, deadline, level=piece.bound, states=min(states, most)
+        )
+        piece.offer(np.ascontiguousarray(found.order[::-1] if backward else found.order), EXACT)
+        piece.offer_bound(found.peak if found.complete else found.level, EXACT)

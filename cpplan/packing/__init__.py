@@ -1,0 +1,1 @@
+"""Offsets for buffers with given lifespans."""

@@ -1,0 +1,44 @@
+"""Hill climbing over orders of first fit, after TVM's Unified Static Memory Planner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.bounds import lower_bound
+from cpplan.packing.heuristics import register
+from cpplan.packing.heuristics.by_conflicts import conflict_counts
+from cpplan.packing.pools.objective import objective_levels
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# As many as USMP makes.
+MOVES = 500
+
+
+@register("hill_climb")
+def hill_climb(problem: Problem, deadline: Deadline) -> Ints:
+    """From the order by size, ties by conflicts, 500 moves or until live bytes are met.
+
+    What is best when the deadline passes is returned, if there is anything by then. O(n²) a move.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> hill_climb(problem, Deadline(60)).tolist()
+    [8, 0, 8]
+    """
+    from cpplan.packing.pools.climb import PoolClimb
+
+    order = np.lexsort((problem.lower, -conflict_counts(problem), -problem.size))
+    alone = replace(problem, pools=(Pool(),), candidates={})
+    climb = PoolClimb(alone, objective_levels(alone, "total"), order, seed=0)
+    try:
+        climb.run(MOVES, (lower_bound(problem).value,), deadline)
+    except TimeUpError:
+        if climb.layout is None:
+            raise
+    assert climb.layout is not None
+    return climb.layout.offset

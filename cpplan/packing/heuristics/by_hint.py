@@ -1,0 +1,26 @@
+"""Offsets that came with the problem, kept wherever they still fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.runtime.deadline import Deadline
+
+
+def follow_hint(problem: Problem, deadline: Deadline) -> Ints:
+    """Hinted buffers first, lowest hint first, each there or at the next address where it fits.
+
+    Buffers without a hint follow by decreasing size, each at the lowest address. O(n²).
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 8], hint={0: 8, 1: 0})
+    >>> follow_hint(problem, Deadline(60)).tolist()
+    [8, 0]
+    """
+    hinted = sorted(problem.hint, key=lambda row: (problem.hint[row], row))
+    others = np.lexsort((problem.lower, -problem.size)).tolist()
+    order = [*hinted, *(row for row in others if row not in problem.hint)]
+    return first_fit_in_order(problem, order, deadline, at_least=problem.hint)

@@ -1,0 +1,77 @@
+"""Lowest offset first: always place the buffer that can lie lowest.
+
+The canonical order in which MiniMalloc's search (Moffitt, ASPLOS 2023) places buffers, followed
+once, without backtracking. Ties are broken by a preorder over Total (the most bytes live at one
+step of the lifespan), Width (its length) and Area (width × size), all decreasing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics import register
+from cpplan.packing.heuristics.layout import Layout, placement_seconds
+from cpplan.packing.heuristics.preorders import preorder
+from cpplan.runtime.deadline import Deadline
+
+_CHECK_EVERY = 64
+
+
+@register("lowest_offset_first")
+def lowest_offset_first(problem: Problem, deadline: Deadline) -> Ints:
+    """Ties by total, width, area (TWA). O(n²)."""
+    offsets = place_lowest_first(problem, preorder(problem, "TWA"), deadline)
+    assert offsets is not None  # without a limit, everything finds a place
+    return offsets
+
+
+def place_lowest_first(
+    problem: Problem, ranked: Ints, deadline: Deadline, *, limit: int | None = None
+) -> Ints | None:
+    """Repeatedly place the buffer with the lowest possible offset, the first ``ranked`` of equals.
+
+    Offsets never decrease, so that each placement only raises the floors of those live with it.
+    ``None`` as soon as a buffer would end above ``limit``.
+    """
+    fixed = Layout(problem)
+    offset: Ints = fixed.offset.copy()
+    floor = _starting_floors(problem, fixed)
+    waiting = ranked[~fixed.placed[ranked]]
+    work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
+    for count in range(len(waiting)):
+        if count % _CHECK_EVERY == 0:
+            deadline.check(work)
+        at = int(np.argmin(floor[waiting]))
+        row = int(waiting[at])
+        if limit is not None and floor[row] + problem.size[row] > limit:
+            return None
+        offset[row] = floor[row]
+        waiting = np.delete(waiting, at)
+        _raise_floors(problem, row, int(floor[row]), floor, fixed)
+    return offset
+
+
+def _starting_floors(problem: Problem, fixed: Layout) -> Ints:
+    floor = np.zeros(len(problem), np.int64)
+    if problem.fixed:
+        for row in np.flatnonzero(~fixed.placed):
+            floor[row] = fixed.lowest(int(row))
+    return floor
+
+
+def _raise_floors(problem: Problem, row: int, offset: int, floor: Ints, fixed: Layout) -> None:
+    """Everything live together with ``row`` must lie above it, aligned, and clear of fixed ones."""
+    spans, first = problem.spans, problem.first_span
+    before = floor.copy() if problem.fixed else floor
+    for k in range(first[row], first[row + 1]):
+        top = offset + spans.end[k]
+        together = (spans.lower < spans.upper[k]) & (spans.upper > spans.lower[k])
+        if problem.gaps:
+            np.maximum.at(floor, spans.buffer[together], top - spans.begin[together])
+        else:
+            floor[together] = np.maximum(floor[together], top)
+    np.multiply(-(-floor // problem.alignment), problem.alignment, out=floor)
+    if problem.fixed:
+        for other in np.flatnonzero((floor > before) & ~fixed.placed):
+            floor[other] = fixed.lowest(int(other), at_least=int(floor[other]))

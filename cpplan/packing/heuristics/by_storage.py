@@ -1,0 +1,51 @@
+"""Whole storages, one above the other: what a runtime without offsets does, as a packing.
+
+Each storage is as large as its largest buffer, and its buffers lie at its start (see
+``cpplan.storages``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics import register
+from cpplan.packing.storage_ids.by_size import shared_objects as assign_shared_objects
+from cpplan.packing.storage_ids.tokens import storage_tokens as assign_storage_tokens
+from cpplan.runtime.deadline import Deadline
+
+
+@register("storage_tokens")
+def storage_tokens(problem: Problem, deadline: Deadline) -> Ints:
+    """Relay's storage tokens: in order of first step, reuse within a factor of 16."""
+    return _stack(problem, assign_storage_tokens, deadline)
+
+
+@register("shared_objects")
+def shared_objects(problem: Problem, deadline: Deadline) -> Ints:
+    """Largest first, each into the smallest storage that it fits (Pisarchyk and Lee, 2020)."""
+    return _stack(problem, assign_shared_objects, deadline)
+
+
+def _stack(
+    problem: Problem, assign: Callable[[Problem, Ints, Deadline], Ints], deadline: Deadline
+) -> Ints:
+    """Storages from the bottom up, above whatever is fixed."""
+    offset = np.zeros(len(problem), np.int64)
+    for row, at in problem.fixed.items():
+        offset[row] = at
+    free = np.array([row for row in range(len(problem)) if row not in problem.fixed], np.int64)
+    top = max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
+    rest = problem.subset(free)
+    storage = assign(rest, np.zeros(len(rest), np.int64), deadline)
+    for number in range(int(storage.max(initial=-1)) + 1):
+        rows = free[storage == number]
+        if len(rows):
+            unit = math.lcm(*problem.alignment[rows].tolist())
+            top = -(-top // unit) * unit
+            offset[rows] = top
+            top += int(problem.size[rows].max())
+    return offset

@@ -1,0 +1,201 @@
+"""An index of placed buffers by time, for a great many of them: who is in the way at these steps?
+
+First fit of ``n`` buffers needs, for each, those placed before that are live together with it. A
+list of conflicts says so, but at a million buffers it has a hundred million entries. Here a span of
+a buffer is listed in *buckets* of time instead: on a level whose buckets are at least as wide as
+the span is long, so that it lies in one or two of them. Looking up a range of steps reads the
+buckets that it meets on every level; memory is linear in the spans whatever their lengths.
+
+:func:`fit_index` lays out the buckets, empty; :mod:`cpplan.packing.heuristics.fit_index_kernel`
+fills them:
+``place(index, order, offset, placed)`` (first fit), ``insert``, ``remove``, ``lowest_fit`` and
+``overlapping`` work on one row at a time. Gaps are spans like any other; alignments are kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.distinct import distinct
+from cpplan.model.problem import Ints, Problem, Spans
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# Levels differ in the width of their buckets by a factor of four.
+LEVEL_BITS = 2
+# On the finest level, a bucket has room for about so many spans.
+_SPANS_A_BUCKET = 8
+# Entries read between two looks at the clock, about; rows placed before the first; seconds for an
+# entry that is read.
+_READS, _FIRST_ROWS, _SECONDS_A_READ = 1 << 22, 1 << 12, 2e-8
+
+
+class FitIndex(NamedTuple):
+    """Spans of buffers, and buckets with those of them that are placed.
+
+    Attributes
+    ----------
+    first_span
+        Row ``i``'s spans are ``first_span[i]:first_span[i + 1]``, shape ``(n + 1,)``.
+    row
+        Of a span.
+    lower, upper
+        Of a span, in steps, or as ranks of steps where those are many more than spans.
+    begin, end
+        Bytes of a span, relative to its buffer's offset.
+    size, alignment
+        Of a row.
+    span_level
+        The level that lists a span.
+    shift, level_start
+        Of a level: steps ``t`` lie in bucket ``level_start + (t >> shift)``.
+    bucket_start, bucket_fill
+        Where a bucket's entries start, and how many of them are in use.
+    entry
+        ``lower, upper, begin, end`` in one row, the last two as addresses, shape ``(entries, 4)``.
+    entry_span
+        The span that an entry lists.
+    start, stop
+        Scratch: offsets that are forbidden, one open interval a span in the way.
+    """
+
+    first_span: Ints
+    row: Ints
+    lower: Ints
+    upper: Ints
+    begin: Ints
+    end: Ints
+    size: Ints
+    alignment: Ints
+    span_level: Ints
+    shift: Ints
+    level_start: Ints
+    bucket_start: Ints
+    bucket_fill: Ints
+    entry: Ints
+    entry_span: Ints
+    start: Ints
+    stop: Ints
+
+
+def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
+    """An index in which nothing is placed yet. O(n log n) time, O(n) memory.
+
+    With ``order``, its row ``k`` is row ``order[k]`` of the problem: what is looked up in turn
+    should lie side by side.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 900], size=[4, 8])
+    >>> index = fit_index(problem)
+    >>> index.upper.tolist(), int(index.bucket_fill.sum())
+    ([2, 3], 0)
+    """
+    rows, spans = np.arange(len(problem)), problem.spans
+    if order is not None and not problem.gaps:
+        spans = Spans(rows, *(column[order] for column in spans[1:]))
+    elif order is not None:
+        place = np.empty(len(problem), np.int64)
+        place[order] = rows
+        by_place = np.argsort(place[spans.buffer], kind="stable")
+        spans = Spans(place[spans.buffer][by_place], *(column[by_place] for column in spans[1:]))
+    filled = spans.end > spans.begin
+    if not filled.all():
+        spans = Spans(*(column[filled] for column in spans))
+    buffer = spans.buffer
+    lower, upper, steps = _ranks(spans.lower, spans.upper)
+    finest = max(0, int(steps * _SPANS_A_BUCKET // max(1, len(buffer))).bit_length() - 1)
+    # The least number of bits b with upper - lower <= 2**b, then the next that is a level's.
+    bits = np.frexp((upper - lower - 0.5).clip(min=0.5))[1].clip(min=finest)
+    bits = finest + -(-(bits - finest) // LEVEL_BITS) * LEVEL_BITS
+    used = np.flatnonzero(np.bincount(bits))
+    span_level = np.searchsorted(used, bits)
+    buckets = (steps >> used) + 1
+    level_start = np.concatenate([[0], np.cumsum(buckets)]).astype(np.int64)
+    at = level_start[span_level]
+    first, last = at + (lower >> bits), at + ((upper - 1) >> bits)
+    room = np.bincount(first, minlength=level_start[-1])
+    room += np.bincount(last[last > first], minlength=level_start[-1])
+    bucket_start = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+    entries = int(bucket_start[-1])
+    # Live together with a span is all that starts before it ends, less what ends before it starts.
+    started = np.cumsum(np.bincount(lower, minlength=steps))
+    ended = np.cumsum(np.bincount(upper, minlength=steps))
+    meetings = np.bincount(buffer, started[upper - 1] - ended[lower])
+    scratch = np.empty((2, int(meetings.max(initial=0))), np.int64)
+    return FitIndex(
+        first_span=np.searchsorted(buffer, np.arange(len(problem) + 1)).astype(np.int64),
+        row=buffer,
+        lower=lower,
+        upper=upper,
+        begin=spans.begin,
+        end=spans.end,
+        size=problem.size if order is None else problem.size[order],
+        alignment=problem.alignment if order is None else problem.alignment[order],
+        span_level=span_level.astype(np.int64),
+        shift=used.astype(np.int64),
+        level_start=level_start,
+        bucket_start=bucket_start,
+        bucket_fill=np.zeros(len(bucket_start) - 1, np.int64),
+        entry=np.empty((entries, 4), np.int64),
+        entry_span=np.empty(entries, np.int64),
+        start=scratch[0],
+        stop=scratch[1],
+    )
+
+
+def _ranks(lower: Ints, upper: Ints) -> tuple[Ints, Ints, int]:
+    """Steps numbered so that there are at most a few for every span, and how many numbers."""
+    steps = int(upper.max(initial=0)) + 1
+    if steps <= 2 * len(lower) + 2:
+        return lower, upper, steps
+    times = distinct(np.concatenate([lower, upper]))
+    lower, upper = (np.searchsorted(times, column) for column in (lower, upper))
+    return lower.astype(np.int64), upper.astype(np.int64), len(times)
+
+
+def index_first_fit(problem: Problem, order: Ints, deadline: Deadline) -> Ints:
+    """Place the buffers in this order, each at the lowest address where it fits.
+
+    Those whose offset is given come first. O(n × buffers live together).
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8])
+    >>> index_first_fit(problem, np.arange(3), Deadline(60)).tolist()
+    [0, 4, 4]
+    """
+    if not prepare("many-buffers", deadline):
+        raise TimeUpError
+    from cpplan.packing.heuristics import fit_index_kernel as kernel
+
+    fixed = np.array(list(problem.fixed), np.int64)
+    index = fit_index(problem, order)
+    place = np.argsort(order)[fixed]
+    offset, placed = np.zeros(len(problem), np.int64), np.zeros(len(problem), bool)
+    offset[place], placed[place] = list(problem.fixed.values()), True
+    kernel.insert_all(index, place, offset)
+    place_in_turn(index, offset, placed, deadline)
+    result = np.empty_like(offset)
+    result[order] = offset
+    return result
+
+
+def place_in_turn(
+    index: FitIndex, offset: Ints, placed: NDArray[np.bool_], deadline: Deadline
+) -> None:
+    """First fit of all rows that are not placed yet, in their order."""
+    from cpplan.packing.heuristics import fit_index_kernel as kernel
+
+    start, count = 0, _FIRST_ROWS
+    while start < len(offset):
+        deadline.check()
+        rows = np.arange(start, min(start + count, len(offset)))
+        reads = kernel.place(index, rows, offset, placed)
+        deadline.spend(_SECONDS_A_READ * reads)
+        start += count
+        # The more is placed, the more there is to read for a row.
+        count = max(1, min(2 * count, int(count * _READS / max(1, reads))))

@@ -1,0 +1,174 @@
+"""Fullest steps first: for a great many buffers, of which few are live when memory is fullest.
+
+Where the live bytes come near their maximum, there is no room for holes; elsewhere a simple rule
+will do. So the buffers that are live at some full step are packed first. They fall into parts that
+never meet, small enough to try lowest-offset-first under many rankings, until a part fits
+below the largest number of live bytes. All others follow by first fit, which fills the holes
+that are left: the larger their area, the earlier.
+
+Nothing here looks at all pairs of conflicting buffers; O(n × buffers live together).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.distinct import distinct
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics import register
+from cpplan.packing.heuristics.fit_index import fit_index, place_in_turn
+from cpplan.packing.heuristics.preorders import PREORDERS, preorder
+from cpplan.packing.heuristics.skyline import Skyline
+from cpplan.runtime.compiled import prepare_all
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# A step is full from this share of the most live bytes on: one pass for each.
+_FULL = 0.75, 0.6, 0.95
+# Rows between two cuts of the order in which the others are placed: what fits into a cache.
+_ROWS_A_BLOCK = 4096
+# Rows of a part placed after the first ranking; of these, under shuffled rankings; how far
+# ranks move there, as shares of them.
+_PLACED_ROWS, _SHUFFLED_ROWS, _NOISE = 300_000, 100_000, (0.01, 0.03, 0.1)
+_SECONDS_A_PLACEMENT = 2e-6
+# Of the time left, for more than one ranking of a part: all others are still to be placed.
+_TRIES_SHARE = 0.3
+
+
+@register("fullest_first")
+def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
+    """Parts around the fullest steps by lowest offset, then the others by first fit."""
+    if not prepare_all(("many-buffers", "skyline"), deadline):
+        raise TimeUpError
+    live, first, last = _padded_profile(problem)
+    goal = int(live.max(initial=0))
+    best, peak = None, None
+    for share in _FULL:
+        try:
+            offset = _place(problem, live, first, last, live >= share * goal, deadline)
+        except TimeUpError:
+            if best is None:
+                raise
+            break
+        end = offset + problem.size
+        if peak is None or end.max(initial=0) < peak:
+            best, peak = offset, int(end.max(initial=0))
+        if peak <= goal:
+            break
+    assert best is not None  # the first pass ended, or raised
+    return best
+
+
+def _place(
+    problem: Problem,
+    live: Ints,
+    first: Ints,
+    last: Ints,
+    full: NDArray[np.bool_],
+    deadline: Deadline,
+) -> Ints:
+    """One pass: what is live at a full step, then the others."""
+    from cpplan.packing.heuristics import fit_index_kernel as kernel
+
+    part = _parts(full, first, last)
+    part[list(problem.fixed)] = -1
+    area = problem.size * (problem.upper - problem.lower).astype(float)
+    block = _blocks(live, first, last)
+    # What is in a part, then what lies across the cuts between blocks, then one block at a time.
+    order = np.lexsort((-area, block, part, part < 0))
+    index = fit_index(problem, order)
+    count = int((part >= 0).sum())
+    offset, placed = np.zeros(len(problem), np.int64), np.zeros(len(problem), bool)
+    if Skyline.applies_to(problem):
+        goal = int(live.max(initial=0))
+        offset[:count] = _place_parts(problem, order[:count], part, goal, deadline)
+        placed[:count] = True
+    elif problem.fixed:
+        rows = np.array(list(problem.fixed), np.int64)
+        place = np.argsort(order)[rows]
+        offset[place], placed[place] = list(problem.fixed.values()), True
+    kernel.insert_all(index, np.flatnonzero(placed), offset)
+    place_in_turn(index, offset, placed, deadline)
+    result = np.empty_like(offset)
+    result[order] = offset
+    return result
+
+
+def _place_parts(problem: Problem, rows: Ints, part: Ints, goal: int, deadline: Deadline) -> Ints:
+    """Offsets of ``rows``, which are sorted by part."""
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(part[rows])) + 1, [len(rows)]])
+    ends = pairwise(edges.tolist())
+    tries_end = deadline.share(_TRIES_SHARE)
+    parts = [
+        _place_part(problem.subset(rows[a:b]), goal, deadline, tries_end) for a, b in ends if a < b
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _place_part(part: Problem, goal: int, deadline: Deadline, tries_end: Deadline) -> Ints:
+    """By the first ranking under which the part fits below the goal, or the best until then.
+
+    Rankings are the preorders, and then the best one with its ranks shuffled a little.
+    """
+    skyline, random = Skyline(part, deadline), np.random.default_rng(0)
+    best, peak = np.zeros(0, np.int64), None
+    leader = np.arange(len(part))
+    tries = len(PREORDERS) + int(_SHUFFLED_ROWS / len(part))
+    # Of a part as large as that, something must be placed in time: others will improve on it.
+    tries = min(tries, 1 + int(_PLACED_ROWS / len(part)))
+    for k in range(tries):
+        if k < len(PREORDERS):
+            ranked = preorder(part, PREORDERS[k])
+        else:
+            noise = random.normal(0, random.choice(_NOISE) * len(part), len(part))
+            ranked = leader[np.argsort(np.arange(len(part)) + noise)]
+        deadline.check(_SECONDS_A_PLACEMENT * len(part))
+        offset = skyline.place(ranked, peak, deadline)
+        if offset is None:
+            continue
+        best, leader, peak = offset, ranked, int((offset + part.size).max())
+        if peak <= goal or tries_end.expired():
+            break
+    return best
+
+
+def _padded_profile(problem: Problem) -> tuple[Ints, Ints, Ints]:
+    """Live bytes, rounded up to alignments, from each change to the next; each row's first, last.
+
+    Rows take part for their whole lifespans: gaps are for packing to find.
+    """
+    lower, upper = problem.lower, problem.upper
+    if int(upper.max(initial=0)) > 2 * len(problem) + 2:
+        times = distinct(np.concatenate([lower, upper]))
+        lower, upper = np.searchsorted(times, lower), np.searchsorted(times, upper)
+    padded = -(-problem.size // problem.alignment) * problem.alignment
+    change = np.zeros(int(upper.max(initial=0)) + 1, np.int64)
+    np.add.at(change, lower, padded)
+    np.subtract.at(change, upper, padded)
+    return np.cumsum(change), lower, upper
+
+
+def _parts(full: np.ndarray, first: Ints, last: Ints) -> Ints:
+    """For each row that is live at a full step, the number of its part; -1 for all others."""
+    steps_before = np.concatenate([[0], np.cumsum(full)])
+    rows = np.flatnonzero(steps_before[last] > steps_before[first])
+    part = np.full(len(first), -1, np.int64)
+    rows = rows[np.argsort(first[rows], kind="stable")]
+    reach = np.maximum.accumulate(last[rows])
+    starts_part = np.ones(len(rows), bool)
+    starts_part[1:] = first[rows][1:] >= reach[:-1]
+    part[rows] = np.cumsum(starts_part) - 1
+    return part
+
+
+def _blocks(live: Ints, first: Ints, last: Ints) -> Ints:
+    """The number of the block of time in which each row lies; -1 for those that lie across a cut.
+
+    Cuts are made where little is live, so that it costs little to place what crosses them first.
+    """
+    about = np.sort(first)[_ROWS_A_BLOCK // 2 :: _ROWS_A_BLOCK].tolist()
+    cuts = [a + int(np.argmin(live[a:b])) for a, b in pairwise(about) if a < b]
+    block = np.searchsorted(cuts, first, side="right")
+    return np.where(block == np.searchsorted(cuts, last - 1, side="right"), block, -1)

@@ -1,0 +1,164 @@
+"""A partial packing that can say where a buffer still fits.
+
+The placed rectangles are kept in arrays sorted by address. Finding a place for a buffer looks at
+all of them once, vectorised: O(placed) with a small constant, no conflict graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics import MANY_BUFFERS
+from cpplan.runtime.deadline import Deadline
+
+_CHECK_EVERY = 256
+
+
+def placement_seconds(buffers: int) -> float:
+    """About how long placing one of so many buffers takes, where time is counted in work."""
+    return 1e-5 + 5e-9 * buffers
+
+
+class Layout:
+    """Buffers placed so far; starts with those whose offset is fixed.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 0, 1], upper=[2, 1, 2], size=[4, 8, 8])
+    >>> layout = Layout(problem)
+    >>> for row in range(3):
+    ...     layout.place(row, layout.lowest(row))
+    >>> layout.offset.tolist()
+    [0, 4, 4]
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.offset = np.zeros(len(problem), np.int64)
+        self.placed = np.zeros(len(problem), bool)
+        spans = len(problem.spans.buffer)
+        self._begin, self._end, self._lower, self._upper = (
+            np.empty(spans, np.int64) for _ in range(4)
+        )
+        self._count = 0
+        self._place_fixed()
+
+    def place(self, row: int, offset: int) -> None:
+        """Put a buffer at an offset; the caller knows that it fits there."""
+        spans, first = self.problem.spans, self.problem.first_span
+        for k in range(first[row], first[row + 1]):
+            begin, end = offset + int(spans.begin[k]), offset + int(spans.end[k])
+            if begin == end:
+                continue  # no bytes, in nobody's way
+            count = self._count
+            at = int(np.searchsorted(self._begin[:count], begin))
+            for column, value in (
+                (self._begin, begin),
+                (self._end, end),
+                (self._lower, spans.lower[k]),
+                (self._upper, spans.upper[k]),
+            ):
+                column[at + 1 : count + 1] = column[at:count]
+                column[at] = value
+            self._count += 1
+        self.offset[row] = offset
+        self.placed[row] = True
+
+    def _place_fixed(self) -> None:
+        """All buffers whose offset is given, at once."""
+        rows = np.array(sorted(self.problem.fixed), np.int64)
+        self.offset[rows] = [self.problem.fixed[row] for row in rows.tolist()]
+        self.placed[rows] = True
+        spans = self.problem.spans
+        held = self.placed[spans.buffer] & (spans.end > spans.begin)
+        at = self.offset[spans.buffer[held]]
+        by_address = np.argsort(at + spans.begin[held], kind="stable")
+        self._count = count = len(by_address)
+        self._begin[:count] = (at + spans.begin[held])[by_address]
+        self._end[:count] = (at + spans.end[held])[by_address]
+        self._lower[:count] = spans.lower[held][by_address]
+        self._upper[:count] = spans.upper[held][by_address]
+
+    def lowest(self, row: int, at_least: int = 0) -> int:
+        """The lowest address at which the buffer fits (*first fit*)."""
+        starts, room = self._holes(row, at_least)
+        return int(starts[np.argmax(room >= 0)])
+
+    def tightest(self, row: int) -> int:
+        """The hole in which the buffer leaves the least room (*best fit*); the lowest of equals."""
+        starts, room = self._holes(row, 0)
+        fits = np.flatnonzero(room >= 0)
+        return int(starts[fits[np.argmin(room[fits])]])
+
+    def _holes(self, row: int, at_least: int) -> tuple[Ints, Ints]:
+        """Where a hole in address space starts for this buffer, and what it would leave unused.
+
+        Negative room means that it does not fit; the last hole is open-ended.
+        """
+        forbidden_from, forbidden_to = self._forbidden(row)
+        # An offset strictly between the two would overlap: what ends last so far is the next start.
+        reached = np.maximum.accumulate(np.concatenate([[at_least], forbidden_to]))
+        alignment = self.problem.alignment[row]
+        starts = -(-reached // alignment) * alignment if alignment > 1 else reached
+        unlimited = np.iinfo(np.int64).max
+        return starts, np.concatenate([forbidden_from, [unlimited]]) - starts
+
+    def _forbidden(self, row: int) -> tuple[Ints, Ints]:
+        """Open intervals of offsets at which the buffer would overlap a placed one, sorted."""
+        problem, count = self.problem, self._count
+        spans, first = problem.spans, problem.first_span
+        lower, upper = self._lower[:count], self._upper[:count]
+        begin, end = self._begin[:count], self._end[:count]
+        intervals = []
+        for k in range(first[row], first[row + 1]):
+            together = np.flatnonzero((lower < spans.upper[k]) & (upper > spans.lower[k]))
+            intervals.append((begin[together] - spans.end[k], end[together] - spans.begin[k]))
+        if len(intervals) == 1:
+            return intervals[0]
+        if not intervals:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        start, stop = (np.concatenate(column) for column in zip(*intervals, strict=True))
+        by_start = np.argsort(start, kind="stable")
+        return start[by_start], stop[by_start]
+
+
+def first_fit_in_order(
+    problem: Problem,
+    order: Iterable[int],
+    deadline: Deadline,
+    *,
+    at_least: Mapping[int, int] | None = None,
+) -> Ints:
+    """Place the buffers one after another, each at the lowest address where it fits.
+
+    ``at_least`` gives, for some rows, an address below which they should not lie. With many
+    buffers, an index of those placed takes the place of looking at them all.
+    """
+    floors = at_least or {}
+    if len(problem) >= MANY_BUFFERS and not floors:
+        from cpplan.packing.heuristics.fit_index import index_first_fit
+
+        return index_first_fit(problem, np.fromiter(order, np.int64), deadline)
+    layout = Layout(problem)
+    work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
+    for count, row in enumerate(order):
+        if count % _CHECK_EVERY == 0:
+            deadline.check(work)
+        if not layout.placed[row]:
+            layout.place(row, layout.lowest(row, floors.get(row, 0)))
+    return layout.offset
+
+
+def best_fit_in_order(problem: Problem, order: Iterable[int], deadline: Deadline) -> Ints:
+    """Place the buffers one after another, each in the hole that it fills best."""
+    layout = Layout(problem)
+    work = min(_CHECK_EVERY, len(problem)) * placement_seconds(len(problem))
+    for count, row in enumerate(order):
+        if count % _CHECK_EVERY == 0:
+            deadline.check(work)
+        if not layout.placed[row]:
+            layout.place(row, layout.tightest(row))
+    return layout.offset

@@ -1,0 +1,40 @@
+"""Orders in which a search considers buffers: no single one wins, so there are several.
+
+A preorder is a word over ``T`` (the most bytes live at one step of the lifespan), ``W`` (the length
+of the lifespan), ``A`` (width × size) and ``S`` (size); each decreasing, the first letter first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics.range_minimum import range_minimum
+
+PREORDERS = ("TWA", "TAW", "WAT", "ATW", "AWT", "WTA", "SWT")
+
+
+def preorder(problem: Problem, word: str) -> Ints:
+    """Rows of the problem in that order; ties by row. O(n log n).
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 5], size=[4, 8, 4])
+    >>> preorder(problem, "WS").tolist()
+    [2, 1, 0]
+    """
+    width = problem.upper - problem.lower
+    keys = {
+        "A": width.astype(float) * problem.size,
+        "S": problem.size,
+        "T": largest_total(problem) if "T" in word else width,
+        "W": width,
+    }
+    return np.lexsort(tuple(-keys[letter] for letter in reversed(word)))
+
+
+def largest_total(problem: Problem) -> Ints:
+    """For every buffer, the most bytes live at one step of its lifespan; shape ``(n,)``."""
+    times, live = problem.live_profile()
+    first, last = np.searchsorted(times, problem.lower), np.searchsorted(times, problem.upper)
+    return -range_minimum(-live, first, last)

@@ -1,0 +1,167 @@
+"""Compiled part of :mod:`cpplan.packing.heuristics.segregated_fit`; imports numba."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from cpplan.runtime.inner_loop import inner_loop
+
+# Of a power of two, sizes of holes are told apart by so many bits; see ``hole_class``.
+_BITS = 3
+# Holes of a class that are looked at before the next class is.
+_LOOKS = 8
+# Of ``memory.state``: where nothing lies any more, the block that ends there, requests that have
+# ended, blocks ever there at once, those of them that are to be used again, and how many classes
+# ever had a hole.
+TOP, LAST, ENDED, MADE, SPARE, CLASSES = range(6)
+
+
+@njit(cache=True, nogil=True)
+def serve(memory, requests, ending, lower, upper, size, alignment, offset, block):
+    """Serve requests in order; what has ended by then is free again."""
+    state = memory.state
+    for row in requests:
+        while upper[ending[state[ENDED]]] <= lower[row]:
+            gone = ending[state[ENDED]]
+            if size[gone] > 0:
+                _free(memory, block[gone])
+            state[ENDED] += 1
+        if size[row] > 0:
+            block[row] = _take(memory, size[row], alignment[row])
+            offset[row] = memory.begin[block[row]]
+
+
+@njit(cache=True, nogil=True)
+def hole_class(size):
+    """Sizes up to 15 have a class each, then every eighth of a power of two has one."""
+    shift = 0
+    while size >> shift >= 2 << _BITS:
+        shift += 1
+    return (shift << _BITS) + (size >> shift)
+
+
+@inner_loop
+def _take(memory, size, alignment):
+    """A block of this size: from the first class with a hole that fits, else at the top."""
+    for kind in range(hole_class(size), memory.state[CLASSES]):
+        hole = memory.first[kind]
+        for _ in range(_LOOKS):
+            if hole < 0:
+                break
+            at = (memory.begin[hole] + alignment - 1) // alignment * alignment
+            if at + size <= memory.end[hole]:
+                return _cut(memory, hole, at, at + size)
+            hole = memory.following[hole]
+    top = memory.state[TOP]
+    at = (top + alignment - 1) // alignment * alignment
+    if at > top:
+        _list(memory, _append(memory, at))
+    return _append(memory, at + size)
+
+
+@inner_loop
+def _cut(memory, hole, begin, end):
+    """Take ``[begin, end)`` out of a hole; what is left on either side is a hole again."""
+    _unlist(memory, hole)
+    for low, high in ((memory.begin[hole], begin), (end, memory.end[hole])):
+        if low < high:
+            rest = _new(memory, low, high)
+            before, after = memory.before[hole], memory.after[hole]
+            if low < begin:
+                after = hole
+            else:
+                before = hole
+            memory.before[rest], memory.after[rest] = before, after
+            if before >= 0:
+                memory.after[before] = rest
+            memory.before[after] = rest
+            _list(memory, rest)
+    memory.begin[hole], memory.end[hole] = begin, end
+    return hole
+
+
+@inner_loop
+def _free(memory, block):
+    """Give back a block; it joins the holes beside it, or the room above the top."""
+    state = memory.state
+    before, after = memory.before[block], memory.after[block]
+    if after >= 0 and memory.is_hole[after]:
+        memory.end[block] = memory.end[after]
+        _unlist(memory, after)
+        _remove(memory, after)
+    if before >= 0 and memory.is_hole[before]:
+        memory.begin[block] = memory.begin[before]
+        _unlist(memory, before)
+        _remove(memory, before)
+    if memory.after[block] < 0:
+        state[TOP] = memory.begin[block]
+        _remove(memory, block)
+    else:
+        _list(memory, block)
+
+
+@inner_loop
+def _append(memory, end):
+    """A block from the top to ``end``, which is the top then."""
+    state = memory.state
+    block = _new(memory, state[TOP], end)
+    memory.before[block], memory.after[block] = state[LAST], -1
+    if state[LAST] >= 0:
+        memory.after[state[LAST]] = block
+    state[TOP], state[LAST] = end, block
+    return block
+
+
+@inner_loop
+def _new(memory, begin, end):
+    """A block that is not in use, between two addresses; without neighbours yet."""
+    state = memory.state
+    if state[SPARE] > 0:
+        state[SPARE] -= 1
+        block = memory.spare[state[SPARE]]
+    else:
+        block = state[MADE]
+        state[MADE] += 1
+    memory.begin[block], memory.end[block] = begin, end
+    memory.is_hole[block] = False
+    return block
+
+
+@inner_loop
+def _remove(memory, block):
+    """Take a block out of the row of neighbours; its number is to be used again."""
+    state, before, after = memory.state, memory.before[block], memory.after[block]
+    if before >= 0:
+        memory.after[before] = after
+    if after >= 0:
+        memory.before[after] = before
+    else:
+        state[LAST] = before
+    memory.spare[state[SPARE]] = block
+    state[SPARE] += 1
+
+
+@inner_loop
+def _list(memory, hole):
+    """Make a block a hole: the first of its class."""
+    kind = hole_class(memory.end[hole] - memory.begin[hole])
+    old = memory.first[kind]
+    memory.following[hole], memory.previous[hole] = old, -1
+    if old >= 0:
+        memory.previous[old] = hole
+    memory.first[kind] = hole
+    memory.is_hole[hole] = True
+    memory.state[CLASSES] = max(memory.state[CLASSES], kind + 1)
+
+
+@inner_loop
+def _unlist(memory, hole):
+    """Take a hole out of the list of its class."""
+    previous, following = memory.previous[hole], memory.following[hole]
+    if previous >= 0:
+        memory.following[previous] = following
+    else:
+        memory.first[hole_class(memory.end[hole] - memory.begin[hole])] = following
+    if following >= 0:
+        memory.previous[following] = previous
+    memory.is_hole[hole] = False

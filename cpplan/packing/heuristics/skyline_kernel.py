@@ -1,0 +1,185 @@
+"""Compiled lowest-offset-first over a skyline; :mod:`cpplan.packing.heuristics.skyline` prepares
+for it.
+
+Offsets never decrease, so all that counts of what is placed is the highest end over each section:
+the skyline. Only a buffer whose lifespan lies within the lowest stretch of it, the valley, can lie
+as low as that; where none does, the valley is lost up to its lower neighbour. So there are at most
+as many looks as buffers and stretches, each a search in a k-d tree over lifespans that keeps, for
+every node, the first rank of what is still waiting below it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_NONE = np.iinfo(np.int64).max
+# Of the state: stretches, the peak so far, and buffers left to place.
+_COUNT, _PEAK, _LEFT = 0, 1, 2
+
+
+@njit(cache=True, nogil=True)
+def start_on_skyline(rank, leaf_row, first, skyline, state):
+    """Nothing is placed yet: one stretch over all sections, at height zero.
+
+    Parameters
+    ----------
+    rank
+        Distinct, shape ``(n,)``.
+    leaf_row
+        See :func:`cpplan.packing.heuristics.skyline.lifespan_tree`.
+    first, skyline, state
+        Scratch, shape ``(2 * leaves,)``, ``(5, sections)`` and ``(3,)``.
+    """
+    height, end, before, heap, where = skyline
+    leaves = len(leaf_row)
+    for leaf in range(leaves):
+        first[leaves + leaf] = rank[leaf_row[leaf]] if leaf_row[leaf] >= 0 else _NONE
+    for node in range(leaves - 1, 0, -1):
+        first[node] = min(first[2 * node], first[2 * node + 1])
+    height[0], end[0], before[0], heap[0], where[0] = 0, len(height), -1, 0, 0
+    state[_COUNT], state[_PEAK], state[_LEFT] = 1, 0, len(rank)
+
+
+@njit(cache=True, nogil=True)
+def place_on_skyline(
+    leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline, state, looks
+):
+    """So many looks at the lowest valley; whether all buffers are placed then, into ``offset``.
+
+    Always the buffer that can lie lowest (before it is aligned), of equals the one of the lowest
+    rank. The peak so far is ``state[1]``; -1 as soon as a buffer would end above ``limit``.
+    """
+    height, end, before, heap, where = skyline
+    leaves, sections = len(leaf_row), len(height)
+    # The heap has every stretch once, by its first section; ``where`` finds it again.
+    count, peak, left = state
+    # Two entries a level are enough, and there are fewer than 64 levels.
+    stack = np.empty(128, np.int64)
+    while left > 0 and looks > 0:
+        looks -= 1
+        start = heap[0]
+        stop, floor = end[start], height[start]
+        leaf = _first_within(first, box, start, stop, stack)
+        if leaf < 0:
+            # Nothing waiting fits into the valley: it is lost up to the lower neighbour.
+            previous, following = before[start], stop
+            level = _NONE
+            if previous >= 0:
+                level = height[previous]
+            if following < sections:
+                level = min(level, height[following])
+            height[start] = level
+            _settle(heap, where, height, 0, count)
+            if following < sections and height[following] == level:
+                count = _absorb(start, following, height, end, before, heap, where, count)
+            if previous >= 0 and height[previous] == level:
+                count = _absorb(previous, start, height, end, before, heap, where, count)
+            continue
+        row = leaf_row[leaf]
+        step = alignment[row]
+        low = (floor + step - 1) // step * step
+        top = low + size[row]
+        if top > limit:
+            state[_PEAK] = -1
+            return True
+        offset[row] = low
+        peak = max(peak, top)
+        left -= 1
+        node = leaves + leaf
+        first[node] = _NONE
+        node >>= 1
+        while node > 0:
+            first[node] = min(first[2 * node], first[2 * node + 1])
+            node >>= 1
+        from_, to = lower[row], upper[row]
+        if to < stop:
+            count = _split(start, to, floor, height, end, before, heap, where, count)
+        if from_ > start:
+            count = _split(start, from_, floor, height, end, before, heap, where, count)
+        height[from_] = top
+        _settle(heap, where, height, where[from_], count)
+        if to < sections and height[to] == top:
+            count = _absorb(from_, to, height, end, before, heap, where, count)
+        previous = before[from_]
+        if previous >= 0 and height[previous] == top:
+            count = _absorb(previous, from_, height, end, before, heap, where, count)
+    state[_COUNT], state[_PEAK], state[_LEFT] = count, peak, left
+    return left == 0
+
+
+@njit(cache=True, nogil=True)
+def _first_within(first, box, start, stop, stack):
+    """The leaf of the first-ranked lifespan within ``[start, stop)``; -1 if there is none."""
+    leaves = len(first) // 2
+    best, found = _NONE, -1
+    depth = 0
+    stack[0] = 1
+    while depth >= 0:
+        node = stack[depth]
+        depth -= 1
+        if first[node] >= best or box[1, node] < start or box[2, node] > stop:
+            continue
+        if box[0, node] >= start and box[3, node] <= stop:
+            best, found = first[node], node
+        elif node < leaves:
+            one, other = 2 * node, 2 * node + 1
+            # The likelier one is looked at first.
+            if first[one] < first[other]:
+                one, other = other, one
+            stack[depth + 1], stack[depth + 2] = one, other
+            depth += 2
+    if found < 0:
+        return -1
+    while found < leaves:
+        found = 2 * found if first[2 * found] == best else 2 * found + 1
+    return found - leaves
+
+
+@njit(cache=True, nogil=True)
+def _split(start, at, level, height, end, before, heap, where, count):
+    """Cut the stretch from ``start`` at section ``at``; the count of stretches."""
+    height[at], end[at], before[at] = level, end[start], start
+    if end[at] < len(height):
+        before[end[at]] = at
+    end[start] = at
+    heap[count], where[at] = at, count
+    _settle(heap, where, height, count, count + 1)
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def _absorb(start, following, height, end, before, heap, where, count):
+    """Make one of two neighbouring stretches; the count of stretches."""
+    end[start] = end[following]
+    if end[start] < len(height):
+        before[end[start]] = start
+    at = where[following]
+    count -= 1
+    if at < count:
+        heap[at] = heap[count]
+        where[heap[at]] = at
+        _settle(heap, where, height, at, count)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _settle(heap, where, height, at, count):
+    """Restore the heap's order, where only the entry ``at`` is out of it."""
+    entry = heap[at]
+    key = height[entry]
+    while at > 0 and key < height[heap[(at - 1) // 2]]:
+        heap[at] = heap[(at - 1) // 2]
+        where[heap[at]] = at
+        at = (at - 1) // 2
+    while 2 * at + 1 < count:
+        child = 2 * at + 1
+        if child + 1 < count and height[heap[child + 1]] < height[heap[child]]:
+            child += 1
+        if height[heap[child]] >= key:
+            break
+        heap[at] = heap[child]
+        where[heap[at]] = at
+        at = child
+    heap[at] = entry
+    where[entry] = at

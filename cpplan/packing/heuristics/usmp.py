@@ -1,0 +1,184 @@
+"""TVM's Unified Static Memory Planner as it was published, its defects included.
+
+``greedy_by_size``, ``greedy_by_conflicts`` and, in ``usmp_climb``, ``hill_climb`` (TVM RFC 0009;
+apache/tvm, ``src/tir/usmp/algo``), for comparing with. They work on conflict lists as listed, which
+may be one-directional, and what they answer may be wrong:
+
+* a conflict that is listed one way only is missed where the other buffer comes first;
+* the next free address is rounded up to the alignment of the buffer below, not of the one above;
+* room between two conflicting buffers is not looked for, so that what fits is reported not to (the
+  greedy ones look above every conflict; hill climbing fills gaps, but gives a pool up as soon as
+  there is no room above one conflict);
+* in the greedy ones a pool that was given up for one conflict comes back with the next, at an
+  address that is free of the next one only;
+* hill climbing hands back the layout it accepted last, which may be worse than the best it saw.
+
+The variants to plan with are ``cpplan.heuristics``' ``greedy_by_size``, ``greedy_by_conflicts`` and
+``hill_climb``, on several pools by ``run_in_pools``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.packing.heuristics.conflicts import from_conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class UsmpBuffer:
+    """USMP's ``BufferInfo``: bytes, the pools it may go to, and the buffers it names as conflicts.
+
+    ``pools`` is in order of preference, ``conflicts`` as listed, ``alignment`` in bytes.
+    """
+
+    name: str
+    size: int
+    conflicts: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ("arena",)
+    alignment: int = 1
+
+
+class PoolAllocation(NamedTuple):
+    """Where USMP puts a buffer: name of the pool, and byte offset in it."""
+
+    pool: str
+    offset: int
+
+
+Allocations = dict[str, PoolAllocation]
+
+
+@dataclass(frozen=True, slots=True)
+class UsmpProblem:
+    """What USMP's algorithms are given.
+
+    Attributes
+    ----------
+    buffers
+        In any order; names are unique.
+    pools
+        Only names and capacities matter to USMP.
+
+    Raises
+    ------
+    InputError
+        If two buffers bear one name, or one names an unknown pool or buffer.
+
+    Examples
+    --------
+    >>> listed = UsmpProblem((UsmpBuffer("a", 4, ("b",)), UsmpBuffer("b", 8)), (Pool("arena"),))
+    >>> int(listed.to_problem().live_bytes().max())
+    12
+    >>> listed.lists()
+    {'a': ('b',), 'b': ()}
+    """
+
+    buffers: tuple[UsmpBuffer, ...]
+    pools: tuple[Pool, ...]
+
+    def __post_init__(self) -> None:
+        names = {buffer.name for buffer in self.buffers}
+        if len(names) < len(self.buffers):
+            raise InputError("two buffers bear one name")
+        known = {pool.name for pool in self.pools}
+        for buffer in self.buffers:
+            for what, listed, right in (
+                ("pool", buffer.pools, known),
+                ("conflict", buffer.conflicts, names),
+            ):
+                wrong = next((name for name in listed if name not in right), None)
+                if wrong is not None:
+                    raise InputError(f"buffer {buffer.name!r}: unknown {what} {wrong!r}")
+
+    def lists(self) -> dict[str, tuple[str, ...]]:
+        """The conflict lists as given; ``one_way_conflicts`` tells what is amiss with them."""
+        return {buffer.name: buffer.conflicts for buffer in self.buffers}
+
+    def to_problem(self, name: str = "usmp") -> Problem:
+        """The problem as it is meant: every conflict counts in both directions."""
+        return from_conflicts(
+            {buffer.name: buffer.size for buffer in self.buffers},
+            [(buffer.name, other) for buffer in self.buffers for other in buffer.conflicts],
+            alignment={buffer.name: buffer.alignment for buffer in self.buffers},
+            pools=self.pools,
+            candidates={buffer.name: buffer.pools for buffer in self.buffers},
+            name=name,
+        )
+
+
+def pool_totals(problem: UsmpProblem, allocations: Allocations) -> dict[str, int]:
+    """Bytes used of every pool that holds something."""
+    totals: dict[str, int] = {}
+    for buffer in problem.buffers:
+        if buffer.name in allocations:
+            pool, offset = allocations[buffer.name]
+            totals[pool] = max(totals.get(pool, 0), offset + buffer.size)
+    return totals
+
+
+def usmp_greedy_by_size(problem: UsmpProblem) -> Allocations:
+    """By decreasing size, ties by number of conflicts listed, then by name from z to a.
+
+    Raises
+    ------
+    InfeasibleError
+        If it finds no place for a buffer; it is named.
+
+    Examples
+    --------
+    >>> pair = UsmpBuffer("a", 4, ("b",)), UsmpBuffer("b", 8, ("a",))
+    >>> usmp_greedy_by_size(UsmpProblem(pair, (Pool("arena"),)))["a"]
+    PoolAllocation(pool='arena', offset=8)
+    """
+    by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
+    return _place_above(problem, sorted(by_name, key=lambda b: (-b.size, -len(b.conflicts))))
+
+
+def usmp_greedy_by_conflicts(problem: UsmpProblem) -> Allocations:
+    """By decreasing number of conflicts listed, ties by size, then by name from z to a.
+
+    Raises
+    ------
+    InfeasibleError
+        If it finds no place for a buffer; it is named.
+    """
+    by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
+    return _place_above(problem, sorted(by_name, key=lambda b: (-len(b.conflicts), -b.size)))
+
+
+def fits(pool: Pool, offset: int, size: int) -> bool:
+    return pool.capacity is None or offset + size <= pool.capacity
+
+
+def round_up(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def _place_above(problem: UsmpProblem, order: Sequence[UsmpBuffer]) -> Allocations:
+    """Each buffer above all conflicts listed that are already in its pool."""
+    pools = {pool.name: pool for pool in problem.pools}
+    by_name = {buffer.name: buffer for buffer in problem.buffers}
+    placed: Allocations = {}
+    for buffer in order:
+        free = {name: 0 for name in buffer.pools if fits(pools[name], 0, buffer.size)}
+        for other in (by_name[name] for name in buffer.conflicts if name in placed):
+            pool, offset = placed[other.name]
+            above = round_up(offset + other.size, other.alignment)
+            if not fits(pools[pool], above, buffer.size):
+                free.pop(pool, None)
+            elif above > free.get(pool, 0):
+                free[pool] = above
+        placed[buffer.name] = choose(buffer, free)
+    return placed
+
+
+def choose(buffer: UsmpBuffer, free: Mapping[str, int]) -> PoolAllocation:
+    for pool in buffer.pools:
+        if pool in free:
+            return PoolAllocation(pool, free[pool])
+    raise InfeasibleError(f"the space in the pools is exceeded by buffer {buffer.name!r}")

@@ -1,0 +1,1 @@
+"""Packing into several pools."""

@@ -1,0 +1,139 @@
+"""Local search over orders of first fit, on one pool or several: the idea of USMP's hill climbing.
+
+A layout is described by an order of the buffers and, for each, an order of its pools. One move
+takes a buffer that ends at the peak of a pool that counts, or costs more than it could elsewhere,
+or one live together with such a buffer, and moves it in the order, mostly forward, or prefers
+another pool for it. The new description is kept unless its layout is worse. Unlike TVM's planner it
+fills gaps, aligns every buffer by its own alignment, and hands back the best layout, not the
+last.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout
+from cpplan.packing.pools.objective import Level, pool_peaks
+from cpplan.runtime.deadline import Deadline
+
+NAME = "hill climbing"
+
+Values = tuple[int, ...]
+
+
+class PoolClimb:
+    """A search that can be continued: it keeps the order it has reached.
+
+    Parameters
+    ----------
+    problem
+        Buffers, candidates, pools.
+    levels
+        What is minimised, one level after another.
+    order
+        Rows, in the order to start from.
+    seed
+        Of the moves.
+
+    Examples
+    --------
+    >>> from cpplan.packing.pools.objective import objective_levels
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> climb = PoolClimb(problem, objective_levels(problem, "total"), np.arange(3), seed=0)
+    >>> climb.run(10, (12,), Deadline(60))
+    >>> climb.values, climb.layout.offset.tolist()
+    ((12,), [0, 4, 0])
+    """
+
+    def __init__(self, problem: Problem, levels: Sequence[Level], order: Ints, seed: int):
+        self.problem, self.levels = problem, levels
+        self.layout: PoolLayout | None = None
+        self.values: Values | None = None
+        self._fit = PoolFit(problem)
+        self._random = random.Random(seed)
+        self._order = order
+        self._preferred: dict[int, int] = {}
+        rows = [list(problem.candidates_of(row)) for row in range(len(problem))]
+        self._least_access = [
+            [int(level.access[row, pools].min()) for row, pools in enumerate(rows)]
+            for level in levels
+        ]
+
+    def run(
+        self,
+        moves: int,
+        goal: Values,
+        deadline: Deadline,
+        found: Callable[[PoolLayout], object] = lambda layout: None,
+    ) -> None:
+        """Make so many moves, or until the values are no more than ``goal``. O(n²) a move.
+
+        ``found`` is told every layout that is better than the last. Raises ``TimeUpError`` in
+        mid-move; what was reached stays.
+        """
+        if self.layout is None:
+            self._try(self._order, self._preferred, deadline, found)
+        for _ in range(moves):
+            if self.values is None or self.values <= goal:
+                return
+            self._try(*self._neighbour(goal), deadline, found)
+
+    def _try(
+        self,
+        order: Ints,
+        preferred: dict[int, int],
+        deadline: Deadline,
+        found: Callable[[PoolLayout], object],
+    ) -> None:
+        layout = self._fit.place(order.tolist(), deadline, preferred)
+        peaks = pool_peaks(self.problem, layout.pool, layout.offset)
+        values = tuple(level.value(peaks, layout.pool) for level in self.levels)
+        if self.values is None or values <= self.values:
+            better = self.values is None or values < self.values
+            self._order, self._preferred, self.layout, self.values = (
+                order, preferred, layout, values,
+            )  # fmt: skip
+            if better:
+                found(layout)
+
+    def _neighbour(self, goal: Values) -> tuple[Ints, dict[int, int]]:
+        row = self._pick(goal)
+        candidates = self.problem.candidates_of(row)
+        if len(candidates) > 1 and self._random.random() < 0.4:
+            return self._order, {**self._preferred, row: self._random.choice(list(candidates))}
+        rank = int(np.flatnonzero(self._order == row)[0])
+        last = rank - 1 if self._random.random() < 0.7 else len(self._order) - 1
+        to = self._random.randint(0, max(0, last))
+        return np.insert(np.delete(self._order, rank), to, row), self._preferred
+
+    def _pick(self, goal: Values) -> int:
+        """A buffer that makes the first level beyond its goal, or one live together with it."""
+        assert self.values is not None
+        problem = self.problem
+        pairs = zip(self.values, goal, strict=True)
+        number = next(k for k, (value, least) in enumerate(pairs) if value > least)
+        row: int = self._random.choice(self._costly(number))
+        if self._random.random() < 0.6:
+            together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
+            row = self._random.choice(np.flatnonzero(together).tolist())
+        return row
+
+    def _costly(self, number: int) -> list[int]:
+        """Buffers at the peak of one pool that counts, or those that cost less in another pool."""
+        assert self.layout is not None
+        level, (pool, offset) = self.levels[number], self.layout
+        peaks = pool_peaks(self.problem, pool, offset)
+        top = offset + self.problem.size == peaks[pool]
+        kinds = [
+            np.flatnonzero(top & (pool == k))
+            for k, weight in enumerate(level.weight)
+            if weight and peaks[k] > level.beyond[k]
+        ]
+        access = level.access[np.arange(len(pool)), pool]
+        kinds.append(np.flatnonzero(access > self._least_access[number]))
+        found = [each.tolist() for each in kinds if len(each)]
+        return self._random.choice(found) if found else list(range(len(pool)))

@@ -1,0 +1,136 @@
+"""CP-SAT on several pools: which buffer goes where, and optionally at which offset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics.in_pools import PoolLayout
+from cpplan.packing.pools.objective import Level
+from cpplan.packing.reduction import address_unit
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.cp_sat_run import run_model
+from cpplan.runtime.deadline import Deadline
+
+NAME, LIQUID_NAME = "CP-SAT", "CP-SAT on live bytes"
+# One constraint has a term for each buffer live at a step: with more terms, presolve takes minutes.
+LARGEST_MODEL = 400_000
+
+
+def search_level(
+    problem: Problem,
+    levels: Sequence[Level],
+    values: Sequence[int],
+    start: PoolLayout,
+    deadline: Deadline,
+    *,
+    limits: Sequence[int | None],
+    lower: int,
+    liquid: bool,
+    work: float,
+    found: Callable[[PoolLayout], object],
+    proved: Callable[[int], None],
+    peaks: Ints | None = None,
+    workers: int = 1,
+    seed: int = 0,
+) -> bool:
+    """Minimise the last of these levels, the former ones no worse than ``values``.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem.
+    levels, values
+        The former levels with what they may cost; the last level, with what it costs in ``start``.
+    start
+        A layout within all limits, for the hint.
+    limits, lower
+        On the peaks, bytes; and a proved bound on the last level.
+    liquid
+        Only say which pool each buffer goes to, as if bytes were a liquid; offsets are zero.
+    work
+        Units of CP-SAT's deterministic time to spend at most.
+    found, proved
+        Called with every layout, or assignment, and with every bound on the last level.
+    peaks
+        Of ``start``, if it is an assignment only.
+
+    Returns
+    -------
+    bool
+        Whether the model was small enough to be tried.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.packing.pools.objective import objective_levels
+    >>> from cpplan.model.pool import Pool
+    >>> pools = Pool("fast", capacity=8), Pool("slow")
+    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
+    >>> start = PoolLayout(np.array([0, 1]), np.array([0, 0]))
+    >>> layouts = []
+    >>> search_level(
+    ...     problem, objective_levels(problem, "preference")[:1], (8,), start, Deadline(60),
+    ...     limits=[8, None], lower=0, liquid=False, work=1, found=layouts.append,
+    ...     proved=lambda bound: None,
+    ... )
+    True
+    >>> layouts[-1].pool.tolist()
+    [1, 0]
+    """
+    from formulations.pools import Former, Placement, build
+
+    spans = problem.spans
+    entries = int((spans.upper - spans.lower).sum())
+    if entries * len(problem.pools) > LARGEST_MODEL:
+        return False
+    model = build_in_time(
+        lambda: build(
+            problem,
+            levels[-1],
+            units=pool_units(problem),
+            limits=limits,
+            former=[Former(*pair) for pair in zip(levels[:-1], values[:-1], strict=True)],
+            lower=lower,
+            liquid=liquid,
+        ),
+        deadline,
+    )
+    if model is None:
+        return False
+    model.hint(Placement(*start), peaks)
+
+    def hand_on(placement: Placement) -> None:
+        found(PoolLayout(*placement))
+
+    run_model(
+        model,
+        deadline,
+        found=hand_on,
+        proved=proved,
+        work=work,
+        workers=workers,
+        seed=seed,
+        # Without rectangles it is a set of knapsacks, where the relaxation is worth its time.
+        linearization=1 if liquid else 0,
+    )
+    return True
+
+
+def pool_units(problem: Problem) -> list[int]:
+    """Bytes an address unit of each pool, whatever of its candidates lies in it.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> pools = Pool("p"), Pool("q", alignment=16)
+    >>> pool_units(Problem(("a", "b"), [0, 0], [1, 1], [24, 12], pools=pools))
+    [12, 16]
+    """
+    units = []
+    for number in range(len(problem.pools)):
+        rows = [row for row in range(len(problem)) if number in problem.candidates_of(row)]
+        units.append(address_unit(problem.in_pool(number, np.array(rows, np.int64))))
+    return units

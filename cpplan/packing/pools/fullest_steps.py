@@ -1,0 +1,160 @@
+"""How much of what is live at a step a pool must hold, whatever the others hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+
+# Subset sums are kept as bits of one integer; so many are shifted in all, which takes about 0.1 s.
+MOST_BITS = 1 << 32
+
+FIXED, LARGEST = "fixed offset", "largest buffer"
+LIVE, BEYOND = "live bytes", "live bytes beyond the other pools"
+
+
+class PoolBound(NamedTuple):
+    """No layout has less than ``value``; ``step`` and ``pool`` are where that shows, if at one."""
+
+    value: int
+    name: str
+    step: int | None = None
+    pool: int | None = None
+
+
+def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> PoolBound:
+    """A bound on one pool's peak, bytes, if the others' stay within their limits.
+
+    At every step the pool holds what is live and does not fit into the others: at most the largest
+    sum of live sizes that is no more than the others' limits together. Buffers that may only go to
+    this pool, and those larger than each other pool that they may go to, are in it in any case.
+
+    Where all offsets are multiples of some ``a``, sizes rounded up to ``a`` may be counted, and
+    limits too, if the largest rounding in the pool is given back (only that may stick out).
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> pools = Pool("fast", capacity=7), Pool("slow")
+    >>> three = Problem(("a", "b", "c"), [0, 0, 0], [1, 1, 1], [4, 5, 6], pools=pools)
+    >>> least_peak(three, 1, [7, None])
+    PoolBound(value=9, name='live bytes beyond the other pools', step=0, pool=1)
+    """
+    others = [k for k in range(len(problem.pools)) if k != pool]
+    movable = np.zeros(len(problem), bool)
+    allowed = np.zeros(len(problem), bool)
+    for row in range(len(problem)):
+        candidates = problem.candidates_of(row)
+        allowed[row] = pool in candidates
+        movable[row] = any(_fits(problem, row, limits[k]) for k in candidates if k != pool)
+    forced = np.flatnonzero(allowed & ~movable)
+    best = PoolBound(0, BEYOND if others else LIVE, None, pool)
+    largest = int(problem.size[forced].max(initial=0))
+    fixed = [row for row in forced.tolist() if row in problem.fixed]
+    ends = [problem.fixed[row] + int(problem.size[row]) for row in fixed]
+    apart = (
+        PoolBound(largest, LARGEST, None, pool),
+        PoolBound(max(ends, default=0), FIXED, None, pool),
+    )
+    # With an unlimited pool beside it, only what is forced counts.
+    room = 0
+    for k in others:
+        limit = limits[k]
+        if limit is None:
+            allowed &= ~movable
+        else:
+            room += limit
+    for unit in common_units(problem):
+        best = _fullest_step(problem, best, allowed, movable, room, len(others), unit)
+    return max((best, *apart), key=lambda bound: bound.value)
+
+
+def _fits(problem: Problem, row: int, limit: int | None) -> bool:
+    return limit is None or problem.fixed.get(row, 0) + int(problem.size[row]) <= limit
+
+
+def common_units(problem: Problem) -> list[int]:
+    """1, and the alignment that all offsets in all pools have in common, if that is more.
+
+    Examples
+    --------
+    >>> common_units(Problem(("a", "b"), [0, 0], [1, 1], [4, 4], alignment=[4, 6]))
+    [1, 2]
+    """
+    pools = [pool.alignment for pool in problem.pools]
+    own = np.unique(problem.alignment)
+    return sorted({1, int(np.gcd.reduce([*np.lcm.outer(own, pools).ravel().tolist(), 0]) or 1)})
+
+
+def _fullest_step(
+    problem: Problem,
+    best: PoolBound,
+    allowed: np.ndarray,
+    movable: np.ndarray,
+    room: int,
+    others: int,
+    unit: int,
+) -> PoolBound:
+    """A step at which more than ``best`` cannot go elsewhere, if there is one."""
+    spans = problem.spans
+    counted = allowed[spans.buffer] & (spans.end > spans.begin) & (spans.begin % unit == 0)
+    lower, upper, held, buffer = (
+        column[counted] for column in (spans.lower, spans.upper, spans.end - spans.begin, spans[0])
+    )
+    rounded = -(-held // unit) * unit
+    moves = movable[buffer]
+    times, live = live_profile(lower, upper, rounded)
+    _, forced = live_profile(lower, upper, np.where(moves, 0, rounded))
+    # Each of the other pools may end anywhere within the unit in which its limit lies.
+    room += others * (unit - 1)
+    plain = forced + np.maximum(0, live - forced - room)
+    name, bits = (BEYOND if others else LIVE), MOST_BITS
+    for k in np.lexsort((-live, -plain)).tolist():
+        if live[k] <= best.value or (bits <= 0 and plain[k] <= best.value):
+            continue
+        here = (lower <= times[k]) & (times[k] < upper)
+        goes = rounded[here & moves].tolist()
+        elsewhere = min(room, sum(goes))
+        if elsewhere < sum(goes):
+            step = int(np.gcd.reduce(goes))
+            bits -= len(goes) * (room // step)
+            elsewhere = largest_sum(goes, room, step) if bits > 0 else room
+        value = int(live[k]) - elsewhere - int((rounded - held)[here].max(initial=0))
+        if value > best.value:
+            best = PoolBound(value, name, int(times[k]), best.pool)
+    return best
+
+
+def live_profile(lower: Ints, upper: Ints, held: Ints) -> tuple[Ints, Ints]:
+    """Steps at which something changes, and bytes live from each on.
+
+    Examples
+    --------
+    >>> times, live = live_profile(np.array([0, 1]), np.array([2, 3]), np.array([4, 8]))
+    >>> times.tolist(), live.tolist()
+    ([0, 1, 2, 3], [4, 12, 8, 0])
+    """
+    times = np.unique(np.concatenate([lower, upper]))
+    change = np.zeros(len(times), np.int64)
+    np.add.at(change, np.searchsorted(times, lower), held)
+    np.add.at(change, np.searchsorted(times, upper), -held)
+    return times, np.cumsum(change)
+
+
+def largest_sum(sizes: Sequence[int], room: int, unit: int) -> int:
+    """The largest sum of some of these multiples of ``unit`` that is at most ``room``.
+
+    One bit for every sum that can be reached.
+
+    Examples
+    --------
+    >>> largest_sum([4, 6, 10], room=13, unit=2)
+    10
+    """
+    mask, reached = (1 << (room // unit + 1)) - 1, 1
+    for size in sizes:
+        reached |= (reached << (size // unit)) & mask
+    return (reached.bit_length() - 1) * unit

@@ -1,0 +1,214 @@
+"""What several pools cost: an objective as numbers to be made small one after another.
+
+Every objective is a list of levels. Of two layouts the better one is smaller at the first level at
+which they differ. All levels have one form,
+
+    sum over pools p of  weight[p] · max(0, peak[p] − beyond[p])
+    + sum over rows b of  access[b, pool of b],
+
+in integers, so that values and bounds can be compared exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+from cpplan.model.printable import quote
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.tensor import LIMIT
+
+OBJECTIVES = ("total", "preference", "cost")
+# Solvers report bounds as doubles: up to here those are exact with room to spare.
+_LARGEST = 2**50
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """One number to minimise.
+
+    Attributes
+    ----------
+    weight
+        Of each byte of every pool's peak, in units of 1/scale.
+    beyond
+        Bytes of every pool that cost nothing.
+    access
+        What using a buffer costs in each pool, in units of 1/scale, shape ``(n, pools)``.
+    scale
+        Units of a cost of one.
+    """
+
+    weight: tuple[int, ...]
+    beyond: tuple[int, ...]
+    access: Ints
+    scale: int = 1
+
+    def value(self, peaks: Ints, pool: Ints) -> int:
+        """In units of 1/scale; ``pool`` has one position a row."""
+        bytes_used = np.maximum(0, peaks - np.array(self.beyond, np.int64)).tolist()
+        used: int = sum(w * part for w, part in zip(self.weight, bytes_used, strict=True))
+        return used + int(self.access[np.arange(len(pool)), pool].sum())
+
+    def shown(self, value: int) -> int | float:
+        """A value as users see it: an integer where it is one."""
+        exact = Fraction(value, self.scale)
+        return exact.numerator if exact.denominator == 1 else float(exact)
+
+    def merged(self, row: Ints) -> Level:
+        """The level for rows that stand for many: ``row[b]`` now stands for ``b``."""
+        access = np.zeros((int(row.max(initial=-1)) + 1, len(self.weight)), np.int64)
+        np.add.at(access, row, self.access)
+        return Level(self.weight, self.beyond, access, self.scale)
+
+
+def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> Ints:
+    """Where the highest buffer of each pool ends, bytes, shape ``(pools,)``.
+
+    Examples
+    --------
+    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
+    >>> pool_peaks(two, np.array([1, 0]), np.array([8, 0])).tolist()
+    [8, 12]
+    """
+    peaks = np.zeros(len(problem.pools), np.int64)
+    np.maximum.at(peaks, pool, offset + problem.size)
+    return peaks
+
+
+def objective_value(
+    problem: Problem, objective: str, pool: Ints, offset: Ints
+) -> tuple[int | float, ...]:
+    """What a layout costs; compared as tuples.
+
+    Parameters
+    ----------
+    objective
+        One of ``OBJECTIVES``; see :func:`objective_levels`.
+    pool, offset
+        Position in ``problem.pools``, and byte offset in that pool, shape ``(n,)``.
+
+    Examples
+    --------
+    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
+    >>> objective_value(two, "preference", np.array([1, 0]), np.array([0, 0]))
+    (4, 4, 8)
+    """
+    peaks = pool_peaks(problem, pool, offset)
+    levels = objective_levels(problem, objective)
+    return tuple(level.shown(level.value(peaks, pool)) for level in levels)
+
+
+def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
+    """The levels of an objective.
+
+    ``"total"`` is the sum of all peaks. ``"preference"`` fills the first pool first: the peaks from
+    the last pool to the second, then *misplaced bytes* (the size of every buffer, times the pools
+    that it prefers to its own), then the peak of the first pool. Of all layouts that take the least
+    from the last pools, most bytes lie in the most preferred.
+
+    A ``"cost"`` is ``cost_per_byte`` × peak of every pool, and ``access_cycles`` of every buffer.
+    The numbers of the pools are taken as the decimals they print as; the scale is the least common
+    denominator of the costs, the latencies and the cycles a byte. Where values would then leave
+    exact arithmetic, each of these numbers is rounded down to a multiple of a power of 1/2, the
+    finest that fits.
+
+    Raises
+    ------
+    InputError
+        If the objective is not known, or bytes or costs are too large to be added up.
+
+    Examples
+    --------
+    >>> fast = Pool("fast", cost_per_byte=0.5, read_bandwidth=3)
+    >>> two = Problem(("a",), [0], [1], [4], pools=(fast, Pool("slow", write_latency=2)))
+    >>> (level,) = objective_levels(two, "cost")
+    >>> level.scale, level.weight, level.access.tolist()
+    (6, (3, 6), [[8, 12]])
+    """
+    count, pools = len(problem), len(problem.pools)
+    nothing = np.zeros((count, pools), np.int64)
+    if objective == "total":
+        return (Level((1,) * pools, (0,) * pools, nothing),)
+    if objective == "preference":
+        first, *others = (
+            Level(tuple(row), (0,) * pools, nothing) for row in np.eye(pools, dtype=int).tolist()
+        )
+        return (*reversed(others), _misplaced_level(problem), first)
+    if objective == "cost":
+        return (_cost_level(problem),)
+    raise InputError(
+        f"objective {quote(objective)} is not understood: expected one of {', '.join(OBJECTIVES)}"
+    )
+
+
+def excess_level(problem: Problem) -> Level:
+    """Bytes beyond the capacities, all pools together: what fits has none."""
+    weight = tuple(0 if pool.capacity is None else 1 for pool in problem.pools)
+    beyond = tuple(pool.capacity or 0 for pool in problem.pools)
+    return Level(weight, beyond, np.zeros((len(problem), len(problem.pools)), np.int64))
+
+
+def _misplaced_level(problem: Problem) -> Level:
+    pools = len(problem.pools)
+    if float(np.sum(problem.size, dtype=float)) * max(1, pools - 1) >= LIMIT:
+        raise InputError("the buffers are too large: misplaced bytes add up to more than 2**62")
+    # A pool that a buffer may not go to is worse than any other.
+    rank = np.tile(np.arange(pools), (len(problem), 1))
+    for row, candidates in problem.candidates.items():
+        rank[row] = pools - 1
+        rank[row, list(candidates)] = np.arange(len(candidates))
+    return Level((0,) * pools, (0,) * pools, rank * problem.size[:, None])
+
+
+def _cost_level(problem: Problem) -> Level:
+    table = [_rates(pool) for pool in problem.pools]
+    size = problem.size.astype(float)
+    reads, writes = problem.reads.astype(float), problem.writes.astype(float)
+    quantities = (
+        float(np.sum(size + problem.alignment)),
+        *(float(np.sum(column)) for column in (reads, reads * size, writes, writes * size)),
+    )
+    # No layout costs more than this, whatever lies where.
+    most = sum(
+        quantity * max(float(min(Fraction(_LARGEST), rates[k])) for rates in table)
+        for k, quantity in enumerate(quantities)
+    )
+    scale = math.lcm(*(rate.denominator for rates in table for rate in rates))
+    if scale > _LARGEST / max(1.0, most):
+        if most >= _LARGEST:
+            raise InputError("the costs of the pools are too large: they add up to more than 2**50")
+        scale = 1 << max(0, int(math.log2(_LARGEST / most)))
+    whole = [[math.floor(rate * scale) for rate in rates] for rates in table]
+    access = [
+        problem.reads * (latency + per_byte * problem.size)
+        + problem.writes * (write_latency + per_byte_written * problem.size)
+        for _, latency, per_byte, write_latency, per_byte_written in whole
+    ]
+    return Level(
+        tuple(rates[0] for rates in whole),
+        (0,) * len(whole),
+        np.stack(access, axis=1).astype(np.int64),
+        scale,
+    )
+
+
+def _rates(pool: Pool) -> Sequence[Fraction]:
+    """Per byte of the peak; per read, per byte read, per write, per byte written."""
+    return (
+        _decimal(pool.cost_per_byte),
+        _decimal(pool.read_latency),
+        1 / _decimal(pool.read_bandwidth) if pool.read_bandwidth else Fraction(0),
+        _decimal(pool.write_latency),
+        1 / _decimal(pool.write_bandwidth) if pool.write_bandwidth else Fraction(0),
+    )
+
+
+def _decimal(value: float) -> Fraction:
+    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)

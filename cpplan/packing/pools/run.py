@@ -1,0 +1,245 @@
+"""One run of packing into several pools: heuristics, and searches that take turns.
+
+Bytes are first taken as a liquid: CP-SAT assigns pools so that each can hold what is live in it.
+Each pool of such an assignment is then a packing problem of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.plan import Status
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing import heuristics
+from cpplan.packing.bounds import lower_bound
+from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
+from cpplan.packing.heuristics.preorders import PREORDERS, preorder
+from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.pools.climb import NAME as CLIMB
+from cpplan.packing.pools.climb import PoolClimb
+from cpplan.packing.pools.incumbent import PoolIncumbent, Report
+from cpplan.packing.pools.objective import Level
+from cpplan.packing.pools.pooled_packing import PooledPacking
+from cpplan.packing.pools.shortfall import explain_pool_shortfall
+from cpplan.packing.reduction import reduce_problem
+from cpplan.packing.solve import pack
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.verifier import check_offsets
+
+# What the first turn of hill climbing, of CP-SAT on live bytes and on everything may take: moves,
+# and deterministic time a run. On live bytes CP-SAT is much quicker, and what it finds can mostly
+# be packed; so it may run several times a turn, as long as it gains something.
+FIRST_MOVES, FIRST_LIQUID_WORK, FIRST_WORK = 40, 0.4, 0.05
+MOST_LIQUID_RUNS = 4
+MOST_EFFORT = 4**10
+# Orders of first fit beyond the portfolio's: O(n²) each.
+_MOST_ORDERED = 5_000
+_ANY = 2**62
+
+
+class _Liquid(NamedTuple):
+    """An assignment, and what it costs as long as only live bytes count."""
+
+    pool: Ints
+    value: int
+
+
+class PoolRun:
+    """What a run knows so far; see ``pack_pools`` for the parameters."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        levels: Sequence[Level],
+        deadline: Deadline,
+        workers: int,
+        seed: int,
+        report: Report,
+    ):
+        self.problem, self.deadline = problem, deadline
+        self.workers, self.seed = workers, seed
+        reduced = reduce_problem(problem).problem
+        # What holds no byte still ends somewhere: then only the steps could be dropped.
+        self.pools = len(problem.pools)
+        self.small = reduced if len(reduced) == len(problem) else problem
+        self.state = PoolIncumbent(self.small, levels, report)
+        self.climb: PoolClimb | None = None
+        self.liquid: dict[int, _Liquid] = {}
+
+    def improve(self) -> None:
+        """Until all levels are settled or nothing more can be tried, or with ``TimeUpError``."""
+        self.state.announce()
+        self._run_heuristics()
+        effort = 1
+        while not self.state.done:
+            tried = False
+            for turn in (self._run_liquid, self._run_climb, self._run_full):
+                tried |= turn(effort)
+                if self.state.done:
+                    return
+                self.deadline.check()
+            if not tried:
+                return  # too large for all of them
+            effort = min(4 * effort, MOST_EFFORT)
+
+    def packing(self) -> PooledPacking:
+        """The best so far."""
+        state, problem = self.state, self.problem
+        bound = state.shown(state.goal)
+        names = tuple(bound.name for bound in state.bounds[1:])
+        if state.bounds[0].value:
+            names = (state.bounds[0].name,)
+        if not state.fits:
+            status: Status = "infeasible" if state.bounds[0].value else "unknown"
+            why = explain_pool_shortfall(problem, state.layout, state.bounds[0])
+            return PooledPacking(status, None, None, (), bound, None, names, why)
+        pool, offset = state.layout
+        value = state.shown(state.values)
+        status = "optimal" if value == bound else "feasible"
+        return PooledPacking(status, pool, offset, value, bound, state.found_by, names)
+
+    def _run_heuristics(self) -> None:
+        state, problem = self.state, self.small
+        for name in heuristics.portfolio():
+            if state.done:
+                return
+            self.deadline.check()
+            layout = run_in_pools(name, problem, self.deadline)
+            if layout is not None and state.offer(layout, name):
+                self._check(layout, name)
+        if len(problem) > _MOST_ORDERED:
+            return
+        for level in (None, state.levels[1]):
+            fit = PoolFit(problem, level)
+            for word in PREORDERS:
+                if state.done:
+                    return
+                layout = fit.place(preorder(problem, word).tolist(), self.deadline)
+                state.offer(layout, f"first fit in pools {word}")
+        self._pack_assignment(state.layout.pool, 0)
+
+    def _check(self, layout: PoolLayout, name: str) -> None:
+        for number in range(self.pools):
+            rows = np.flatnonzero(layout.pool == number)
+            check_offsets(self.small.in_pool(number, rows), layout.offset[rows], name)
+
+    def _run_climb(self, effort: int) -> bool:
+        state = self.state
+        if len(self.small) > _MOST_ORDERED:
+            return False
+        if self.climb is None:
+            self.climb = PoolClimb(self.small, state.levels, preorder(self.small, "SWT"), self.seed)
+        self.climb.run(
+            FIRST_MOVES * effort,
+            state.goal,
+            self.deadline,
+            found=lambda layout: state.offer(layout, CLIMB),
+        )
+        return True
+
+    def _run_liquid(self, effort: int) -> bool:
+        """Assign pools as if bytes were a liquid, as long as that gets better; then pack hard."""
+        for _ in range(MOST_LIQUID_RUNS * len(self.state.levels)):
+            active = self.state.active
+            if active is None:
+                return True
+            before = self.liquid.get(active)
+            if before is not None and before.value <= self.state.bounds[active].value:
+                break
+            if not self._pour(active, effort):
+                return False
+            if self.state.active == active and self.liquid.get(active) is before:
+                break
+            self.deadline.check()
+        active = self.state.active
+        if active in self.liquid:
+            self._pack_assignment(self.liquid[active].pool, effort)
+        return True
+
+    def _pour(self, active: int, effort: int) -> bool:
+        """One run on live bytes, from the best assignment known; pack what it finds quickly."""
+        best = self.liquid.get(active)
+        start, peaks = self.state.layout, None
+        if best is not None:
+            start = PoolLayout(best.pool, np.zeros(len(best.pool), np.int64))
+            peaks = self._liquid_peaks(best.pool)
+        found: list[PoolLayout] = []
+        if not self._search(active, effort, start, peaks, liquid=True, found=found.append):
+            return False
+        if found:
+            pool = found[-1].pool
+            value = self.state.levels[active].value(self._liquid_peaks(pool), pool)
+            if best is None or value < best.value:
+                self.liquid[active] = _Liquid(pool, value)
+                self._pack_assignment(pool, 0)
+        return True
+
+    def _liquid_peaks(self, pool: Ints) -> Ints:
+        """What every pool needs at least for an assignment."""
+        parts = (self.small.in_pool(k, np.flatnonzero(pool == k)) for k in range(self.pools))
+        return np.array([lower_bound(part).value for part in parts], np.int64)
+
+    def _run_full(self, effort: int) -> bool:
+        active = self.state.active
+        assert active is not None
+        return self._search(active, effort, self.state.layout, None, liquid=False, found=self._take)
+
+    def _take(self, layout: PoolLayout) -> None:
+        from cpplan.packing.pools.cp_sat_pools import NAME
+
+        self.state.offer(layout, NAME)
+
+    def _search(
+        self,
+        active: int,
+        effort: int,
+        start: PoolLayout,
+        peaks: Ints | None,
+        *,
+        liquid: bool,
+        found: Callable[[PoolLayout], object],
+    ) -> bool:
+        from cpplan.packing.pools.cp_sat_pools import LIQUID_NAME, NAME, search_level
+
+        state = self.state
+        name = LIQUID_NAME if liquid else NAME
+        return search_level(
+            self.small,
+            state.levels[: active + 1],
+            state.values[: active + 1],
+            start,
+            self.deadline,
+            limits=state.limits,
+            lower=state.bounds[active].value,
+            liquid=liquid,
+            work=(FIRST_LIQUID_WORK if liquid else FIRST_WORK) * effort,
+            found=found,
+            proved=lambda bound: state.offer_bound(active, bound, name),
+            peaks=peaks,
+            workers=self.workers,
+            seed=self.seed,
+        )
+
+    def _pack_assignment(self, pool: Ints, effort: int) -> None:
+        """Pack every pool of an assignment; one that costs nothing need only stay in its limit."""
+        state = self.state
+        active = state.active
+        if active is None:
+            return
+        level, limits = state.levels[active], state.limits
+        offset = np.zeros(len(pool), np.int64)
+        name = state.found_by
+        for number, limit in enumerate(limits):
+            rows = np.flatnonzero(pool == number)
+            part = self.small.in_pool(number, rows)
+            enough = _ANY if limit is None else limit
+            if level.weight[number]:
+                enough = level.beyond[number]
+            incumbent = Incumbent(part, goal=enough)
+            pack(incumbent, self.deadline, workers=self.workers, seed=self.seed, most_effort=effort)
+            offset[rows] = incumbent.reduction.restore(incumbent.offsets, part)
+            name = incumbent.found_by or name
+        state.offer(PoolLayout(pool, offset), name)

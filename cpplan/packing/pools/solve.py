@@ -1,0 +1,77 @@
+"""``pack_pools``: the stages that place buffers in several pools, under one deadline.
+
+Bound, heuristics; where a gap is left, in turns: hill climbing, CP-SAT on the assignment as if
+bytes were a liquid, each pool of that assignment packed as a problem of its own, and CP-SAT on
+everything. The objective's levels are settled one after another. A proof ends the run; so does the
+deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpplan.model.plan import Objective
+from cpplan.model.problem import Problem
+from cpplan.packing.pools.incumbent import Report
+from cpplan.packing.pools.objective import Level, objective_levels
+from cpplan.packing.pools.pooled_packing import PooledPacking
+from cpplan.packing.pools.run import PoolRun
+from cpplan.program.pool_candidates import check_candidates
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+
+def pack_pools(
+    problem: Problem,
+    objective: Objective,
+    deadline: Deadline,
+    *,
+    levels: Sequence[Level] | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    report: Report = lambda value, bound, source: None,
+) -> PooledPacking:
+    """The best layout found by the deadline, or by Ctrl-C.
+
+    Parameters
+    ----------
+    problem
+        With one pool or more.
+    objective
+        ``"total"``, ``"preference"`` or ``"cost"``.
+    levels
+        What stands for the objective, if its own levels do not: where rows stand for many buffers.
+    deadline
+        For all of it. Without an end, the run may take for ever unless a proof ends it.
+    workers
+        Threads for CP-SAT.
+    seed
+        For random choices.
+    report
+        Called at every improvement with value (``None`` while nothing fits), bound, and source.
+
+    Raises
+    ------
+    InputError
+        If a buffer cannot lie in one of its pools, see ``check_candidates``, or the objective is
+        not known.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> pools = Pool("fast", capacity=8), Pool("slow")
+    >>> problem = Problem(("a", "b", "c"), [0, 0, 1], [2, 1, 2], [4, 8, 4], pools=pools)
+    >>> packing = pack_pools(problem, "preference", Deadline(60))
+    >>> packing.status, packing.objective_value, packing.pool.tolist()
+    ('optimal', (4, 4, 8), [1, 0, 0])
+    """
+    check_candidates(problem)
+    if levels is None:
+        levels = objective_levels(problem, objective)
+    run = PoolRun(problem, levels, deadline, workers, seed, report)
+    try:
+        run.improve()
+    except TimeUpError:
+        pass
+    except KeyboardInterrupt:
+        deadline.cancel()
+    return run.packing()

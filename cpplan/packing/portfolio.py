@@ -1,0 +1,211 @@
+"""All searches for a packing of one independent part, in turns.
+
+Few buffers are CP-SAT's, which settles them at once. Else our own exact search comes first, then
+local search, then CP-SAT: that is the order in which they most often end a run. With more than one
+worker, the exact search has a thread of its own beside the others.
+
+With many buffers, only what takes about linear time a move is tried: insertion in windows of time,
+priority rules, and ejection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cpplan.model.problem import Problem
+from cpplan.packing.heuristics import MANY_BUFFERS
+from cpplan.packing.search import exact_search, insertion_search
+from cpplan.packing.search.ejection_search import EjectionSearch
+from cpplan.packing.search.exact_search import ExactSearch
+from cpplan.packing.search.exact_thread import ExactThread
+from cpplan.packing.search.insertion_search import InsertionSearch
+from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.search.priority_search import PrioritySearch
+from cpplan.packing.search.ranking_search import RankingSearch
+from cpplan.packing.search.windowed_insertion import WindowedInsertion
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare_all
+from cpplan.runtime.deadline import Deadline
+
+# Of the first turn: nodes of the exact search a buffer, CP-SAT's deterministic time for each run.
+NODES_A_BUFFER, WORK = 500, 0.0025
+# Of the first turn of local search: windows, where few live at once and where many do; priority
+# rules, insertions a buffer, ejections, rankings a buffer.
+WINDOWS, WIDE_WINDOWS = 1000, 20
+RULES, INSERTIONS_A_BUFFER, EJECTIONS, RANKINGS_A_BUFFER = 50, 300, 2000, 10
+# Beside other searches, a turn of local search looks up so many times.
+SLICES = 10
+# So many buffers CP-SAT mostly settles before anything compiled is loaded.
+FEW_BUFFERS = 40
+# With more, CP-SAT takes longer to begin than the others need for their first turn.
+CP_SAT_AT_ONCE = 150
+# With more buffers than that, ejection takes seconds to start.
+MOST_TO_EJECT = 30_000
+
+
+class Aim(NamedTuple):
+    """What a turn is for.
+
+    Attributes
+    ----------
+    goal, ceiling
+        A peak that is good enough, and one above which none is of use, if there is one.
+    deadline
+        Ends the turn.
+    offer
+        Told of every improvement; answers whether the part needs no more.
+    """
+
+    goal: int
+    ceiling: int | None
+    deadline: Deadline
+    offer: Callable[[Outcome], bool]
+
+
+class PartSearch:
+    """The searches on one part: each continues where its last turn ended.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem: steps are sections.
+    workers
+        Threads.
+    seed
+        For random choices.
+    """
+
+    def __init__(self, problem: Problem, workers: int, seed: int):
+        self.problem, self.workers, self.seed = problem, workers, seed
+        self._ranking = RankingSearch(problem, seed)
+        self._local: list[tuple[LocalSearch, int]] = []
+        self._exact_search: ExactSearch | None = None
+        ruled = PrioritySearch.applies_to(problem)
+        many = len(problem) >= (MANY_BUFFERS if ruled else insertion_search.MOST_BUFFERS)
+        self._solves = not many
+        windows = WindowedInsertion(problem, seed) if len(problem) >= MANY_BUFFERS else None
+        if windows is not None and not windows.wide:
+            self._local.append((windows, WINDOWS))
+        if ruled:
+            self._local.append((PrioritySearch(problem, seed), RULES))
+        if many and ruled and len(problem) <= MOST_TO_EJECT:
+            self._local.append((EjectionSearch(problem, seed), EJECTIONS))
+        if windows is not None and windows.wide:
+            self._local.append((windows, WIDE_WINDOWS))
+        if not many and insertion_search.applies_to(problem):
+            self._local.append((InsertionSearch(problem, seed), INSERTIONS_A_BUFFER * len(problem)))
+        if not self._local:
+            self._local.append((self._ranking, RANKINGS_A_BUFFER * len(problem)))
+
+    def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
+        """One turn of every search; whether the part needs no more.
+
+        Parameters
+        ----------
+        state
+            A packing and a proved bound to start from.
+        effort
+            How long the turn is; 1 is the first.
+        aim
+            What for.
+        """
+        if self._solves and effort == 1:
+            # The first few orders cost nothing, and are often enough.
+            state = self._move(self._ranking, 0, state, aim)
+            if len(self.problem) <= FEW_BUFFERS and not aim.offer(state):
+                state = self._solve(state, effort, aim)
+            if aim.offer(state):
+                return True
+        exact = self._solves and exact_search.applies_to(self.problem)
+        # Until its loops are compiled, CP-SAT goes on alone.
+        waiting = aim.deadline.share(COMPILING_SHARE)
+        if self._solves and not prepare_all(("packing", "insertion"), waiting):
+            return aim.offer(self._solve(state, effort, aim))
+        if exact and (self.workers == 1 or effort == 1):
+            state = self._search(state, effort, aim)
+            if aim.offer(state):
+                return True
+        if exact and self.workers > 1:
+            return self._improve_beside(state, effort, aim)
+        return self._improve(state, effort, aim)
+
+    def _search(self, state: Outcome, effort: int, aim: Aim) -> Outcome:
+        """The exact search, alone."""
+        return self._exact().run(
+            state,
+            nodes=NODES_A_BUFFER * len(self.problem) * effort,
+            goal=aim.goal,
+            ceiling=aim.ceiling,
+            deadline=aim.deadline,
+            report=aim.offer,
+        )
+
+    def _improve_beside(self, state: Outcome, effort: int, aim: Aim) -> bool:
+        """Everything else, and the exact search in a thread."""
+        thread = ExactThread(
+            self._exact(), state, goal=aim.goal, ceiling=aim.ceiling, deadline=aim.deadline
+        )
+        try:
+            self._improve(state, effort, aim, thread.exchange)
+        finally:
+            thread.stop()
+            settled = aim.offer(thread.exchange(state))
+        return settled
+
+    def _improve(
+        self,
+        state: Outcome,
+        effort: int,
+        aim: Aim,
+        exchange: Callable[[Outcome], Outcome] | None = None,
+    ) -> bool:
+        """Local search, then CP-SAT."""
+        slices = 1 if exchange is None else SLICES
+        for search, moves in self._local:
+            for _ in range(slices):
+                state = self._move(search, moves * effort // slices, state, aim)
+                if exchange is not None:
+                    state = exchange(state)
+                if aim.offer(state):
+                    return True
+        if effort > 1 or len(self.problem) <= CP_SAT_AT_ONCE:
+            state = self._solve(state, effort, aim, exchange)
+        return aim.offer(state)
+
+    def _move(self, search: LocalSearch, moves: int, state: Outcome, aim: Aim) -> Outcome:
+        goal = max(aim.goal, state.bound)
+        try:
+            return search.run(state, moves=moves, goal=goal, deadline=aim.deadline)
+        finally:
+            aim.offer(search.best(state))
+
+    def _solve(
+        self,
+        state: Outcome,
+        effort: int,
+        aim: Aim,
+        exchange: Callable[[Outcome], Outcome] | None = None,
+    ) -> Outcome:
+        """CP-SAT, where the model is not too large."""
+        if not self._solves:
+            return state
+        from cpplan.packing.search.cp_sat_packing import run_round
+
+        return run_round(
+            self.problem,
+            state,
+            aim.deadline,
+            work=WORK * effort,
+            goal=aim.goal,
+            ceiling=aim.ceiling,
+            workers=self.workers if exchange is None else self.workers - 1,
+            seed=self.seed,
+            report=aim.offer,
+            exchange=exchange,
+        )
+
+    def _exact(self) -> ExactSearch:
+        if self._exact_search is None:
+            self._exact_search = ExactSearch(self.problem, self.seed)
+        return self._exact_search

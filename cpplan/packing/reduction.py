@@ -1,0 +1,153 @@
+"""Reductions that keep the optimum: fewer rows, fewer steps, independent parts.
+
+* Buffers that never hold a byte (no size, or gaps throughout) can lie anywhere and are left out.
+* Only steps whose live set is not part of a neighbouring step's matter; the rest are dropped
+  (MiniMalloc calls what remains *sections*).
+* Where no buffer is live across, the sections before and after are packed independently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cpplan.model.distinct import distinct
+from cpplan.model.problem import Gap, Ints, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A smaller problem with the same optimum.
+
+    Attributes
+    ----------
+    problem
+        The buffers that hold bytes, with sections for steps.
+    rows
+        Their rows in the original problem, shape ``(n,)``.
+    part
+        Which independent part each belongs to, numbered in time, shape ``(n,)``.
+    step
+        An original step for every section, shape ``(sections,)``.
+    """
+
+    problem: Problem
+    rows: Ints
+    part: Ints
+    step: Ints
+
+    def restore(self, offsets: Ints, original: Problem) -> Ints:
+        """Offsets for all rows of the original problem; what never holds a byte lies at zero."""
+        full = np.zeros(len(original), np.int64)
+        full[self.rows] = offsets
+        for row, offset in original.fixed.items():
+            full[row] = offset
+        return full
+
+    def part_problem(self, part: int) -> tuple[Problem, Ints]:
+        """One independent part, with its rows in :attr:`problem`."""
+        rows = np.flatnonzero(self.part == part)
+        return self.problem.subset(rows), rows
+
+
+def reduce_problem(problem: Problem) -> Reduction:
+    """Drop what cannot matter and find the independent parts. O(n log n).
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 10, 30], upper=[20, 30, 40], size=[4, 8, 0])
+    >>> reduction = reduce_problem(problem)
+    >>> reduction.problem.lower.tolist(), reduction.problem.upper.tolist(), reduction.step.tolist()
+    ([0, 0], [1, 1], [19])
+    """
+    filled = problem.spans.end > problem.spans.begin
+    rows = distinct(problem.spans.buffer[filled])
+    kept = problem if len(rows) == len(problem) else problem.subset(rows)
+    closes = _section_ends(kept)
+
+    def section(steps: Ints) -> Ints:
+        # Looked up in ascending order: neighbours are then found side by side.
+        order = np.argsort(steps)
+        sections = np.empty(len(steps), np.int64)
+        sections[order] = np.searchsorted(closes, steps[order], side="right")
+        return sections
+
+    gaps = {}
+    for row, old in kept.gaps.items():
+        edges = [section(np.array(g[:2])).tolist() for g in old]
+        new = [
+            Gap(lo, up, g.begin, g.end) for (lo, up), g in zip(edges, old, strict=True) if lo < up
+        ]
+        if new:
+            gaps[row] = new
+    lower, upper = section(kept.lower), section(kept.upper)
+    compressed = replace(kept, lower=lower, upper=upper, gaps=gaps)
+    # Nothing crosses the start of a section iff every earlier lifespan has ended by then.
+    order = np.argsort(lower, kind="stable")
+    reach = np.maximum.accumulate(upper[order]) if len(order) else upper
+    starts_part = np.ones(len(order), bool)
+    starts_part[1:] = lower[order][1:] >= reach[:-1]
+    part = np.empty(len(order), np.int64)
+    part[order] = np.cumsum(starts_part) - 1
+    # A buffer live in a section is live at the last step before the section closes.
+    return Reduction(compressed, rows, part, closes - 1)
+
+
+def _section_ends(problem: Problem) -> Ints:
+    """Steps at which something ends that was live together with the latest starter.
+
+    Between two steps where the live set changes, it is maximal iff the next change takes something
+    away and the last one before it added something.
+    """
+    starts, ends = distinct(problem.spans.lower), distinct(problem.spans.upper)
+    previous_end = np.concatenate([[-1], ends[:-1]])
+    latest_start = starts[np.searchsorted(starts, ends, side="left") - 1] if len(starts) else ends
+    return ends[latest_start >= previous_end].astype(np.int64)
+
+
+def address_unit(problem: Problem) -> int:
+    """Largest ``u`` such that some best plan has all offsets at multiples of ``u`` bytes.
+
+    Push every buffer down until it rests on another or on zero: its offset is then a sum of sizes,
+    rounded up to alignments. All of these are multiples of ``u`` if the rounded sizes, the edges of
+    windows and the fixed offsets are, and if every alignment divides ``u`` or is a multiple of it.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[96, 60], alignment=[32, 64])
+    >>> address_unit(problem)
+    32
+    """
+    grid = math.gcd(*problem.alignment.tolist()) if len(problem) else 1
+    spans = problem.spans
+    edges = np.concatenate([spans.begin, spans.end])
+    if problem.fixed:
+        edges = np.concatenate([edges, np.array(list(problem.fixed.values()), np.int64)])
+    full = spans.begin == 0
+    # Rounding an end up to the grid is harmless only where the next thing above starts on the grid.
+    if not full.all() or (spans.end != problem.size[spans.buffer]).any():
+        unit = math.gcd(grid, *distinct(edges).tolist())
+    else:
+        unit = math.gcd(*distinct(-(-edges // grid) * grid).tolist())
+    return compatible_unit([unit], problem.alignment)
+
+
+def compatible_unit(lengths: Sequence[int], alignment: Ints) -> int:
+    """Largest ``u`` that divides all lengths, and divides or is a multiple of every alignment.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> compatible_unit([96, 64], np.array([16, 64])), compatible_unit([12], np.array([4, 18]))
+    (32, 2)
+    """
+    unit, changed = math.gcd(*lengths), True
+    while changed:
+        changed = False
+        for step in distinct(alignment).tolist():
+            if unit % step and step % unit:
+                unit, changed = math.gcd(unit, step), True
+    return max(1, unit)

@@ -1,0 +1,1 @@
+"""Searches for a packing: exact, local, and CP-SAT."""

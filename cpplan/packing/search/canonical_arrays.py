@@ -1,0 +1,127 @@
+"""Flat arrays for the canonical search: what it reads, and where it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cpplan.model.problem import Ints, Problem
+    from cpplan.packing.search.canonical_tables import Board, Search
+
+# Room for so many changes a buffer at first; it grows where that is too little.
+_CHANGES_A_BUFFER = 50
+
+
+def make_board(problem: Problem, unit: int) -> Board:
+    """The problem in address units, without a limit yet. O(n² × sections / a machine word)."""
+    from cpplan.packing.search.canonical_tables import Board
+
+    count, origin = len(problem), int(problem.lower.min())
+    lower, upper = problem.lower - origin, problem.upper - origin
+    live = np.zeros((count, int(upper.max())), bool)
+    spans = problem.spans
+    for row, begin, end in zip(*(column.tolist() for column in spans[:3]), strict=True):
+        live[row, begin - origin : end - origin] = True
+    together = (live.astype(np.float32) @ live.T.astype(np.float32)) > 0
+    np.fill_diagonal(together, False)
+    return Board(
+        lower,
+        upper,
+        -(-problem.size // unit),
+        np.maximum(1, problem.alignment // unit),
+        _later_twins(problem),
+        np.zeros(count, np.int64),
+        np.zeros(1, np.int64),
+        *_compressed(live),
+        _compressed(live.T)[0],
+        *_compressed(together),
+    )
+
+
+def start(board: Board) -> Search:
+    """Nothing is placed; of twins, the later lie above the earlier."""
+    from cpplan.packing.search.canonical_tables import Search
+
+    count, sections = len(board.size), len(board.first_member) - 1
+    floor = np.zeros(count, np.int64)
+    for row in np.flatnonzero(board.twin >= 0):
+        step = board.alignment[row]
+        floor[board.twin[row]] = -(-(floor[row] + board.size[row]) // step) * step
+    # Entries of ``Board.sections`` go buffer by buffer, members section by section.
+    entry = np.argsort(board.sections, kind="stable").astype(np.int32)
+    slot = np.empty_like(entry)
+    slot[entry] = np.arange(len(entry))
+    buffers = np.repeat(np.arange(count, dtype=np.int32), np.diff(board.first_section))
+    members, owner = buffers[entry], board.sections[entry]
+    total = np.zeros(sections, np.int64)
+    np.add.at(total, owner, board.size[members])
+    change = np.zeros(sections + 2, np.int64)
+    np.add.at(change, board.lower + 1, 1)
+    np.add.at(change, board.upper, -1)
+    by_floor = np.lexsort((floor[members], owner))
+    witness = members[by_floor[board.first_member[:-1]]]
+    changes, words = _CHANGES_A_BUFFER * count + margin(board), -(-count // 64)
+    return Search(
+        placed=np.zeros(count, bool),
+        floor=floor,
+        rest=np.zeros(count, np.int64),
+        total=total,
+        lowest=floor[witness],
+        witness=witness.astype(np.int64),
+        crossing=np.cumsum(change),
+        members=members,
+        slot=slot,
+        entry=entry,
+        waiting=np.diff(board.first_member),
+        buffer=np.zeros(count, np.int64),
+        begin=np.zeros(count, np.int64),
+        end=np.zeros(count, np.int64),
+        mark=np.zeros(count, np.int64),
+        trail=np.zeros((changes, 4), np.int64),
+        reason=np.zeros((count, words), np.uint64),
+        old_reason=np.zeros((changes, words), np.uint64),
+        why=np.zeros(words, np.uint64),
+        conflict=np.zeros(words, np.uint64),
+        level=np.zeros(count, np.int64),
+        raised=np.zeros(count, np.int64),
+        is_raised=np.zeros(count, bool),
+        weight=np.zeros(sections, np.int64),
+        counter=np.zeros(3, np.int64),
+    )
+
+
+def margin(board: Board) -> int:
+    """The most changes that one decision can cause."""
+    twins = int((board.twin >= 0).sum())
+    return (twins + 1) * len(board.size) + len(board.sections) + 2
+
+
+def with_more_room(search: Search) -> Search:
+    """The same search with room for twice as many changes."""
+    trail = np.concatenate([search.trail, np.zeros_like(search.trail)])
+    old_reason = np.concatenate([search.old_reason, np.zeros_like(search.old_reason)])
+    return search._replace(trail=trail, old_reason=old_reason)
+
+
+def _compressed(matrix: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int32]]:
+    """Where each row's columns start, and the columns."""
+    rows, columns = np.nonzero(matrix)
+    first = np.searchsorted(rows, np.arange(len(matrix) + 1)).astype(np.int64)
+    return first, columns.astype(np.int32)
+
+
+def _later_twins(problem: Problem) -> Ints:
+    """For every row the next one alike in every respect, or -1."""
+    twin = np.full(len(problem), -1, np.int64)
+    latest: dict[tuple[object, ...], int] = {}
+    columns = (problem.lower, problem.upper, problem.size, problem.alignment)
+    for row, key in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        alike = (*key, tuple(sorted(problem.gaps.get(row, ()))))
+        if alike in latest:
+            twin[latest[alike]] = row
+        latest[alike] = row
+    return twin

@@ -1,0 +1,174 @@
+"""Exact search in canonical order: every buffer as low as it can lie, from the lowest offset up.
+
+If a packing fits, so does one in which no buffer can be moved to a lower offset. It is found by
+taking, again and again, a buffer that no other unplaced one can lie below (the one with the lowest
+floor), and deciding: it lies at its floor, or it does not. If not, one that is not placed yet must
+take part of that place, and the buffer lies above that one. Each such packing is reached once.
+(Moffitt's MiniMalloc, ASPLOS 2023, searches these packings; the second half of the decision is the
+postponing of Le Pape's "set times" for schedules, with its dominance made local.)
+
+What keeps the tree small:
+
+* a section fails once its lowest floor and what is left to place there exceed the limit;
+* every floor carries the set of placements that raised it. What fails goes back to the last
+  placement to blame, and not to the last one made (conflict-directed backjumping, Prosser 1993);
+* where no unplaced buffer is live across a boundary, the sides are filled one after the other;
+* of equal buffers, the earlier row lies lower.
+
+Running time varies widely over the orders that break ties, so that many take turns: words over
+total, width, area and size, then perturbed ones, each round with twice the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpplan.packing.heuristics.preorders import preorder
+from cpplan.packing.search.canonical_tables import NODES
+from cpplan.packing.search.rounds import ROOM_SPENT, Rounds
+from cpplan.packing.search.tie_orders import TieOrders
+
+if TYPE_CHECKING:
+    from cpplan.model.problem import Ints, Problem
+    from cpplan.packing.search.canonical_tables import Search
+
+NAME = "canonical search"
+WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
+# A node looks at every buffer of its component: with more, other methods do better.
+MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
+_FIRST_NODES = 500
+# Bytes of the trees that are kept: all take turns, so that the first ones serve as well as any.
+_KEPT_BYTES = 1 << 28
+# Parts of the way from the smallest limit to the largest that are tried in every round.
+_SHARES = (0.0, 0.25, 0.5, 0.75)
+# Buffers looked at between two looks at the clock, and about how long one takes, seconds.
+_WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 2e-8
+
+
+def applies_to(problem: Problem) -> bool:
+    """Whether the canonical order loses nothing: no fixed offsets, no windows, and not too large.
+
+    Something that holds only its upper bytes at some step can lie above a buffer that it is lower
+    than at another.
+
+    Examples
+    --------
+    >>> from cpplan.model.problem import Problem
+    >>> applies_to(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
+    True
+    """
+    spans = problem.spans
+    whole = (spans.begin == 0) & (spans.end == problem.size[spans.buffer])
+    entries = int((spans.upper - spans.lower).sum())
+    small = 0 < len(problem) <= MOST_BUFFERS and entries <= MOST_ENTRIES
+    return small and not problem.fixed and bool(whole.all())
+
+
+@dataclass(eq=False, slots=True)
+class _Attempt:
+    """One order of ties at one limit, in bytes, and the nodes it may take."""
+
+    limit: int
+    ranked: Ints
+    search: Search
+    nodes: int
+
+    @property
+    def bytes(self) -> int:
+        """Of its tree."""
+        return sum(column.nbytes for column in self.search)
+
+
+class CanonicalSearch(Rounds[_Attempt]):
+    """A search that can be continued: it keeps the trees it is in the middle of.
+
+    Only the first ones where they are large: at 5,000 buffers, one takes over 100 MB. The others
+    start afresh, with twice the nodes each time.
+
+    Parameters
+    ----------
+    problem
+        A reduced part to which the search applies.
+    seed
+        Of the perturbed orders.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.runtime.deadline import Deadline
+    >>> from cpplan.model.problem import Problem
+    >>> from cpplan.packing.search.outcome import Outcome
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
+    >>> search = CanonicalSearch(problem, seed=0)
+    >>> search.run(start, nodes=100, goal=0, ceiling=None, deadline=Deadline(60)).peak
+    12
+    """
+
+    name = NAME
+
+    def __init__(self, problem: Problem, seed: int):
+        from cpplan.packing.search.canonical_arrays import make_board, margin
+
+        count = len(problem)
+        super().__init__(
+            problem,
+            nodes_a_slice=max(1, _WORK_A_SLICE // count),
+            seconds_a_node=count * _SECONDS_A_LOOK,
+        )
+        self._ties = TieOrders(problem, seed)
+        self._board = make_board(problem, self._unit)
+        self._margin = margin(self._board)
+        self._words = {word: preorder(problem, word) for word in WORDS}
+        self._begun: dict[tuple[int, str], _Attempt] = {}
+
+    def _explore(self, attempt: _Attempt, nodes: int) -> tuple[int, int]:
+        from cpplan.packing.search import canonical_kernel as kernel
+        from cpplan.packing.search.canonical_arrays import with_more_room
+
+        board, search = self._board, attempt.search
+        board.limit[0] = -(-attempt.limit // self._unit)
+        board.highest[:] = (attempt.limit - self.problem.size) // self._unit
+        before = int(search.counter[NODES])
+        ended_by = kernel.explore(board, search, attempt.ranked, nodes, self._margin)
+        if ended_by == ROOM_SPENT:
+            attempt.search = with_more_room(search)
+        return ended_by, int(search.counter[NODES]) - before
+
+    def _found(self, attempt: _Attempt) -> Ints:
+        return attempt.search.floor
+
+    def _in_turns(self) -> Iterator[_Attempt]:
+        """Every order for every limit, in rounds of twice the nodes.
+
+        A tree once begun is continued; perturbed orders start afresh.
+        """
+        nodes = _FIRST_NODES
+        while True:
+            for words, begin in ((WORDS, self._attempt_at), (WORDS[:4], self._perturbed)):
+                for share in _SHARES:
+                    for word in words:
+                        limit = self._limit(share)
+                        if limit is not None:
+                            yield begin(limit, word, nodes)
+            nodes *= 2
+
+    def _attempt_at(self, limit: int, word: str, nodes: int) -> _Attempt:
+        from cpplan.packing.search.canonical_arrays import start
+
+        key = limit, word
+        self._begun = {k: a for k, a in self._begun.items() if self._low <= k[0] <= self._high}
+        attempt = self._begun.get(key)
+        if attempt is None:
+            attempt = _Attempt(limit, self._words[word], start(self._board), 0)
+            if sum(a.bytes for a in (*self._begun.values(), attempt)) <= _KEPT_BYTES:
+                self._begun[key] = attempt
+        attempt.nodes = nodes
+        return attempt
+
+    def _perturbed(self, limit: int, word: str, nodes: int) -> _Attempt:
+        from cpplan.packing.search.canonical_arrays import start
+
+        return _Attempt(limit, self._ties.perturbed(word), start(self._board), nodes)

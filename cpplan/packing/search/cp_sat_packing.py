@@ -1,0 +1,269 @@
+"""Packing by CP-SAT: many short runs under different search orders.
+
+A single run is silent for minutes under one preorder and done in a tenth of a second under another,
+and nothing tells beforehand which (see ``formulations.packing``). So a round gives each combination
+of preorder and target the same amount of work. A target is a peak to fit into: the goal (a solution
+there is the end), halfway, or anything better than the best known. A solution lowers the ceiling,
+an infeasible target raises the floor.
+
+Work is measured in CP-SAT's deterministic time: with one worker the clock only ends the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from cpplan.packing.heuristics.preorders import preorder
+from cpplan.packing.reduction import address_unit
+from cpplan.packing.search.outcome import Outcome
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.deadline import Deadline
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from cpplan.model.problem import Ints, Problem
+
+_logger = logging.getLogger(__name__)
+
+# None: CP-SAT's own search from the incumbent; it settles small instances at once.
+STRATEGIES = (None, "TWA", "WAT", "TAW", "ATW")
+# One unit of CP-SAT's deterministic time is about this many seconds on these models.
+SECONDS_PER_WORK = 20.0
+# Seconds between two looks at what others have found.
+_LOOK = 0.05
+# Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
+LARGEST_MODEL = 1_000_000
+
+
+def run_round(
+    problem: Problem,
+    state: Outcome,
+    deadline: Deadline,
+    *,
+    work: float,
+    goal: int = 0,
+    ceiling: int | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    report: Callable[[Outcome], object] = lambda outcome: None,
+    exchange: Callable[[Outcome], Outcome] | None = None,
+) -> Outcome:
+    """One round: ends early once the peak is good enough or proved smallest, or time is up.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem: steps are sections.
+    state
+        A packing and a proved bound to start from.
+    deadline
+        When it passes, the best so far is returned.
+    work
+        Units of CP-SAT's deterministic time for each run.
+    goal
+        A peak that is good enough, bytes.
+    ceiling
+        A peak above this is of no use: give up once the bound exceeds it.
+    workers
+        CP-SAT runs at a time, one thread each.
+    seed
+        For CP-SAT's own random choices.
+    report
+        Called at every improvement of either side.
+    exchange
+        Asked now and then for what others have found meanwhile; told what is known here.
+    """
+    entries = int((problem.spans.upper - problem.spans.lower).sum())
+    if entries > LARGEST_MODEL:
+        _logger.info("CP-SAT left out: %d section entries exceed %d", entries, LARGEST_MODEL)
+        return state
+    portfolio = _Portfolio(problem, state, deadline, goal, ceiling, workers, seed, report, exchange)
+    try:
+        portfolio.run(work)
+    finally:
+        portfolio.stop_all()
+    return portfolio.state
+
+
+@dataclass(eq=False, slots=True)
+class _Task:
+    """One CP-SAT run: fit into ``target`` bytes, or minimise from there down."""
+
+    strategy: str | None
+    target: int
+    minimise: bool
+    solver: cp_model.CpSolver
+
+
+class _Answer(NamedTuple):
+    task: _Task
+    offsets: Ints | None
+    bound: int
+    error: BaseException | None = None
+
+
+class _Portfolio:
+    """The runs under way and the state they improve; all bookkeeping is in the calling thread."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        state: Outcome,
+        deadline: Deadline,
+        goal: int,
+        ceiling: int | None,
+        workers: int,
+        seed: int,
+        report: Callable[[Outcome], object],
+        exchange: Callable[[Outcome], Outcome] | None,
+    ):
+        self.problem, self.state, self.deadline = problem, state, deadline
+        self.goal, self.ceiling = goal, ceiling
+        self.workers, self.seed, self.report = workers, seed, report
+        self.exchange = exchange
+        self.unit = address_unit(problem)
+        self.orders = {word: preorder(problem, word) for word in STRATEGIES if word is not None}
+        self.running: dict[_Task, threading.Thread] = {}
+        self.answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+
+    @property
+    def low(self) -> int:
+        """The smallest peak still worth seeking."""
+        return max(self.goal, self.state.bound)
+
+    @property
+    def high(self) -> int:
+        """The largest peak that would still be news."""
+        best = self.state.peak - 1
+        return best if self.ceiling is None else min(best, self.ceiling)
+
+    def run(self, work: float) -> None:
+        tasks = self._tasks(work)
+        while self.low <= self.high and not self.deadline.expired():
+            while len(self.running) < self.workers and (task := next(tasks, None)) is not None:
+                self._start(task)
+            if not self.running:
+                return
+            patience = self.deadline.patience()
+            if self.exchange is not None:
+                self._learn(self.exchange(self.state))
+                patience = _LOOK if patience is None else min(patience, _LOOK)
+            try:
+                answer = self.answers.get(timeout=patience)
+            except queue.Empty:
+                continue
+            del self.running[answer.task]
+            self._take(answer)
+
+    def stop_all(self) -> None:
+        for task in self.running:
+            task.solver.stop_search()
+        # Presolve may not notice at once: a thread that overruns its grace is left behind.
+        for thread in self.running.values():
+            thread.join(timeout=self.deadline.grace())
+        self.running.clear()
+
+    def _tasks(self, work: float) -> Iterator[_Task]:
+        """Every strategy for every target; the targets follow the state as it moves."""
+        if self.low < self.high:
+            # A feasible hint needs the incumbent itself within the limit.
+            hinted = self.ceiling is None or self.state.peak <= self.ceiling
+            yield self._task(None, self.state.peak if hinted else self.high, work)
+        for share in (0.0, 0.5, 1.0):
+            for strategy in STRATEGIES[1:]:
+                target = self.low + int(share * (self.high - self.low))
+                if share == 0.0 or target > self.low:
+                    yield self._task(strategy, target, work)
+
+    def _task(self, strategy: str | None, target: int, work: float) -> _Task:
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        parameters = solver.parameters
+        parameters.num_workers = 1
+        parameters.random_seed = self.seed
+        parameters.max_deterministic_time = work
+        parameters.catch_sigint_signal = False
+        # google/or-tools#5293: this presolve step can prove falsehoods on large coefficients.
+        parameters.presolve_inclusion_work_limit = 0
+        if strategy is not None:
+            parameters.search_branching = cp_model.FIXED_SEARCH
+        if not self.deadline.endless:
+            parameters.max_time_in_seconds = self.deadline.remaining()
+        return _Task(strategy, target, strategy is None and self.low < self.high, solver)
+
+    def _start(self, task: _Task) -> None:
+        # Not a daemon: Python cannot end while a solver's thread still runs, but aborts.
+        thread = threading.Thread(target=self._solve, args=(task, self.state))
+        self.running[task] = thread
+        thread.start()
+
+    def _solve(self, task: _Task, state: Outcome) -> None:
+        """In the run's own thread: build, solve, and put the answer in the queue."""
+        try:
+            from ortools.sat.python import cp_model
+
+            from formulations.packing import build
+
+            order = None if task.strategy is None else self.orders[task.strategy]
+            packing = build_in_time(
+                lambda: build(
+                    self.problem,
+                    unit=self.unit,
+                    upper=task.target,
+                    lower=min(state.bound, task.target),
+                    minimise=task.minimise,
+                    preorder=order,
+                ),
+                self.deadline,
+            )
+            if packing is None:
+                self.answers.put(_Answer(task, None, state.bound))
+                return
+            if task.minimise:
+                packing.hint(state.offsets)
+            status = task.solver.solve(packing.model)
+            offsets, bound = None, state.bound
+            if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                offsets = packing.extract(task.solver)
+                if task.minimise:
+                    bound = max(bound, packing.proved_bound(task.solver))
+            elif status == cp_model.INFEASIBLE:
+                # A peak is the end of a buffer, and so a multiple of the grain: name the next one.
+                bound = (task.target // packing.grain + 1) * packing.grain
+            elif status == cp_model.MODEL_INVALID:
+                raise AssertionError(f"packing model is invalid: {packing.model.validate()}")
+            self.answers.put(_Answer(task, offsets, bound))
+        except BaseException as error:  # handed to the calling thread, which raises it
+            self.answers.put(_Answer(task, None, 0, error))
+
+    def _take(self, answer: _Answer) -> None:
+        if answer.error is not None:
+            raise answer.error
+        self.deadline.spend(answer.task.solver.response_proto.deterministic_time * SECONDS_PER_WORK)
+        name = _name(answer.task.strategy)
+        # Later targets are judged against the bound, and a run for a smaller one is in vain.
+        found = self.state._replace(bound=answer.bound, bound_by=name)
+        if answer.offsets is not None:
+            peak = int((answer.offsets + self.problem.size).max(initial=0))
+            found = found._replace(offsets=answer.offsets, peak=peak, found_by=name)
+        self._learn(found)
+
+    def _learn(self, found: Outcome) -> None:
+        state = self.state.merged(found)
+        if (state.peak, state.bound) != (self.state.peak, self.state.bound):
+            self.state = state
+            self.report(state)
+            for task in self.running:
+                if not task.minimise and not self.low <= task.target <= self.high:
+                    task.solver.stop_search()
+
+
+def _name(strategy: str | None) -> str:
+    return "CP-SAT" if strategy is None else f"CP-SAT {strategy}"

@@ -1,0 +1,202 @@
+"""Compiled guided ejection; :mod:`cpplan.packing.search.ejection_search` says what for.
+
+What is placed is listed twice, by its lowest and by its highest address. One walk along both lists
+meets, in order, everything that can be in a buffer's way: no list of conflicts, nothing to sort.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# The columns of a list.
+_ADDRESS, _LOWER, _UPPER, _ROW = 0, 1, 2, 3
+_LEAST = 1e-300
+
+
+@njit(cache=True, nogil=True)
+def insert_waiting(
+    lower, upper, size, alignment, worth, ceiling, moves, relocations, layout, waiting, left, random
+):
+    """Place what is waiting, letting out what is in the way, for so many moves.
+
+    Parameters
+    ----------
+    worth
+        Of letting a buffer out, the first time; shape ``(n,)``.
+    relocations
+        How many others move, where they can, after each one placed.
+    layout
+        ``offset``, ``placed`` and ``failures`` (how often a buffer found no room), shape ``(n,)``;
+        ``by_bottom`` and ``by_top``, shape ``(4, n)``, of what is placed. All are updated.
+    waiting
+        The first ``left`` are not placed; the last of them comes next. Shape ``(n,)``.
+    random
+        The state of the generator, shape ``(1,)``.
+
+    Returns
+    -------
+    left, made
+        How many wait now, and moves made.
+    """
+    offset, placed, failures, by_bottom, by_top = layout
+    count = len(size) - left
+    made = 0
+    while left > 0 and made < moves:
+        made += 1
+        left -= 1
+        row = waiting[left]
+        at, blocking = _least_blocked(
+            row,
+            lower,
+            upper,
+            size,
+            alignment,
+            worth,
+            failures,
+            ceiling,
+            by_bottom,
+            by_top,
+            count,
+            random,
+        )
+        if blocking > 0:
+            failures[row] += 1
+            first_out = left
+            top = at + size[row]
+            k = 0
+            while k < count and by_bottom[_ADDRESS, k] < top:
+                other = by_bottom[_ROW, k]
+                if (
+                    by_bottom[_LOWER, k] < upper[row]
+                    and by_bottom[_UPPER, k] > lower[row]
+                    and offset[other] + size[other] > at
+                ):
+                    _remove(by_bottom, count, offset[other], other)
+                    _remove(by_top, count, offset[other] + size[other], other)
+                    count -= 1
+                    placed[other] = False
+                    # What is worth most comes next, while there is most room.
+                    k_out = left
+                    while k_out > first_out and worth[waiting[k_out - 1]] > worth[other]:
+                        waiting[k_out] = waiting[k_out - 1]
+                        k_out -= 1
+                    waiting[k_out] = other
+                    left += 1
+                else:
+                    k += 1
+        _add(by_bottom, count, at, lower[row], upper[row], row)
+        _add(by_top, count, at + size[row], lower[row], upper[row], row)
+        count += 1
+        offset[row], placed[row] = at, True
+        for _ in range(relocations):
+            other = by_bottom[_ROW, _below(random, count)]
+            if lower[other] >= upper[row] or upper[other] <= lower[row]:
+                continue
+            _remove(by_bottom, count, offset[other], other)
+            _remove(by_top, count, offset[other] + size[other], other)
+            count -= 1
+            at, blocking = _least_blocked(
+                other,
+                lower,
+                upper,
+                size,
+                alignment,
+                worth,
+                failures,
+                ceiling,
+                by_bottom,
+                by_top,
+                count,
+                random,
+            )
+            if blocking == 0:
+                offset[other] = at
+            at = offset[other]
+            _add(by_bottom, count, at, lower[other], upper[other], other)
+            _add(by_top, count, at + size[other], lower[other], upper[other], other)
+            count += 1
+    return left, made
+
+
+@njit(cache=True, nogil=True)
+def _least_blocked(
+    row, lower, upper, size, alignment, worth, failures, ceiling, by_bottom, by_top, count, random
+):
+    """Where what is in the way is worth least, and what that is worth.
+
+    Between two buffers' edges nothing changes: each stretch of offsets is judged at its lower end,
+    on the floor or on top of something. Any of equals, at either end of its stretch.
+    """
+    low, up, step = lower[row], upper[row], alignment[row]
+    highest = (ceiling - size[row]) // step * step
+    best, best_worth, equals = 0, np.inf, 0
+    opened, closed, active, blocking = 0, 0, 0, 0.0
+    candidate = 0
+    while candidate <= highest:
+        # What ends at or below the candidate, then what starts below the candidate's top.
+        beyond = highest
+        while opened < count:
+            if by_bottom[_LOWER, opened] < up and by_bottom[_UPPER, opened] > low:
+                start = by_bottom[_ADDRESS, opened] - size[row]
+                if start >= candidate:
+                    beyond = min(beyond, start // step * step)
+                    break
+                other = by_bottom[_ROW, opened]
+                blocking += worth[other] * (1 + failures[other])
+                active += 1
+            opened += 1
+        following = -1
+        while closed < count:
+            if by_top[_LOWER, closed] < up and by_top[_UPPER, closed] > low:
+                if by_top[_ADDRESS, closed] > candidate:
+                    following = by_top[_ADDRESS, closed]
+                    break
+                other = by_top[_ROW, closed]
+                blocking -= worth[other] * (1 + failures[other])
+                active -= 1
+            closed += 1
+        # Sums of floats lose track of little worth: what is in the way is never worth nothing.
+        blocking = max(blocking, _LEAST) if active > 0 else 0.0
+        if blocking <= best_worth:
+            equals = equals + 1 if blocking == best_worth else 1
+            best_worth = blocking
+            if _below(random, equals) == 0:
+                best = candidate if _below(random, 2) == 0 or active > 0 else beyond
+        if following < 0:
+            break
+        candidate = (following + step - 1) // step * step
+    return best, best_worth
+
+
+@njit(cache=True, nogil=True)
+def _add(entries, count, address, lower, upper, row):
+    """Insert one entry into a sorted list of ``count``."""
+    at = np.searchsorted(entries[_ADDRESS, :count], address)
+    for k in range(count, at, -1):
+        for column in range(4):
+            entries[column, k] = entries[column, k - 1]
+    entries[_ADDRESS, at], entries[_ROW, at] = address, row
+    entries[_LOWER, at], entries[_UPPER, at] = lower, upper
+
+
+@njit(cache=True, nogil=True)
+def _remove(entries, count, address, row):
+    """Take one entry out of a sorted list of ``count``."""
+    at = np.searchsorted(entries[_ADDRESS, :count], address)
+    while entries[_ROW, at] != row:
+        at += 1
+    for column in range(4):
+        for k in range(at, count - 1):
+            entries[column, k] = entries[column, k + 1]
+
+
+@njit(cache=True, nogil=True)
+def _below(random, limit):
+    """A number of ``range(limit)``: xorshift, so that every search has a state of its own."""
+    state = random[0]
+    state ^= state << np.uint64(13)
+    state ^= state >> np.uint64(7)
+    state ^= state << np.uint64(17)
+    random[0] = state
+    return np.int64((state >> np.uint64(11)) % np.uint64(limit))

@@ -1,0 +1,151 @@
+"""Guided ejection: everything below a ceiling, at the price of letting some out again.
+
+The ceiling is set below the best peak, and what ends above it is taken out. What is out is put,
+one at a time, where least is in its way, and that is let out in turn. Whoever found no room weighs
+more from then on, so that the search learns what to place around (Nagata and Bräysy 2009, for
+vehicle routes). Offsets are free: unlike a search over orders, it keeps nearly all of a good
+packing. ``insertion_search`` gets lower in as many seconds, but keeps every pair of conflicts; this
+one needs memory linear in buffers, and serves where there are too many for that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.outcome import Outcome
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+from cpplan.runtime.deadline import Deadline
+
+NAME = "guided ejection"
+# How far below the best peak the ceiling is set, of the way to the goal: the first time, at most.
+_FIRST_STEP, _LONGEST_STEP = 0.3, 0.5
+# After a ceiling was met, after it was not.
+_LONGER, _SHORTER = 1.5, 0.5
+# Moves a buffer before a ceiling is given up: where it can be met at all, it mostly is soon.
+_PATIENCE = 30
+# Others moved after each one placed.
+_RELOCATIONS = 1
+# Seconds a move and buffer, where time is counted in work; that much of it between two looks.
+_WORK, _CHUNK = 4e-8, 0.02
+
+
+class _Attempt(NamedTuple):
+    """At one ceiling: ``offset, placed, failures, by_bottom, by_top``, and who waits."""
+
+    ceiling: int
+    layout: tuple[Ints, ...]
+    waiting: Ints
+
+
+class EjectionSearch(LocalSearch):
+    """A search that can be continued: it keeps the packing it is at.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem; see :meth:`applies_to`.
+    seed
+        Of the choices between equals.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
+    >>> EjectionSearch(problem, seed=0).run(start, moves=99, goal=12, deadline=Deadline(60)).peak
+    12
+    """
+
+    name = NAME
+
+    def __init__(self, problem: Problem, seed: int):
+        super().__init__(problem)
+        area = (problem.upper - problem.lower).astype(float) * problem.size
+        self._worth = np.sqrt(area / max(1.0, area.max(initial=0.0)))
+        # xorshift never leaves zero.
+        self._random = np.array([2 * seed + 1], np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        self._step = _FIRST_STEP
+        self._attempt: _Attempt | None = None
+        self._left = self._made = 0
+
+    @staticmethod
+    def applies_to(problem: Problem) -> bool:
+        """Not where buffers have gaps or fixed offsets."""
+        return not problem.gaps and not problem.fixed
+
+    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
+        """So many moves, or until the peak is at most ``goal``; O(n) a move.
+
+        Raises ``TimeUpError`` between moves; :meth:`best` then has what was reached.
+        """
+        if not prepare("ejection", deadline.share(COMPILING_SHARE)):
+            return state  # the next turn will ask again; others go on
+        if self._peak is None or state.peak < self._peak:
+            self._offsets, self._peak, self._attempt = state.offsets.copy(), state.peak, None
+        goal = max(goal, int(self.problem.size.max(initial=0)))
+        work = _WORK * max(1, len(self.problem))
+        while moves > 0 and self._peak > goal:
+            self._attempt = self._attempt or self._begin(goal)
+            chunk = min(moves, max(1, int(_CHUNK / work)))
+            deadline.check(work * chunk)
+            moves -= self._continue(self._attempt, chunk)
+        return self.best(state)
+
+    def _begin(self, goal: int) -> _Attempt:
+        """Take out what ends above a new ceiling."""
+        assert self._offsets is not None
+        assert self._peak is not None
+        problem, count = self.problem, len(self.problem)
+        ceiling = max(goal, self._peak - max(1, int(self._step * (self._peak - goal))))
+        offset = self._offsets.copy()
+        placed = offset + problem.size <= ceiling
+        by_bottom, by_top = (self._listed(placed, at) for at in (offset, offset + problem.size))
+        out = np.flatnonzero(~placed)
+        waiting = np.empty(count, np.int64)
+        waiting[: len(out)] = out[np.argsort(self._worth[out], kind="stable")]
+        self._left, self._made = len(out), 0
+        layout = (offset, placed, np.zeros(count, np.int64), by_bottom, by_top)
+        return _Attempt(ceiling, layout, waiting)
+
+    def _listed(self, placed: NDArray[np.bool_], address: Ints) -> Ints:
+        """Address, lower, upper and row of what is placed, by address; room for the others."""
+        rows = np.flatnonzero(placed)
+        rows = rows[np.argsort(address[rows], kind="stable")]
+        entries = np.empty((4, len(placed)), np.int64)
+        columns = address[rows], self.problem.lower[rows], self.problem.upper[rows], rows
+        entries[:, : len(rows)] = columns
+        return entries
+
+    def _continue(self, attempt: _Attempt, moves: int) -> int:
+        """Moves made; ends the attempt where it succeeds or has taken too long."""
+        from cpplan.packing.search.ejection_kernel import insert_waiting
+
+        problem = self.problem
+        self._left, made = insert_waiting(
+            problem.lower,
+            problem.upper,
+            problem.size,
+            problem.alignment,
+            self._worth,
+            attempt.ceiling,
+            moves,
+            _RELOCATIONS,
+            attempt.layout,
+            attempt.waiting,
+            self._left,
+            self._random,
+        )
+        self._made += made
+        if self._left == 0:
+            self._offsets = attempt.layout[0]
+            self._peak = int((self._offsets + problem.size).max(initial=0))
+            self._step = min(_LONGEST_STEP, _LONGER * self._step)
+            self._attempt = None
+        elif self._made >= _PATIENCE * len(problem):
+            self._step *= _SHORTER
+            self._attempt = None
+        return int(made)

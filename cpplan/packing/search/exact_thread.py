@@ -1,0 +1,83 @@
+"""Exact search in a thread of its own, beside whatever else looks for a packing.
+
+The compiled loops let other threads run. What either side finds, the other learns from at its next
+look.
+"""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+
+from cpplan.packing.search.exact_search import ExactSearch
+from cpplan.packing.search.outcome import Outcome
+from cpplan.runtime.deadline import Deadline
+
+# Nodes between two looks at what others have found: some hundredths of a second.
+_NODES = 2_000
+
+
+class ExactThread:
+    """Searches from the moment it is made until it is stopped, done or out of time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.model.problem import Problem
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
+    >>> search = ExactSearch(problem, seed=0)
+    >>> thread = ExactThread(search, start, goal=0, ceiling=None, deadline=Deadline(60))
+    >>> thread.wait()
+    >>> thread.exchange(start).peak
+    12
+    """
+
+    def __init__(
+        self,
+        search: ExactSearch,
+        state: Outcome,
+        *,
+        goal: int,
+        ceiling: int | None,
+        deadline: Deadline,
+    ):
+        self._search = search
+        self._goal, self._ceiling, self._deadline = goal, ceiling, deadline
+        self._found = self._others = state
+        self._error: BaseException | None = None
+        self._stopped = Event()
+        # Not a daemon: Python cannot end while compiled code still runs, but aborts.
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+
+    def exchange(self, state: Outcome) -> Outcome:
+        """Tell what others have found, and hear the best of both. Raises what ended the search."""
+        self._others = state
+        if self._error is not None:
+            raise self._error
+        return state.merged(self._found)
+
+    def wait(self) -> None:
+        """Wait until the search ends by itself."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """End the search; returns once it has ended."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not (self._stopped.is_set() or self._deadline.expired()):
+                state = self._found.merged(self._others)
+                if state.peak <= max(self._goal, state.bound):
+                    return
+                self._found = self._search.run(
+                    state,
+                    nodes=_NODES,
+                    goal=self._goal,
+                    ceiling=self._ceiling,
+                    deadline=self._deadline,
+                )
+        except BaseException as error:  # handed to the calling thread, which raises it
+            self._error = error

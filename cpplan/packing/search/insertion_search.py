@@ -1,0 +1,204 @@
+"""Local search below a target height: place a buffer that waits, eject what is in its way.
+
+A partial packing is an orientation of conflicts: of two placed buffers live together, which lies
+below. It gives every buffer a lowest end (all pushed down) and a latest offset (all pushed up
+against the target). A waiting buffer fits at an offset if each neighbour either ends at or below it
+when pushed down, or starts at or above its end when pushed up; the neighbours for which neither
+holds have to be ejected. A move takes the offset whose ejected buffers weigh least and orients the
+new conflicts accordingly, so that the slack of the whole packing is used, not only a gap that is
+open at this moment. Once nothing waits, the target drops below the new peak.
+
+That works because neighbours that stay below end no higher than the offset and all others end
+higher: sorted by lowest end, the packing stays free of cycles.
+
+What is ejected often becomes heavier, and is forgotten in time; what was just placed is held for a
+few moves. Ejection with learned weights is known from vehicle routing (Nagata & Bräysy, *A powerful
+route minimization heuristic*, 2009), insertion between heads and tails from job shops
+(Mastrolilli & Gambardella, *Effective neighbourhood functions for the flexible job shop*, 2000).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.packing.reduction import address_unit
+from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.outcome import Outcome
+
+if TYPE_CHECKING:
+    from cpplan.model.problem import Problem
+    from cpplan.runtime.deadline import Deadline
+
+NAME = "insertion search"
+# Conflicts are kept as a square of bytes.
+MOST_BUFFERS = 5_000
+# Moves after which weights are forgotten by half and a target out of reach is raised.
+_EPOCH = 50_000
+# How much heavier an ejection makes a buffer, and for how many moves it is held once placed.
+_LEARNING, _TENURE = 0.1, 2
+# One call of the kernel lasts some hundredths of a second.
+_CELLS_A_CALL = 10_000_000
+
+
+def applies_to(problem: Problem) -> bool:
+    """Whether this search can represent the problem: no windows, and not too many buffers.
+
+    Examples
+    --------
+    >>> from cpplan.model.problem import Gap, Problem
+    >>> problem = Problem(("a",), lower=[0], upper=[3], size=[8], gaps={0: [Gap(1, 2, 0, 4)]})
+    >>> applies_to(problem)
+    False
+    """
+    windows = any(gap.begin < gap.end for gaps in problem.gaps.values() for gap in gaps)
+    return not windows and len(problem) <= MOST_BUFFERS
+
+
+class InsertionSearch(LocalSearch):
+    """A search that can be continued: it keeps its partial packing and what it has learned.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem (see :func:`applies_to`).
+    seed
+        Of the moves.
+
+    Examples
+    --------
+    >>> from cpplan.runtime.deadline import Deadline
+    >>> from cpplan.model.problem import Problem
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
+    >>> InsertionSearch(problem, seed=0).run(start, moves=10, goal=12, deadline=Deadline(60)).peak
+    12
+    """
+
+    name = NAME
+
+    def __init__(self, problem: Problem, seed: int):
+        super().__init__(problem)
+        spans, count = problem.spans, len(problem)
+        # Offsets are multiples of the unit, peaks only where all sizes are.
+        unit = address_unit(problem)
+        self._grain = 1 if (problem.size % unit).any() else unit
+        # Indices without a sign are not checked for being negative: the loops become vector code.
+        columns = (spans.lower.astype(np.uint64), spans.upper.astype(np.uint64))
+        self._spans = (problem.first_span, *columns)
+        self._breadth = int((spans.upper - spans.lower).sum())
+        self._sections = int(problem.upper.max(initial=0))
+        self._pinned = np.full(count, -1, np.int64)
+        for row, offset in problem.fixed.items():
+            self._pinned[row] = offset
+        # Below this height there is nothing to look for.
+        self._lowest_peak = int((np.maximum(self._pinned, 0) + problem.size).max(initial=0))
+        self._meets = _conflicts(problem)
+        # Area counts, but length in time less than size: a wide buffer has more neighbours to
+        # adapt to, a large one has fewer places.
+        difficulty = problem.size * np.sqrt(problem.upper - problem.lower)
+        self._difficulty = difficulty / max(difficulty.mean(), 1.0) if count else difficulty
+        self._penalty = np.ones(count)
+        self._held = np.zeros(count, np.int64)
+        self._placed = np.zeros(count, bool)
+        self._order, self._by_latest = (np.zeros(count + 1, np.int64) for _ in range(2))
+        self._lowest_end, self._latest = (np.zeros(count, np.int64) for _ in range(2))
+        self._cursor = np.array([0, 0, _TENURE], np.int64)
+        # Any odd multiplier spreads seeds; the state must not be zero.
+        word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
+        self._random = np.array([word or 1], np.uint64)
+        self._target = 0
+
+    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
+        """Make so many moves, or until the peak is at most ``goal`` or the known bound.
+
+        Time for a move is in proportion to the spans of all buffers, in sections. Raises
+        ``TimeUpError`` between moves; :meth:`best` then has what was reached.
+        """
+        from cpplan.packing.search import insertion_kernel as kernel
+
+        goal = max(goal, state.bound, self._lowest_peak)
+        if self._peak is None or state.peak < self._peak:
+            self._adopt(state, goal)
+        cells = self._breadth + 10 * len(self.problem)
+        a_call, work = max(1, _CELLS_A_CALL // max(1, cells)), 1e-9 * cells
+        end = int(self._cursor[kernel.MOVES]) + moves
+        while not self._reached(goal):
+            done = int(self._cursor[kernel.MOVES])
+            if done >= end:
+                break
+            until_epoch = _EPOCH - done % _EPOCH
+            turn = min(end - done, until_epoch, a_call)
+            deadline.check(work * turn)
+            found = kernel.search(
+                turn,
+                self._target,
+                _LEARNING,
+                self._spans,
+                self._sections,
+                self.problem.size,
+                self.problem.alignment,
+                self._pinned,
+                self._meets,
+                self._difficulty,
+                self._penalty,
+                self._held,
+                self._placed,
+                self._order,
+                self._by_latest,
+                self._lowest_end,
+                self._latest,
+                self._cursor,
+                self._random,
+            )
+            if found:
+                self._offsets = self._lowest_end - self.problem.size
+                self._peak = int(self._lowest_end.max(initial=0))
+                self._aim_below(goal)
+            elif turn == until_epoch:
+                self._penalty += 0.5 * (1 - self._penalty)
+                self._target = (self._target + self._highest_target() + 1) // 2
+        return self.best(state)
+
+    def _highest_target(self) -> int:
+        assert self._peak is not None
+        return self._peak - self._grain
+
+    def _adopt(self, state: Outcome, goal: int) -> None:
+        """Go on from this packing rather than from one's own."""
+        self._offsets, self._peak = state.offsets, state.peak
+        self._lowest_end[:] = state.offsets + self.problem.size
+        self._order[:-1] = np.argsort(self._lowest_end, kind="stable")
+        self._by_latest[:-1] = self._order[:-1]
+        self._placed[:] = True
+        self._cursor[0] = len(self.problem)
+        self._aim_below(goal)
+
+    def _aim_below(self, goal: int) -> None:
+        """Lower the target, and eject what ends above it.
+
+        The step is a fraction of the way to the goal where bytes are fine: peaks are then lowered
+        by amounts that matter.
+        """
+        assert self._peak is not None
+        step = max(self._grain, (self._peak - goal) // 64)
+        self._target = max(goal, self._peak - step)
+        out = (self._lowest_end > self._target) & (self._pinned < 0)
+        self._placed[out] = False
+        count = int(self._cursor[0])
+        for rows in (self._order, self._by_latest):
+            kept = rows[:count][self._placed[rows[:count]]]
+            rows[: len(kept)] = kept
+        self._cursor[0] = len(kept)
+
+
+def _conflicts(problem: Problem) -> np.typing.NDArray[np.bool_]:
+    """Which buffers are ever live together; shape ``(n, n)``. O(spans · n)."""
+    spans, count = problem.spans, len(problem)
+    meets = np.zeros((count, count), bool)
+    for row, lower, upper in zip(
+        spans.buffer.tolist(), spans.lower.tolist(), spans.upper.tolist(), strict=True
+    ):
+        meets[row, spans.buffer[(spans.lower < upper) & (spans.upper > lower)]] = True
+    return meets

@@ -1,0 +1,187 @@
+"""Compiled part of the niche search; see ``niche_search`` for what it does."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cpplan.packing.search.niche_state_kernel import lift, mix, put, ways_of
+from cpplan.packing.search.niche_tables import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
+from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
+from cpplan.runtime.inner_loop import inner_loop
+
+
+@inner_loop
+def _known_to_fail(fill, one, other):
+    at = one % np.uint64(len(fill.failed))
+    return fill.failed[at, 0] == one and fill.failed[at, 1] == other
+
+
+@inner_loop
+def _choose(shape, fill, limit, highest, rank, first, last, fails):
+    """Write the ways of the corner that has the fewest, by weight, as the next level's.
+
+    Looks between two sections. Returns how many ways there are; 0 if some corner has none, or a
+    component is known to fail: ``fails[0]`` is a section of it; -1 if nothing is left to place.
+    """
+    level = fill.counter[LEVELS]
+    at = fill.counter[WAYS]
+    best, best_score = -1, np.inf
+    best_begin, best_end, best_right = first, last, np.bool_(False)
+    best_from, best_to = first, last
+    best_one, best_other = np.uint64(0), np.uint64(0)
+    start = first
+    while start < last:
+        stop, one, other = start, np.uint64(start), np.uint64(0)
+        left = 0
+        while True:
+            one ^= fill.cell[stop, 0]
+            other ^= fill.cell[stop, 1]
+            left += fill.left[stop]
+            stop += 1
+            if fill.crossing[stop] == 0:
+                break
+        if left == 0:
+            start = stop
+            continue
+        other ^= mix(np.uint64(stop))
+        if _known_to_fail(fill, one, other):
+            fails[0] = start
+            return 0
+        begin = start
+        while begin < stop:
+            floor = fill.floor[begin]
+            end = begin + 1
+            while end < stop and fill.floor[end] == floor:
+                end += 1
+            lower = floor < limit
+            if begin > start and fill.floor[begin - 1] < floor:
+                lower = False
+            if end < stop and fill.floor[end] < floor:
+                lower = False
+            if lower:
+                # Only what changed in it or beside it changes a niche's ways.
+                newest = fill.changed[begin - 1] if begin > start else 0
+                for section in range(begin, min(end + 1, stop)):
+                    newest = max(newest, fill.changed[section])
+                counted = fill.counted[begin]
+                known = counted[2] >= newest
+                for right in range(2):
+                    section = end - 1 if right else begin
+                    if not known:
+                        counted[right] = ways_of(
+                            shape, fill, limit, highest, begin, end, right == 1, at
+                        )
+                        if counted[right] == 0:
+                            counted[2] = -1
+                            fill.weight[section] += 1
+                            fails[0] = section
+                            return 0
+                    score = (counted[right] - 1) / fill.weight[section]
+                    if score < best_score:
+                        best, best_score = section, score
+                        best_begin, best_end, best_right = begin, end, right == 1
+                        best_from, best_to = start, stop
+                        best_one, best_other = one, other
+                counted[2] = fill.counter[CHANGES]
+            begin = end
+        start = stop
+    if best < 0:
+        return -1
+    fill.begin[level], fill.end[level] = best_from, best_to
+    fill.keys[level, 0], fill.keys[level, 1] = best_one, best_other
+    count = ways_of(shape, fill, limit, highest, best_begin, best_end, best_right, at)
+    fill.section[level] = best
+    # The first ranked first, and waste last.
+    for k in range(1, count):
+        row = fill.ways[at + k]
+        j = k
+        while (
+            j > 0
+            and row != WASTE
+            and (fill.ways[at + j - 1] == WASTE or rank[fill.ways[at + j - 1]] > rank[row])
+        ):
+            fill.ways[at + j] = fill.ways[at + j - 1]
+            j -= 1
+        fill.ways[at + j] = row
+    fill.first_way[level], fill.next_way[level] = at, at
+    fill.counter[WAYS] = at + count
+    return count
+
+
+@inner_loop
+def _take_back(shape, fill):
+    """Undo what the last level did."""
+    level = fill.counter[LEVELS] - 1
+    row = fill.ways[fill.next_way[level] - 1]
+    section = fill.section[level]
+    if row == WASTE:
+        # ``raised`` holds the floor from before.
+        lifted = fill.floor[section]
+        lift(fill, section, fill.raised[level])
+        fill.raised[level] = lifted
+    else:
+        put(shape, fill, row, np.int64(-1))
+
+
+@njit(cache=True, nogil=True)
+def explore(shape, fill, limit, highest, rank, nodes):
+    """Continue for so many nodes. ``Fill.offset`` holds the offsets if ``FOUND``.
+
+    ``limit`` is the end of the arena, rounded up to units; ``highest`` a buffer's highest offset.
+    """
+    counter = fill.counter
+    last = counter[NODES] + nodes
+    count, sections = len(fill.offset), len(fill.floor)
+    fails = np.zeros(1, np.int64)
+    # Later, ways out of corners see to it that the rest fits.
+    if counter[NODES] == 0 and (fill.left.max() > limit or highest.min() < 0):
+        return EXHAUSTED
+    while True:
+        level = counter[LEVELS]
+        if counter[PLACED] == count:
+            return FOUND
+        if counter[NODES] >= last:
+            return NODES_SPENT
+        if level + 1 >= len(fill.section) or counter[WAYS] + count + 2 > len(fill.ways):
+            return ROOM_SPENT
+        # The component decided last, as long as it lasts; then what it was split from.
+        found, first, end, back = -1, np.int64(0), np.int64(0), level
+        while found < 0:
+            back -= 1
+            if back < 0:
+                first, end = np.int64(0), sections
+            elif fill.begin[back] == first and fill.end[back] == end:
+                continue
+            else:
+                first, end = fill.begin[back], fill.end[back]
+            found = _choose(shape, fill, limit, highest, rank, first, end, fails)
+        if found == 0:
+            # Only decisions in the component that fails are to blame.
+            while True:
+                if level == 0:
+                    return EXHAUSTED
+                level -= 1
+                counter[LEVELS] = level + 1
+                _take_back(shape, fill)
+                counter[LEVELS] = level
+                if fill.begin[level] <= fails[0] < fill.end[level]:
+                    if fill.next_way[level] < counter[WAYS]:
+                        break
+                    fill.weight[fill.section[level]] += 0.1
+                    at = fill.keys[level, 0] % np.uint64(len(fill.failed))
+                    fill.failed[at, 0] = fill.keys[level, 0]
+                    fill.failed[at, 1] = fill.keys[level, 1]
+                counter[WAYS] = fill.first_way[level]
+        counter[NODES] += 1
+        level = counter[LEVELS]
+        row = fill.ways[fill.next_way[level]]
+        fill.next_way[level] += 1
+        counter[LEVELS] = level + 1
+        if row == WASTE:
+            section = fill.section[level]
+            before = fill.floor[section]
+            lift(fill, section, fill.raised[level])
+            fill.raised[level] = before
+        else:
+            put(shape, fill, row, np.int64(1))

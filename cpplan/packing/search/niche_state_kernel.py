@@ -1,0 +1,101 @@
+"""Where the niche search stands, compiled: what a decision changes; see ``niche_tables``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.packing.search.niche_tables import CHANGES, LEVELS, PLACED, WASTE
+from cpplan.runtime.inner_loop import inner_loop
+
+
+@inner_loop
+def mix(value):
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@inner_loop
+def change_key(fill, section, number, value):
+    """Two words a section that tell its state: exclusive or of what is mixed from each part."""
+    word = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(value)
+    fill.cell[section, 0] ^= mix(word + np.uint64(0x632BE59BD9B4E019))
+    fill.cell[section, 1] ^= mix(mix(word) + np.uint64(0xD6E8FEB86659FD93))
+
+
+@inner_loop
+def lift(fill, section, floor):
+    change_key(fill, section, section, fill.floor[section])
+    fill.floor[section] = floor
+    change_key(fill, section, section, floor)
+    fill.counter[CHANGES] += 1
+    fill.changed[section] = fill.counter[CHANGES]
+
+
+@inner_loop
+def put(shape, fill, row, sign):
+    """Place a buffer on the floor, or take it away again (``sign`` -1)."""
+    size, lower, upper = shape.size[row], shape.lower[row], shape.upper[row]
+    at = fill.floor[lower] - (0 if sign > 0 else size)
+    for section in range(lower, upper):
+        lift(fill, section, at + (size if sign > 0 else 0))
+        fill.left[section] -= sign * size
+    for boundary in range(lower + 1, upper):
+        fill.crossing[boundary] -= sign
+    change_key(fill, lower, len(fill.floor) + row, np.int64(1))
+    fill.offset[row] = at
+    fill.placed[row] = sign > 0
+    fill.counter[PLACED] += sign
+
+
+@inner_loop
+def is_open(shape, fill, row):
+    """Whether a buffer may be next: not placed, and of equal ones the first."""
+    return not fill.placed[row] and (shape.twin[row] < 0 or fill.placed[shape.twin[row]])
+
+
+@inner_loop
+def ways_of(shape, fill, limit, highest, begin, end, right, at):
+    """Write the ways to fill a corner of a niche from ``at`` on; how many there are.
+
+    The corner is the first section of the niche, or the last: what lies there at the floor starts,
+    or ends, with the niche, because its neighbours are higher.
+    """
+    count = 0
+    section = end - 1 if right else begin
+    floor = fill.floor[section]
+    if fill.left[section] == 0:
+        fill.ways[at] = WASTE
+        fill.raised[fill.counter[LEVELS]] = limit
+        return 1
+    if right:
+        for k in range(shape.first_end[end], shape.first_end[end + 1]):
+            row = shape.ending[k]
+            if shape.lower[row] >= begin and floor <= highest[row] and is_open(shape, fill, row):
+                fill.ways[at + count] = row
+                count += 1
+    else:
+        for k in range(shape.first_start[begin], shape.first_start[begin + 1]):
+            row = shape.starting[k]
+            if shape.upper[row] <= end and floor <= highest[row] and is_open(shape, fill, row):
+                fill.ways[at + count] = row
+                count += 1
+    slack = limit - floor - fill.left[section]
+    if slack > 0:
+        # Else what lies in the corner rests on a neighbour, or on something else in the niche.
+        level = limit
+        if fill.crossing[begin] > 0:
+            level = min(level, fill.floor[begin - 1])
+        if fill.crossing[end] > 0:
+            level = min(level, fill.floor[end])
+        first, last = (begin, end - 1) if right else (begin + 1, end)
+        for start in range(first, last):
+            for k in range(shape.first_start[start], shape.first_start[start + 1]):
+                row = shape.starting[k]
+                if shape.upper[row] <= last and not fill.placed[row]:
+                    level = min(level, floor + shape.size[row])
+        if level - floor <= slack:
+            fill.ways[at + count] = WASTE
+            fill.raised[fill.counter[LEVELS]] = level
+            count += 1
+    return count

@@ -1,0 +1,51 @@
+"""What searches hand back: the best they know, and who found and proved it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cpplan.model.certificates import CutFlow
+from cpplan.model.problem import Ints
+
+
+class Outcome(NamedTuple):
+    """The best offsets known (bytes), the best bound, and what found and proved them, if we did."""
+
+    offsets: Ints
+    peak: int
+    bound: int
+    found_by: str | None = None
+    bound_by: str | None = None
+
+    def merged(self, other: Outcome) -> Outcome:
+        """The better packing and the better bound of both.
+
+        Examples
+        --------
+        >>> one = Outcome([0, 4], 12, 8, "bump")
+        >>> other = Outcome([8, 0], 13, 9, bound_by="CP-SAT")
+        >>> one.merged(other)
+        Outcome(offsets=[0, 4], peak=12, bound=9, found_by='bump', bound_by='CP-SAT')
+        """
+        merged = self
+        if other.peak < merged.peak:
+            merged = merged._replace(
+                offsets=other.offsets, peak=other.peak, found_by=other.found_by
+            )
+        if other.bound > merged.bound:
+            merged = merged._replace(bound=other.bound, bound_by=other.bound_by)
+        return merged
+
+
+class OrderOutcome(NamedTuple):
+    """The best order known, shape ``(ops,)``, its peak, and every order's bound, bytes.
+
+    The ``certificate`` proves the bound where that is a minimum cut of the whole problem.
+    """
+
+    order: Ints
+    peak: int
+    bound: int
+    found_by: str
+    bound_by: str
+    certificate: CutFlow | None = None

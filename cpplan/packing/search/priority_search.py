@@ -1,0 +1,140 @@
+"""Search over priority rules for lowest-offset-first: blurred preorders.
+
+A rule is ``a·log(total) + b·log(width) + c·log(size)`` plus noise; buffers are ranked by it. Half
+of the rules are drawn anew, half are one of the best few with some more noise on some buffers. On
+traces of real models the peak depends much on the rule and little on any one buffer, so that tens
+of rules get further than as many thousands of exchanges; and a rule costs no more for many buffers
+that are live together. (Scheduling calls this a randomised priority rule.)
+"""
+
+from __future__ import annotations
+
+import bisect
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.heuristics.preorders import PREORDERS, largest_total, preorder
+from cpplan.packing.heuristics.skyline import Skyline
+from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.outcome import Outcome
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+from cpplan.runtime.deadline import Deadline
+
+NAME = "priority search"
+# How much totals weigh against width and size: between not at all and lexicographically first.
+_TOTALS = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
+_BLURS = (0.0, 0.003, 0.01, 0.03, 0.1)
+_CHANGES = (0.001, 0.003, 0.01, 0.03)
+_CHANGED_SHARES = (1.0, 0.3, 0.1, 0.01)
+_ELITE = 4
+# Seconds a buffer to place all, where time is counted in work.
+_WORK = 1.5e-6
+
+Floats = NDArray[np.float64]
+
+
+class _Rule(NamedTuple):
+    """Priorities, the highest first, and the peak they lead to."""
+
+    peak: int
+    priority: Floats
+
+
+class PrioritySearch(LocalSearch):
+    """A search that can be continued: it keeps the best rules it has met.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem; see :meth:`applies_to`.
+    seed
+        Of the rules.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
+    >>> PrioritySearch(problem, seed=0).run(start, moves=10, goal=12, deadline=Deadline(60)).peak
+    12
+    """
+
+    name = NAME
+
+    def __init__(self, problem: Problem, seed: int):
+        super().__init__(problem)
+        self._random = np.random.default_rng(seed)
+        self._starts = list(PREORDERS)
+        self._skyline: Skyline | None = None
+        self._elite: list[_Rule] = []
+
+    @staticmethod
+    def applies_to(problem: Problem) -> bool:
+        """Not where buffers have gaps or fixed offsets."""
+        return Skyline.applies_to(problem)
+
+    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
+        """Try the preorders, then so many rules, or until the peak is at most ``goal``.
+
+        O(n log n) a rule. Raises ``TimeUpError`` between two rules; :meth:`best` then has what was
+        reached.
+        """
+        if not prepare("skyline", deadline.share(COMPILING_SHARE)):
+            return state  # the next turn will ask again; others go on
+        if self._skyline is None:
+            self._skyline = Skyline(self.problem, deadline)
+        while self._starts and not self._reached(goal):
+            self._place(preorder(self.problem, self._starts.pop(0)), state.peak, deadline)
+        for _ in range(moves):
+            if self._reached(goal):
+                break
+            self._try(self._rule(), deadline)
+        return self.best(state)
+
+    @cached_property
+    def _terms(self) -> tuple[Floats, Floats, Floats]:
+        """Logarithms of what a rule weighs: totals, widths, sizes."""
+        problem = self.problem
+        total = np.log(np.maximum(largest_total(problem), 1))
+        return total, _logarithm(problem.upper - problem.lower), _logarithm(problem.size)
+
+    def _rule(self) -> Floats:
+        random, count = self._random, len(self.problem)
+        noise = random.standard_normal(count)
+        if self._elite and random.random() < 0.5:
+            changed = random.random(count) < random.choice(_CHANGED_SHARES)
+            old = self._elite[random.integers(len(self._elite))].priority
+            return np.asarray(old + random.choice(_CHANGES) * noise * changed)
+        total, width, size = self._terms
+        rule = random.choice(_TOTALS) * total + random.random() * width + random.random() * size
+        return np.asarray(rule + random.choice(_BLURS) * noise)
+
+    def _try(self, priority: Floats, deadline: Deadline) -> None:
+        """Keep a rule that is better than the worst of the elite."""
+        limit = self._elite[-1].peak if len(self._elite) == _ELITE else None
+        peak = self._place(np.argsort(-priority, kind="stable"), limit, deadline)
+        if peak is not None:
+            bisect.insort(self._elite, _Rule(peak, priority), key=lambda rule: rule.peak)
+            del self._elite[_ELITE:]
+
+    def _place(self, ranked: Ints, limit: int | None, deadline: Deadline) -> int | None:
+        """The peak, if it is below ``limit``."""
+        assert self._skyline is not None
+        deadline.check(_WORK * len(ranked))
+        offsets = self._skyline.place(ranked, None if limit is None else limit - 1, deadline)
+        if offsets is None:
+            return None
+        peak = int((offsets + self.problem.size).max(initial=0))
+        if self._peak is None or peak < self._peak:
+            self._offsets, self._peak = offsets, peak
+        return peak
+
+
+def _logarithm(values: Ints) -> Floats:
+    """Logarithms, moved and scaled to between zero and one."""
+    logs = np.log(np.maximum(values, 1))
+    spread = float(np.ptp(logs)) if len(logs) else 0.0
+    return np.asarray((logs - logs.min(initial=np.inf)) / (spread or 1.0))

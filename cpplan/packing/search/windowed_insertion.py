@@ -1,0 +1,224 @@
+"""Insertion search for a great many buffers: in windows of time, the rest stays as it is.
+
+With many buffers, few end too high, here and there. The one that ends highest is taken, and a
+window around its lifespan that some hundreds of buffers meet; those that lie within it are packed
+anew by :mod:`cpplan.packing.search.insertion_search`, around the others, below an aim that
+is half-way to the goal. Where that does not help, the next window around that buffer is larger and
+is searched for longer; in the end the aim is raised. Once nothing ends above it, the next aim is
+half of the way that is left.
+
+A buffer that lives longer than a window may be is moved by force: to the offset where least is in
+its way. What is there goes on top of everything, and is lowered in windows like all that ends too
+high. If that does not lead below the best peak in time, the best packing is taken up again.
+
+Memory is linear in buffers; a window costs the same however many there are, but for finding who
+ends highest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.packing.search.insertion_search import MOST_BUFFERS, InsertionSearch
+from cpplan.packing.search.lightest_place import lightest_place
+from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.search.time_windows import TimeWindows
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+
+if TYPE_CHECKING:
+    from cpplan.model.problem import Ints, Problem
+    from cpplan.runtime.deadline import Deadline
+
+NAME = "insertion in windows"
+# Buffers that a first window meets: at least, and as a multiple of those live on average.
+_LEAST, _LIVES = 300, 4
+# Moves in a first window; growth of buffers and moves from one window to the next.
+_MOVES, _WIDER, _LONGER = 1000, 1.5, 2
+# Each aim is so much of the way to the goal, and the goal itself once it is as near as that.
+_STEP, _NEAR = 0.5, 0.001
+# After so many windows around a buffer, the aim is raised.
+_TRIES = 3
+# Windows that may be spent on what a move by force put on top.
+_PATIENCE = 60
+# Where time is counted in work: seconds a buffer of a window, and of the whole problem.
+_WORK, _WORK_OF_ALL = 3e-6, 1e-9
+
+
+class WindowedInsertion(LocalSearch):
+    """A search that can be continued: it keeps the packing it is at.
+
+    Parameters
+    ----------
+    problem
+        A reduced problem.
+    seed
+        Of the choice of windows and the moves in them.
+
+    Attributes
+    ----------
+    wide
+        Whether so many are live at once that few windows can be searched.
+
+    Examples
+    --------
+    >>> from cpplan.runtime.deadline import Deadline
+    >>> from cpplan.model.problem import Problem
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
+    >>> WindowedInsertion(problem, seed=0).run(start, moves=9, goal=12, deadline=Deadline(60)).peak
+    12
+    """
+
+    name = NAME
+
+    def __init__(self, problem: Problem, seed: int):
+        super().__init__(problem)
+        self._seed = seed
+        self._random = np.random.default_rng(seed)
+        self._windows = TimeWindows(problem)
+        breadth = float((problem.upper - problem.lower).sum())
+        live = breadth / max(1, self._windows.end)
+        self._first_count = int(max(_LEAST, _LIVES * live))
+        # With so many live at once, other searches lower the peak as fast.
+        self.wide = 2 * self._first_count > MOST_BUFFERS
+        self._tries: dict[int, int] = {}
+        self._made = 0
+        self._left: int | None = None
+        self._aim: int | None = None
+        self._current: Ints | None = None
+
+    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
+        """Pack so many windows, or until the peak is at most ``goal``.
+
+        Raises ``TimeUpError`` within a window; :meth:`best` then has what was reached.
+        """
+        if not prepare("insertion", deadline.share(COMPILING_SHARE)):
+            return state  # the next turn will ask again; others go on
+        if self._peak is None or state.peak < self._peak:
+            self._offsets, self._peak = state.offsets, state.peak
+            self._current, self._left = state.offsets.copy(), None
+        goal = max(goal, state.bound)
+        for _ in range(moves):
+            if self._peak <= goal:
+                break
+            if not self._lower_highest(goal, deadline):
+                break
+        return self.best(state)
+
+    def _lower_highest(self, goal: int, deadline: Deadline) -> bool:
+        """One window, or one move by force; whether there was anything to try."""
+        assert self._current is not None
+        assert self._peak is not None
+        deadline.check(_WORK_OF_ALL * len(self.problem))
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                self._return()
+        end = self._current + self.problem.size
+        row = int(np.argmax(end))
+        if not self._windows.movable[row]:
+            return False
+        tries = self._tries.get(row, 0)
+        count = min(MOST_BUFFERS, int(self._first_count * _WIDER**tries))
+        # Later windows lie differently around the buffer.
+        before = 0.5 if tries == 0 else self._random.uniform(0.1, 0.9)
+        steps = self._windows.around(row, count, before)
+        if steps is None:
+            steps = self._windows.around(row, MOST_BUFFERS, before)
+        worn = self._first_count * _WIDER ** (tries - 1) > MOST_BUFFERS
+        if steps is None or worn:
+            self._tries.pop(row, None)
+            return self._force(row, goal)
+        moves = _MOVES * _LONGER**tries
+        if self._aim is None or end[row] <= self._aim:
+            self._aim = self._next_aim(goal, int(end[row]))
+        peak = self._pack(*steps, int(end[row]), self._aim, moves, deadline)
+        if peak > self._aim:
+            self._tries[row] = tries + 1
+            if tries >= _TRIES:
+                self._aim = (self._aim + self._peak) // 2
+        return True
+
+    def _next_aim(self, goal: int, peak: int) -> int:
+        way = peak - goal
+        return goal if way <= _NEAR * goal else goal + int((1 - _STEP) * way)
+
+    def _pack(
+        self, lower: int, upper: int, peak: int, aim: int, moves: int, deadline: Deadline
+    ) -> int:
+        """Search one window, from the peak of its highest buffer; the peak reached."""
+        found, valid = self._search(lower, upper, peak, aim, moves, deadline)
+        if not valid and found < peak:
+            # What was cut off of others is in the way: as low as it got, with nothing cut there.
+            found, _ = self._search(lower, upper, peak, found, moves, deadline)
+        return found
+
+    def _search(
+        self, lower: int, upper: int, peak: int, aim: int, moves: int, deadline: Deadline
+    ) -> tuple[int, bool]:
+        """The peak reached, and whether the packing is valid; then it is kept."""
+        assert self._current is not None
+        piece = self._windows.piece(lower, upper, self._current, aim)
+        deadline.spend(_WORK * len(piece.problem))
+        self._made += 1
+        search = InsertionSearch(piece.problem, seed=self._seed + self._made)
+        state = Outcome(piece.offsets, peak, 0)
+        try:
+            search.run(state, moves=moves, goal=aim, deadline=deadline)
+        finally:
+            found = search.best(state)
+            valid = not piece.clashes(found.offsets)
+            if valid:
+                self._current[piece.rows] = found.offsets[: len(piece.rows)]
+                self._keep()
+        return found.peak, valid
+
+    def _keep(self) -> None:
+        """Take the current packing for the best, if it is."""
+        assert self._current is not None
+        assert self._peak is not None
+        peak = int((self._current + self.problem.size).max())
+        if peak < self._peak:
+            self._offsets, self._peak, self._left = self._current.copy(), peak, None
+
+    def _return(self) -> None:
+        """To the best packing."""
+        assert self._offsets is not None
+        self._current, self._left = self._offsets.copy(), None
+
+    def _force(self, row: int, goal: int) -> bool:
+        """Move a buffer to where least is in its way, and that on top; whether there is a place."""
+        assert self._current is not None
+        problem, offsets = self.problem, self._current
+        near = self._windows.rows(int(problem.lower[row]), int(problem.upper[row]))
+        near = near[near != row]
+        width = problem.upper[near] - problem.lower[near]
+        # Long buffers are as hard to lower as this one; the noise leads elsewhere the next time.
+        noise = self._random.uniform(0.5, 1, len(near))
+        cost = problem.size[near] * width.astype(float) ** 2 * noise
+        cost[~self._windows.movable[near]] = np.inf
+        place = lightest_place(
+            offsets[near], problem.size[near], cost,
+            int(problem.size[row]), int(problem.alignment[row]), goal,
+        )  # fmt: skip
+        if place is None:
+            self._return()
+            return False
+        offsets[row] = place
+        top = int((offsets + problem.size).max())
+        gone = near[
+            (offsets[near] < place + problem.size[row])
+            & (offsets[near] + problem.size[near] > place)
+        ]
+        for other in gone.tolist():
+            step = int(problem.alignment[other])
+            offsets[other] = -(-top // step) * step
+            top = int(offsets[other] + problem.size[other])
+            self._tries.pop(other, None)
+        if self._left is None:
+            self._left = _PATIENCE
+        self._keep()
+        return True

@@ -1,0 +1,1 @@
+"""One layout for several sizes of every buffer."""

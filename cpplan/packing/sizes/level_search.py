@@ -1,0 +1,152 @@
+"""Levels one by one, in turns: local search, then CP-SAT; each turn is longer than the last."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from cpplan.packing.reduction import address_unit
+from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.packing.sizes.order_climb import OrderClimb
+from cpplan.packing.sizes.topmost_bound import NAME, topmost_bound
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+_logger = logging.getLogger(__name__)
+
+# What the first turn of local search and of CP-SAT (deterministic time) may take.
+MOVES_A_BUFFER, FIRST_WORK = 20, 0.02
+MOST_EFFORT = 4**10
+# Of the time: for all levels in turns; the rest is for those after the first that is not proved.
+_TURNS_SHARE = 0.8
+# CP-SAT adds up rows in 64 bits.
+_LARGEST_TERM = 2**60
+# Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
+_LARGEST_MODEL = 1_000_000
+
+
+def improve_levels(
+    best: BestLayout,
+    deadline: Deadline,
+    *,
+    workers: int = 1,
+    seed: int = 0,
+    most_effort: int | None = None,
+) -> None:
+    """Improve a layout until every level is proved smallest or time is up.
+
+    Parameters
+    ----------
+    best
+        Takes every improvement at once.
+    deadline
+        For all of it.
+    workers
+        Threads for CP-SAT.
+    seed
+        For random choices.
+    most_effort
+        End after the turn that has this effort; each has four times the last one's, the first 1.
+    """
+    climb = OrderClimb(best, seed)
+    try:
+        if not best.done:
+            climb.start(deadline)
+        turns = deadline.share(_TURNS_SHARE) if len(best.levels) > 1 else deadline
+        if not _in_turns(best, climb, turns, workers, seed, most_effort):
+            _finish(best, climb, deadline)
+    except TimeUpError:
+        return
+
+
+def _in_turns(
+    best: BestLayout,
+    climb: OrderClimb,
+    deadline: Deadline,
+    workers: int,
+    seed: int,
+    most_effort: int | None,
+) -> bool:
+    """All levels, in turns; whether there is nothing left to do, other than for want of time."""
+    effort = 1
+    while not best.done and (most_effort is None or effort <= most_effort):
+        exhausted = True
+        for number in range(len(best.levels)):
+            _take_topmost_bound(best, number)
+            if best.settled(number) or best.hopeless:
+                continue
+            try:
+                climb.run(number, MOVES_A_BUFFER * len(best.offsets) * effort, deadline)
+                deadline.check()
+            except TimeUpError:
+                return False
+            if not best.settled(number):
+                work = FIRST_WORK * effort
+                exhausted &= not _run_cp_sat(best, number, deadline, work, workers, seed)
+        if exhausted and effort >= MOST_EFFORT:
+            break
+        effort = min(4 * effort, MOST_EFFORT)
+    return True
+
+
+def _finish(best: BestLayout, climb: OrderClimb, deadline: Deadline) -> None:
+    """The levels after the first that is open: a last gain there came at whatever cost here."""
+    unsettled = [number for number in range(len(best.levels)) if not best.settled(number)]
+    later = unsettled[1:] or unsettled
+    for k, number in enumerate(later):
+        share = deadline.share(1 / (len(later) - k))
+        try:
+            climb.run(number, MOVES_A_BUFFER * len(best.offsets) * MOST_EFFORT, share)
+        except TimeUpError:
+            deadline.check()
+
+
+def _take_topmost_bound(best: BestLayout, number: int) -> None:
+    if best.settled_before(number):
+        best.offer_bound(number, topmost_bound(best, number), NAME)
+
+
+def _run_cp_sat(
+    best: BestLayout, number: int, deadline: Deadline, work: float, workers: int, seed: int
+) -> bool:
+    """One run for one level; whether the model was small enough for one."""
+    problem, level = best.reduction.problem, best.levels[number]
+    total = int(problem.size.sum() + problem.alignment.sum())
+    total += max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
+    entries = int((problem.spans.upper - problem.spans.lower).sum())
+    weight = max(int(level.base.max()) * best.values[number], level.scale * total)
+    if entries > _LARGEST_MODEL or weight > _LARGEST_TERM:
+        _logger.info("CP-SAT left out: %d section entries, terms of %d", entries, weight)
+        return False
+    from cpplan.runtime.cp_sat_run import run_model
+    from formulations.packing_sizes import build
+
+    model = build_in_time(
+        lambda: build(
+            problem,
+            best.bytes,
+            unit=address_unit(problem),
+            # Pushed down, no layout is higher than all buffers on top of one another.
+            limits=np.minimum(best.limits(number), max(total, int(best.arenas.max()))),
+            level=level,
+            lower=best.bounds[number],
+            upper=best.values[number],
+        ),
+        deadline,
+    )
+    if model is None:
+        return False
+    model.hint(best.offsets)
+    # A bound holds for layouts that keep the levels before as they were when the model was built.
+    settled = best.settled_before(number)
+    run_model(
+        model,
+        deadline,
+        found=lambda offsets: best.offer(offsets, "CP-SAT"),
+        proved=lambda bound: best.offer_bound(number, bound, "CP-SAT") if settled else None,
+        work=work,
+        workers=workers,
+        seed=seed,
+    )
+    return True

@@ -1,0 +1,167 @@
+"""Local search over orders of first fit, for several sizes at once.
+
+A layout is described by the order in which first fit places its buffers; by increasing offset, any
+layout pushed down is. One move takes a buffer that ends at the arena of a size that counts, and
+places it earlier, or takes one live together with it, and places that one later. The new order is
+kept unless its layout is worse. What is on top at the largest size decides how much the others
+need: large buffers had better be placed late.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.packing.heuristics.preorders import PREORDERS, preorder
+from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+NAME = "order search"
+# So many buffers placed take less time than compiling, which the first use of the kernel does.
+_WORTH_COMPILING = 20_000
+# Of all moves: the shares of those of a buffer that ends too high, and of those of one live with
+# it to a later place; the rest takes one live with it to an earlier place.
+_OWN, _LATER = 0.5, 0.35
+
+
+class OrderClimb:
+    """A search that can be continued from whatever is the best layout.
+
+    Examples
+    --------
+    >>> from cpplan.model.problem import Problem
+    >>> from cpplan.packing.reduction import reduce_problem
+    >>> from cpplan.packing.sizes.levels import objective_levels
+    >>> from cpplan.packing.sizes.size_set import SizeSet
+    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
+    >>> sizes, zero = SizeSet(problem, np.array([[1, 2], [100, 50]])), np.zeros(2, np.int64)
+    >>> levels = objective_levels(np.array([51, 150]), zero, "largest", prefix_stable=True)
+    >>> reduction, start = reduce_problem(sizes.merged), np.array([0, 100])
+    >>> best = BestLayout(sizes, reduction, levels, zero, start, "hand")
+    >>> OrderClimb(best, seed=0).start(Deadline(60))
+    >>> best.arenas.tolist()
+    [51, 150]
+    """
+
+    def __init__(self, best: BestLayout, seed: int):
+        self.best, self.problem = best, best.reduction.problem
+        self._random = random.Random(seed)
+        self._placements = 0
+
+    def start(self, deadline: Deadline) -> None:
+        """The orders that size, lifespan and growth suggest, and the best layout upside down."""
+        problem, best = self.problem, self.best
+        growth = best.bytes.max(axis=0) - best.bytes.min(axis=0)
+        orders = [preorder(problem, word) for word in PREORDERS]
+        orders.append(np.lexsort((problem.lower, problem.size)))
+        orders.append(np.lexsort((problem.lower, growth)))
+        orders.append(self._upwards(best.offsets))
+        for order in orders:
+            self._try(order, 0, deadline)
+        # Each layout is pushed down too: that is never worse, at any size.
+        self._try(np.argsort(-(best.offsets + problem.size), kind="stable"), 0, deadline)
+        self._try(self._upwards(best.offsets), 0, deadline)
+        for order in orders[: len(PREORDERS)]:
+            self._try(self._hung(order, deadline), 0, deadline)
+
+    def _hung(self, order: Ints, deadline: Deadline) -> Ints:
+        """The order, by offset, of first fit from the top down, as if all levels met their bounds.
+
+        What must not be on top, because it ends too high at some size, starts that much lower.
+        """
+        best, problem = self.best, self.problem
+        limits = np.min(
+            [
+                level.limits(bound, len(best.arenas))
+                for level, bound in zip(best.levels, best.bounds, strict=True)
+            ],
+            axis=0,
+        )
+        top = int(best.arenas.max())
+        highest = best.highest(np.minimum(limits, top))
+        free = replace(problem, fixed={})
+        depth = np.maximum(0, top - problem.size - highest)
+        floors = dict(enumerate(depth.tolist()))
+        hung = first_fit_in_order(free, order.tolist(), deadline, at_least=floors)
+        return np.argsort(-(hung + problem.size), kind="stable").astype(np.int64)
+
+    def run(self, number: int, moves: int, deadline: Deadline) -> None:
+        """So many moves for one level, the levels before at least as good as they are.
+
+        O(n²) a move. Raises ``TimeUpError`` in mid-move.
+        """
+        best, values, offsets = self.best, None, self.best.offsets
+        order = self._upwards(offsets)
+        for _ in range(moves):
+            if best.values is not values:
+                if best.settled(number):
+                    return
+                values = best.values
+                allowed = best.highest(best.limits(number))
+                better = best.highest(best.limits(number, values[number] - 1))
+            moved = self._move(order, offsets, better)
+            if moved is None:
+                return
+            # Whatever keeps these limits is as good on this level and those before.
+            placed = self._place(moved, allowed, deadline)
+            if placed is not None:
+                order, offsets = self._upwards(placed), placed
+                best.offer(placed, NAME)
+
+    def _try(self, order: Ints, number: int, deadline: Deadline) -> None:
+        limits = self.best.limits(number)
+        offsets = self._place(order, self.best.highest(limits), deadline)
+        if offsets is not None:
+            self.best.offer(offsets, NAME)
+
+    def _upwards(self, offsets: Ints) -> Ints:
+        return np.argsort(offsets, kind="stable").astype(np.int64)
+
+    def _place(self, order: Ints, highest: Ints, deadline: Deadline) -> Ints | None:
+        """First fit in this order, or ``None`` if a buffer exceeds its highest offset."""
+        problem = self.problem
+        self._placements += 1
+        if problem.gaps or problem.fixed or self._placements * len(problem) < _WORTH_COMPILING:
+            deadline.check()
+            offsets = first_fit_in_order(problem, order.tolist(), deadline)
+            return offsets if (offsets <= highest).all() else None
+        if not prepare("sizes", deadline):
+            raise TimeUpError
+        from cpplan.packing.sizes import fit_kernel as kernel
+
+        deadline.check(1e-9 * len(problem) ** 2)
+        placed, offset = (np.empty(len(problem), np.int64) for _ in range(2))
+        columns = (problem.lower, problem.upper, problem.size, problem.alignment)
+        fits = kernel.first_fit(order, *columns, highest, placed, offset)
+        return offset if fits else None
+
+    def _move(self, order: Ints, offsets: Ints, better: Ints) -> Ints | None:
+        """Another order; ``None`` if no buffer lies above the offsets that would be better."""
+        problem = self.problem
+        high = np.flatnonzero(offsets > better)
+        if not len(high):
+            return None
+        row = self._random.choice(high.tolist())
+        kind = self._random.random()
+        if kind < _OWN:
+            return self._shift(order, row, earlier=True)
+        together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
+        other = self._random.choice(np.flatnonzero(together).tolist())
+        return self._shift(order, other, earlier=kind >= _OWN + _LATER)
+
+    def _shift(self, order: Ints, row: int, *, earlier: bool) -> Ints:
+        rank = int(np.flatnonzero(order == row)[0])
+        last = len(order) - 1
+        to = self._random.randint(0, rank) if earlier else self._random.randint(rank, last)
+        moved: Ints = order.copy()
+        if to <= rank:
+            moved[to + 1 : rank + 1] = order[to:rank]
+        else:
+            moved[rank:to] = order[rank + 1 : to + 1]
+        moved[to] = row
+        return moved

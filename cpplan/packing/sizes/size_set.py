@@ -1,0 +1,147 @@
+"""Buffers with a set of sizes, and one packing problem whose layouts are valid at all of them.
+
+Offsets stay where they are while sizes change. Two buffers that are live together must be apart at
+every size at which both hold bytes, so that the one that lies lower needs the room of the most that
+it has at any of these. If all buffers hold bytes at every size, the layouts are those of *one*
+problem, with every buffer at its largest; its peak is the largest arena. Otherwise a buffer that is
+empty at a size makes room for others at that size only: the problem then runs through the lifespans
+once for every such pattern of empty buffers, one after another, and a buffer's bytes differ from
+one run to the next, as windows of its gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.names import check_names
+from cpplan.model.problem import Gap, Ints, Problem
+
+_HIGHEST = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class SizeSet:
+    """Buffers, and what each has at every size.
+
+    Attributes
+    ----------
+    problem
+        The buffers in one pool; their sizes are not read. Gaps have no windows.
+    bytes
+        Of each buffer at every size, shape ``(sizes, n)``.
+    labels
+        What the sizes are called, unique; their numbers if left out.
+
+    Raises
+    ------
+    InputError
+        If there is no size, ``bytes`` has another shape or is negative, or gaps have windows.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[0, 0])
+    >>> sizes = SizeSet(problem, np.array([[4, 9], [8, 2]]), ("n=1", "n=8"))
+    >>> sizes.merged.size.tolist(), sizes.arenas(np.array([0, 8])).tolist()
+    ([8, 9], [17, 10])
+    """
+
+    problem: Problem
+    bytes: Ints
+    labels: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        given, count = np.asarray(self.bytes), len(self.problem)
+        if given.ndim != 2 or given.shape[1] != count or len(given) == 0:
+            raise InputError(f"bytes has shape {given.shape}: expected (sizes, {count})")
+        if given.size and (given.dtype.kind not in "iu" or given.max() >= _HIGHEST):
+            raise InputError(f"bytes must hold integers below 2**62, not {given.dtype}")
+        table = given.astype(np.int64)
+        table.flags.writeable = False
+        object.__setattr__(self, "bytes", table)
+        labels = tuple(self.labels) or tuple(str(k) for k in range(len(table)))
+        object.__setattr__(self, "labels", labels)
+        if len(labels) != len(table):
+            raise InputError(f"there are {len(labels)} labels for {len(table)} sizes")
+        check_names("a size's label", labels)
+        if len(set(labels)) < len(labels):
+            twice = next(label for k, label in enumerate(labels) if label in labels[:k])
+            raise InputError(f"two sizes are called {twice!r}")
+        if (table < 0).any():
+            k, row = (int(x[0]) for x in np.nonzero(table < 0))
+            raise InputError(
+                f"buffer {self.problem.names[row]!r}: size must not be negative at size "
+                f"{labels[k]!r} (size = {table[k, row]})"
+            )
+        if len(self.problem.pools) != 1:
+            raise InputError("a layout for several sizes needs a problem of one pool")
+        for row, gaps in self.problem.gaps.items():
+            if any(gap.begin < gap.end for gap in gaps):
+                raise InputError(
+                    f"buffer {self.problem.names[row]!r}: its gaps have windows, whose bytes at "
+                    "other sizes are not known"
+                )
+        alignment = self.problem.pools[0].alignment
+        object.__setattr__(self, "problem", self.problem.aligned_to(alignment))
+
+    def __len__(self) -> int:
+        return len(self.bytes)
+
+    def at(self, size: int) -> Problem:
+        """The problem at one size alone."""
+        return replace(self.problem, size=self.bytes[size])
+
+    def arenas(self, offset: Ints) -> Ints:
+        """Bytes that a layout needs at every size, shape ``(sizes,)``."""
+        ends: Ints = (offset + self.bytes).max(axis=1, initial=0)
+        return ends
+
+    @cached_property
+    def merged(self) -> Problem:
+        """The problem whose layouts are those valid at every size, and whose peak is the largest
+        arena.
+        """
+        layers = self._layers()
+        if len(layers) == 1:
+            return replace(self.problem, size=layers[0])
+        problem, most = self.problem, self.bytes.max(axis=0)
+        period = int(problem.upper.max())
+        gaps = {}
+        for row in range(len(problem)):
+            found = list(self._gaps(row, [int(layer[row]) for layer in layers], period))
+            if found:
+                gaps[row] = found
+        upper = problem.upper + (len(layers) - 1) * period
+        return replace(problem, size=most, upper=upper, gaps=gaps)
+
+    def _layers(self) -> list[Ints]:
+        """For every pattern of empty buffers, the most of each; without what another covers."""
+        empty = np.unique(self.bytes > 0, axis=0)
+        most = [self.bytes[((self.bytes > 0) == which).all(axis=1)].max(axis=0) for which in empty]
+        return [
+            layer
+            for k, layer in enumerate(most)
+            if not any((layer <= other).all() for j, other in enumerate(most) if j != k)
+        ]
+
+    def _gaps(self, row: int, held: Sequence[int], period: int) -> Sequence[Gap]:
+        """A buffer's gaps where it holds ``held[k]`` bytes during the ``k``-th run."""
+        problem = self.problem
+        lower, upper, most = int(problem.lower[row]), int(problem.upper[row]), max(held)
+        found = []
+        for number, size in enumerate(held):
+            start = number * period
+            if number and lower + start > upper + start - period:
+                found.append(Gap(upper + start - period, lower + start))
+            step = lower
+            for gap in [*sorted(problem.gaps.get(row, ())), Gap(upper, upper)]:
+                if step < gap.lower and size < most:
+                    found.append(Gap(step + start, gap.lower + start, 0, size))
+                if gap.lower < gap.upper:
+                    found.append(Gap(gap.lower + start, gap.upper + start))
+                step = gap.upper
+        return found

@@ -1,0 +1,204 @@
+"""``layout_for_sizes``: one layout for a set of sizes, and each size alone, within one deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Status
+from cpplan.model.printable import quote
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.tensor import LIMIT
+from cpplan.packing.bounds import Bound
+from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.sizes.arena_bounds import arena_bounds
+from cpplan.packing.sizes.best_layout import BestLayout, Report
+from cpplan.packing.sizes.layout import SizesLayout
+from cpplan.packing.sizes.level_search import improve_levels
+from cpplan.packing.sizes.levels import EXCESS, LARGEST, SizesObjective, objective_levels
+from cpplan.packing.sizes.size_set import SizeSet
+from cpplan.packing.solve import pack
+from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.verification.verifier import check_offsets
+
+# Of all the time: for the largest arena of the layout, and of the rest for every size alone.
+_LARGEST_SHARE, _ALONE_SHARE = 0.3, 0.4
+
+
+def layout_for_sizes(
+    problem: Problem,
+    bytes: Ints,
+    deadline: Deadline | None = None,
+    *,
+    prefix_stable: bool = False,
+    objective: SizesObjective = "largest",
+    capacities: Sequence[int | None] = (),
+    labels: Sequence[str] = (),
+    workers: int = 1,
+    seed: int = 0,
+    report: Report = lambda values, bounds, source: None,
+) -> SizesLayout:
+    """One offset for every buffer, such that nothing overlaps at any of several sizes.
+
+    Two buffers live together must be as far apart as the lower one is large, at its largest. So the
+    smallest possible largest arena is that of packing all buffers at their largest over the set
+    (not: over the ranges of the variables). Which ones lie on top decides about the smaller sizes,
+    where only the last one's own bytes count beyond its offset.
+
+    Parameters
+    ----------
+    problem
+        Lifespans, alignments, gaps without windows, fixed offsets; one pool. Sizes are not read.
+    bytes
+        Of every buffer at every size, shape ``(sizes, n)``.
+    deadline
+        For everything, 60 seconds if left out; the best layout so far is returned when it passes.
+    prefix_stable
+        Go on to minimise the arena at every size, one after another from the largest to the
+        smallest (by their bounds), with what came before at its minimum. Otherwise they are
+        whatever the layout with the first level at its minimum needs.
+    objective
+        What comes first: the ``"largest"`` arena, or the worst ``"ratio"`` of an arena to what that
+        size planned alone needs at least (``cpplan.packing.bounds``, without search), in
+        thousandths.
+    capacities
+        Bytes that the arena may have, one a size, ``None`` for any number. They come before all.
+    labels
+        What the sizes are called, unique; their numbers if left out.
+    workers
+        Threads for CP-SAT.
+    seed
+        For random choices.
+    report
+        Called with the values and the bounds of all levels at every improvement, and its source.
+
+    Returns
+    -------
+    SizesLayout
+        Verified at every size.
+
+    Raises
+    ------
+    InputError
+        If an argument contradicts another, or the problem cannot be planned in this way.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[0, 0, 0])
+    >>> plan = layout_for_sizes(problem, np.array([[4, 8, 4], [9, 9, 1]]))
+    >>> plan.status, plan.arena.tolist(), plan.alone.tolist()
+    ('optimal', [17, 18], [12, 18])
+    """
+    if objective not in get_args(SizesObjective):
+        known = ", ".join(get_args(SizesObjective))
+        raise InputError(f"objective={objective!r} is not understood: expected one of {known}")
+    sizes = SizeSet(problem, bytes, labels)
+    limits = _check_capacities(capacities, sizes)
+    deadline = Deadline(60.0) if deadline is None else deadline
+    alone = [Incumbent(sizes.at(k)) for k in range(len(sizes))]
+    alone_bounds = np.array([each.bound.value for each in alone], np.int64)
+    merged = Incumbent(sizes.merged)
+    bounds = arena_bounds(sizes)
+    levels = objective_levels(
+        bounds, alone_bounds, objective,
+        prefix_stable=prefix_stable, capacities=limits, labels=sizes.labels,
+    )  # fmt: skip
+    best = BestLayout(
+        sizes, merged.reduction, levels, bounds, merged.offsets.copy(), "bump", report
+    )
+    # The largest of the sizes may be the largest in every buffer.
+    same = next((k for k in range(len(sizes)) if _is_merged(sizes, k)), None)
+    if same is not None:
+        alone[same] = merged
+    others = [each for each in alone if each is not merged]
+    try:
+        try:
+            pack(merged, deadline.share(_LARGEST_SHARE), workers=workers, seed=seed)
+        finally:
+            best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
+            _take_largest_bound(best, merged.bound)
+        shared = deadline.share(_ALONE_SHARE)
+        for k, each in enumerate(others):
+            pack(each, shared.share(1 / (len(others) - k)), workers=workers, seed=seed)
+        improve_levels(best, deadline, workers=workers, seed=seed)
+    except KeyboardInterrupt:
+        deadline.cancel()
+    with holding_interrupts() as hold:
+        hold()  # what was found is checked and handed out, however impatient the user
+        if same is not None:
+            bounds[same] = max(int(bounds[same]), merged.bound.value)
+        return _make_plan(best, alone, bounds, limits, deadline.elapsed())
+
+
+def _check_capacities(capacities: Sequence[int | None], sizes: SizeSet) -> tuple[int | None, ...]:
+    if capacities and len(capacities) != len(sizes):
+        raise InputError(f"there are {len(capacities)} capacities for {len(sizes)} sizes")
+    for label, limit in zip(sizes.labels, capacities, strict=False):
+        known = isinstance(limit, (int, np.integer)) and not isinstance(limit, bool)
+        if limit is not None and not (known and 0 <= limit < LIMIT):
+            raise InputError(
+                f"the capacity at size {label!r} must be bytes below 2**62, not {quote(limit)}"
+            )
+    return tuple(None if limit is None else int(limit) for limit in capacities)
+
+
+def _is_merged(sizes: SizeSet, number: int) -> bool:
+    """Whether the problem at one size is the one whose layouts are valid at all."""
+    merged = sizes.merged
+    return merged.gaps == sizes.problem.gaps and bool((sizes.bytes[number] == merged.size).all())
+
+
+def _take_largest_bound(best: BestLayout, bound: Bound) -> None:
+    for number, level in enumerate(best.levels):
+        if level.name == LARGEST:
+            best.offer_bound(number, bound.value, bound.name, everywhere=True)
+
+
+def _make_plan(
+    best: BestLayout,
+    alone: Sequence[Incumbent],
+    bounds: Ints,
+    capacities: tuple[int | None, ...],
+    runtime: float,
+) -> SizesLayout:
+    """The layout, checked at every size; each size alone is never worse than in it."""
+    sizes = best.sizes
+    offset = best.reduction.restore(best.offsets, sizes.merged)
+    found = [each.reduction.restore(each.offsets, sizes.at(k)) for k, each in enumerate(alone)]
+    arenas = sizes.arenas(offset)
+    assert (arenas == best.arenas).all()
+    for k, each in enumerate(alone):
+        if arenas[k] < each.peak:
+            found[k] = offset
+        check_offsets(sizes.at(k), offset, best.found_by)
+        check_offsets(sizes.at(k), found[k], each.found_by or "no bytes")
+    alone_bound = np.array([each.bound.value for each in alone], np.int64)
+    fits = not best.hopeless and not (best.levels[0].name == EXCESS and best.values[0] > 0)
+    status: Status = "infeasible" if best.hopeless else "unknown"
+    if fits:
+        status = "optimal" if best.done else "feasible"
+    return SizesLayout(
+        name=sizes.problem.name,
+        status=status,
+        buffers=tuple(sizes.problem.names),
+        labels=tuple(sizes.labels),
+        bytes=sizes.bytes,
+        offset=offset if fits else None,
+        arena=arenas if fits else None,
+        lower_bound=np.maximum(bounds, alone_bound),
+        alone_offset=np.array(found, np.int64),
+        alone=np.array(
+            [(at + own).max(initial=0) for at, own in zip(found, sizes.bytes, strict=True)]
+        ),
+        alone_bound=alone_bound,
+        levels=tuple(level.name for level in best.levels),
+        value=tuple(best.values),
+        bound=tuple(best.bounds),
+        capacities=capacities,
+        found_by=best.found_by if fits else None,
+        runtime=runtime,
+    )

@@ -1,0 +1,138 @@
+"""``pack``: the stages that place buffers at a given order, under one deadline.
+
+Reduce, bound, heuristics; where a gap is left, search on the independent part that causes it. The
+first proof of optimality ends the run; so does the deadline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpplan.packing import heuristics
+from cpplan.packing.bounds import lower_bound
+from cpplan.packing.first_plans import offer_first_plans, offer_packing
+from cpplan.packing.heuristics.by_hint import follow_hint
+from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.portfolio import Aim, PartSearch
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.verification.verifier import check_offsets
+
+if TYPE_CHECKING:
+    from cpplan.model.problem import Ints
+    from cpplan.packing.search.outcome import Outcome
+
+MOST_EFFORT = 4**10
+
+
+def pack(
+    incumbent: Incumbent,
+    deadline: Deadline,
+    *,
+    workers: int,
+    seed: int,
+    most_effort: int | None = None,
+) -> None:
+    """Improve the incumbent until it is good enough, proved smallest, or time is up.
+
+    Parameters
+    ----------
+    incumbent
+        Holds a packing from the start; every improvement is offered to it at once, so that it is
+        good at any moment, also if this function is left by ``KeyboardInterrupt``.
+    deadline
+        For all of it.
+    workers
+        Threads for CP-SAT.
+    seed
+        For random choices.
+    most_effort
+        End after the turn of search that has this effort (each has four times the last one's, the
+        first 1); 0 is heuristics only.
+    """
+    incumbent.announce()
+    try:
+        run_heuristics(incumbent, deadline)
+        _run_search(incumbent, deadline, workers, seed, most_effort)
+    except TimeUpError:
+        return
+
+
+def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
+    """Let one heuristic alone pack everything.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name; lists the known ones.
+    """
+    heuristic = heuristics.get(name)
+    problem = incumbent.reduction.problem
+    try:
+        offsets = heuristic(problem, deadline)
+    except TimeUpError:
+        return
+    check_offsets(problem, offsets, name)
+    incumbent.replace(offsets, name)
+
+
+def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
+    """One heuristic after another until one meets the bound.
+
+    With many buffers, a plain allocator's plan comes first, before anything that may end late.
+    """
+    problem = incumbent.reduction.problem
+    many = len(problem) >= heuristics.MANY_BUFFERS
+    if many:
+        offer_first_plans(incumbent, deadline)
+    else:
+        _follow_hint(incumbent, deadline)
+    for k, name in enumerate(heuristics.portfolio(len(problem))):
+        if incumbent.done:
+            return
+        offer_packing(name, incumbent, deadline)
+        if k == 0 and many:
+            _follow_hint(incumbent, deadline)
+
+
+def _follow_hint(incumbent: Incumbent, deadline: Deadline) -> None:
+    problem = incumbent.reduction.problem
+    if problem.hint and not incumbent.done:
+        incumbent.offer(follow_hint(problem, deadline), "hint")
+
+
+def _run_search(
+    incumbent: Incumbent, deadline: Deadline, workers: int, seed: int, most_effort: int | None
+) -> None:
+    """Search on the part that is highest.
+
+    The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
+    turn is longer than the last, because nothing tells beforehand which search will be quick.
+    """
+    searches: dict[int, PartSearch] = {}
+    effort = 1
+    while not incumbent.done and not deadline.expired():
+        if most_effort is not None and effort > most_effort:
+            return
+        part = incumbent.highest_part()
+        problem, rows = incumbent.reduction.part_problem(part)
+        if part not in searches:
+            searches[part] = PartSearch(problem, workers, seed)
+            incumbent.offer_bound(part, lower_bound(problem))
+
+        def offer(outcome: Outcome, part: int = part, rows: Ints = rows) -> bool:
+            incumbent.offer_part(part, rows, outcome)
+            return incumbent.done or incumbent.highest_part() != part
+
+        # A part that another would still exceed has to fit below the ceiling nevertheless.
+        enough = incumbent.next_peak()
+        if incumbent.ceiling is not None:
+            enough = min(enough, incumbent.ceiling)
+        aim = Aim(
+            goal=max(incumbent.goal or 0, incumbent.bound.value, enough),
+            ceiling=incumbent.ceiling,
+            deadline=deadline,
+            offer=offer,
+        )
+        settled = searches[part].turn(incumbent.part_state(part, rows), effort, aim)
+        if not settled:
+            effort = min(4 * effort, MOST_EFFORT)

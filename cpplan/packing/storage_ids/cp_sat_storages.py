@@ -1,0 +1,149 @@
+"""Storages by CP-SAT: a smaller total, or the proof that there is none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.packing.reduction import reduce_problem
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.cp_sat_run import run_model
+from cpplan.runtime.deadline import Deadline
+
+if TYPE_CHECKING:
+    from cpplan.model.problem import Ints, Problem
+
+_logger = logging.getLogger(__name__)
+
+NAME = "CP-SAT storages"
+# Beyond that many literals, building and presolving a model takes minutes.
+MOST_LITERALS = 200_000
+# Beyond that many literals in the constraints on what is live at one step, too.
+LARGEST_MODEL = 1_000_000
+
+
+def improve(
+    problem: Problem,
+    group: Ints,
+    storage: Ints,
+    deadline: Deadline,
+    *,
+    bound: int = 0,
+    found: Callable[[Ints], None],
+    proved: Callable[[int], None],
+    workers: int = 1,
+    seed: int = 0,
+) -> None:
+    """Look for a smaller total than an assignment's until there is provably none.
+
+    Parameters
+    ----------
+    problem, group
+        What to assign, and a group label a row, shape ``(n,)``.
+    storage
+        A valid assignment to start from: storage numbers, shape ``(n,)``.
+    deadline
+        Ends the run when it passes.
+    bound
+        A proved bound on the total, bytes.
+    found
+        Called with the storage numbers of every solution, in the calling thread.
+    proved
+        Called with every bound on the total, bytes, in the calling thread.
+    workers
+        Threads. With one, and enough time, the same input and seed give the same assignment.
+    seed
+        For CP-SAT's random choices.
+
+    Examples
+    --------
+    >>> from cpplan.model.problem import Problem
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
+    >>> solutions, bounds = [], []
+    >>> improve(
+    ...     problem, np.zeros(3, np.int64), np.arange(3), Deadline(60),
+    ...     found=solutions.append, proved=bounds.append,
+    ... )
+    >>> solutions[-1].tolist(), max(bounds)
+    ([0, 1, 0], 14)
+    """
+    reduction = reduce_problem(problem)
+    rows = reduction.rows
+    literals, entries = _literals(reduction.problem), count_entries(reduction.problem)
+    if literals > MOST_LITERALS or entries > LARGEST_MODEL:
+        _logger.info("no CP-SAT for storages: %d literals, %d entries", literals, entries)
+        return
+    from formulations import shared_storage, storage_classes
+
+    # Classes of equal storages leave no symmetry, but only intervals can be shared out in a class.
+    build = shared_storage.build if reduction.problem.gaps else storage_classes.build
+    # Buffers that never hold a byte go with the largest of their group, and add this much.
+    aside = _aside(problem, group, rows)
+    # With the hint's total as the limit, CP-SAT's neighbourhood searches complain on stderr.
+    upper = int(reduction.problem.size.sum())
+    sharing = build_in_time(
+        lambda: build(reduction.problem, group[rows], upper=upper, lower=max(0, bound - aside)),
+        deadline,
+    )
+    if sharing is None:
+        return
+    sharing.hint(storage[rows])
+
+    def restored(leaders: Ints) -> Ints:
+        full = np.full(len(problem), -1, np.int64)
+        full[rows] = rows[leaders]
+        for label in np.unique(group[full < 0]).tolist():
+            idle = np.flatnonzero((full < 0) & (group == label))
+            holding = np.flatnonzero((full >= 0) & (group == label))
+            largest = holding[np.argmax(problem.size[holding])] if len(holding) else idle[0]
+            full[idle] = full[largest] if len(holding) else largest
+        return full
+
+    run_model(
+        sharing,
+        deadline,
+        found=lambda leaders: found(restored(leaders)),
+        proved=lambda value: proved(value + aside),
+        workers=workers,
+        seed=seed,
+    )
+
+
+def _aside(problem: Problem, group: Ints, rows: Ints) -> int:
+    """Bytes by which buffers that never hold a byte enlarge the largest storage of each group."""
+    holding = np.zeros(len(problem), bool)
+    holding[rows] = True
+    more = 0
+    for label in np.unique(group).tolist():
+        here = group == label
+        largest = int(problem.size[here & holding].max(initial=0))
+        more += max(0, int(problem.size[here & ~holding].max(initial=0)) - largest)
+    return more
+
+
+def _literals(problem: Problem) -> int:
+    """How many literals a model has, at most."""
+    count = len(problem)
+    choices = count if problem.gaps else len(np.unique(problem.size))
+    return count * choices // 2
+
+
+def count_entries(problem: Problem) -> int:
+    """Literals in the constraints on what is live at one step, at most. O(n log n).
+
+    Examples
+    --------
+    >>> from cpplan.model.problem import Problem
+    >>> count_entries(Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6]))
+    11
+    """
+    spans = problem.spans
+    steps = np.zeros(len(problem), np.int64)
+    np.add.at(steps, spans.buffer, spans.upper - spans.lower)
+    if problem.gaps:
+        return int(steps.sum()) * len(problem)
+    sizes = np.unique(problem.size)
+    return int((steps * (len(sizes) - np.searchsorted(sizes, problem.size))).sum())

@@ -1,0 +1,1 @@
+"""A Graph in an order: A-normal form, its text, expressions, lifespans."""

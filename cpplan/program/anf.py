@@ -1,0 +1,218 @@
+"""The Program: a Graph in A-normal form, one let-binding a step.
+
+The order of the bindings is the order of execution. An op may be bound more than once
+(rematerialization): later readers then use its latest copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from cpplan.model.costs import sum_costs
+from cpplan.model.dependencies import explain
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.names import tuple_of
+
+if TYPE_CHECKING:
+    from cpplan.model.problem import Ints
+    from cpplan.program.expression import Expression
+    from cpplan.program.used_memory import UsedMemory
+
+
+@dataclass(frozen=True)
+class Program:
+    """Ops of a graph in the order they run.
+
+    Attributes
+    ----------
+    graph
+        What is computed.
+    order
+        Positions in ``graph.ops``, each at least once; again where an op is recomputed.
+
+    Raises
+    ------
+    InputError
+        If an op is missing, runs before one it waits for, or runs again though it may not: it is
+        not ``recomputable``, or of a sequence.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
+    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
+    ... )
+    >>> print(Program(graph, (0, 1)))  # doctest: +ELLIPSIS
+    program tiny
+    ...
+    %t = conv(%x) : 16 {name = a}  # 16 B, live 24 B
+    %y = pool(%t) : 4 {name = b}  # 4 B, live 20 B
+    return %y
+    """
+
+    graph: Graph
+    order: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.graph, Graph):
+            raise InputError(f"a program is of a Graph, not {type(self.graph).__name__}")
+        object.__setattr__(self, "order", tuple_of(int, "order", self.order))
+        ops, done = self.graph.ops, set[int]()
+        for k in self.order:
+            if not 0 <= k < len(ops):
+                raise InputError(f"order names op number {k}, but there are {len(ops)}")
+            for before in self.graph.predecessors[k]:
+                if before not in done:
+                    raise InputError(
+                        f"op {ops[k].name!r} runs before {explain(self.graph, before, k)}"
+                    )
+            if k in done and not ops[k].recomputable:
+                raise InputError(
+                    f"op {ops[k].name!r} runs twice, but may not: it gives other values each time"
+                )
+            if k in done and ops[k].sequence is not None:
+                raise InputError(
+                    f"op {ops[k].name!r} runs twice, but the ops of sequence "
+                    f"{ops[k].sequence!r} run once each"
+                )
+            done.add(k)
+        if len(done) < len(ops):
+            missing = next(op.name for k, op in enumerate(ops) if k not in done)
+            raise InputError(f"op {missing!r} is missing from the order")
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The op bound at every step."""
+        return tuple(self.graph.ops[k] for k in self.order)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The op's name at every step; repeated where it is recomputed."""
+        return tuple(op.name for op in self.ops)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """First step of every binding, and the end; an op with bodies spans all their steps."""
+        return tuple(accumulate((op_steps(op) for op in self.ops), initial=0))
+
+    @property
+    def cost(self) -> int | float:
+        """Sum of the costs of all bindings, recomputations included."""
+        return sum_costs(op.cost for op in self.ops)
+
+    def live_bytes(self) -> Ints:
+        """Bytes live at every step, boundary tensors included (see ``Residency``)."""
+        from cpplan.program.liveness import to_problem
+
+        live: Ints = to_problem(self).live_bytes()
+        return live[: self.starts[-1]]
+
+    def used_memory(self, *, workspaces: bool = False) -> UsedMemory:
+        """Bytes live at every binding, and those of the graph's inputs and outputs.
+
+        Workspaces and bodies count if asked for (see
+        :func:`cpplan.program.used_memory.find_used_memory`).
+
+        Examples
+        --------
+        >>> from cpplan.model.graph import Graph, Op, Tensor
+        >>> tensors = (Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output"))
+        >>> used = to_anf(Graph("g", tensors, (Op("a", "relu", ("x",), ("y",)),))).used_memory()
+        >>> used.per_op, used.io
+        ({'a': (12,)}, 12)
+        """
+        from cpplan.program.used_memory import find_used_memory
+
+        return find_used_memory(self, workspaces=workspaces)
+
+    def __str__(self) -> str:
+        from cpplan.program.text.printer import format_program
+
+        return format_program(self)
+
+    @classmethod
+    def parse(cls, text: str) -> Program:
+        """The program that ``str(program)`` printed.
+
+        Raises
+        ------
+        InputError
+            Names the line and what was expected there.
+        """
+        from cpplan.program.text.parser import parse_program
+
+        return parse_program(text)
+
+
+def op_steps(op: Op) -> int:
+    """Steps an op takes: one, or as many as its bodies have together (each at least one)."""
+    return sum(max(1, to_anf(body).starts[-1]) for body in op.bodies) or 1
+
+
+def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Program:
+    """Normalise to a sequence of let-bindings, one op each.
+
+    A graph keeps the order in which its ops are listed, where that is an execution order; otherwise
+    the ops come in post-order from the last reader back, arguments left to right. A nested
+    expression is bound in post-order, shared sub-expressions once, in the innermost scope common to
+    all their uses; the result does not depend on the order in which the expression was built.
+
+    Parameters
+    ----------
+    source
+        A graph, or an expression made with ``cpplan.expression``.
+    order
+        Names of ops in the order wanted, repeated where recomputed; only with a graph.
+
+    Raises
+    ------
+    InputError
+        If ``order`` names an unknown op, leaves one out, or runs one before what it waits for.
+
+    Examples
+    --------
+    >>> from cpplan.program.expression import Call, Var
+    >>> x = Var("x", shape=(4,), dtype="float32")
+    >>> y = Call("exp", [x], shape=(4,), dtype="float32")
+    >>> to_anf(Call("add", [y, y], shape=(4,), dtype="float32")).names
+    ('exp_0', 'add_1')
+    """
+    if not isinstance(source, Graph):
+        from cpplan.program.normal_form import normalise
+
+        source = normalise(source)
+    if order is not None:
+        position = {op.name: k for k, op in enumerate(source.ops)}
+        names = tuple(order)
+        unknown = next((name for name in names if name not in position), None)
+        if unknown is not None:
+            raise InputError(f"order names unknown op {unknown!r}")
+        return Program(source, tuple(position[name] for name in names))
+    listed = range(len(source.ops))
+    if all(before < k for k in listed for before in source.predecessors[k]):
+        return Program(source, tuple(listed))
+    return Program(source, _post_order(source))
+
+
+def _post_order(graph: Graph) -> tuple[int, ...]:
+    """Depth-first from ops for which none waits, what each waits for left to right."""
+    read = {before for predecessors in graph.predecessors for before in predecessors}
+    order: dict[int, None] = {}
+    for sink in (k for k in range(len(graph.ops)) if k not in read):
+        stack = [(sink, iter(graph.predecessors[sink]))]
+        while stack:
+            k, rest = stack[-1]
+            before = next((p for p in rest if p not in order), None)
+            if before is None:
+                order[k] = None
+                stack.pop()
+            else:
+                stack.append((before, iter(graph.predecessors[before])))
+    return tuple(order)

@@ -1,0 +1,115 @@
+"""What a user may ask of the order beyond what the graph says: which ops come first, which last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NoReturn
+
+from cpplan.model.dependencies import explain
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+
+
+def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str] = ()) -> Graph:
+    """The graph with control edges by which every order starts with ``first``, ends with ``last``.
+
+    The ops of ``first`` run in the order in which they are named, then all others, then those of
+    ``last`` in the order in which they are named. The ops are listed in that order too, so that a
+    listing that was an execution order is one again; nothing else changes. O(ops + dependencies).
+
+    Recomputation is not restrained: an op may run again wherever what it waits for has run.
+
+    Parameters
+    ----------
+    first, last
+        Names of ops.
+
+    Raises
+    ------
+    InputError
+        If an op is unknown, named twice, or in both; if one in ``first`` waits for one that comes
+        later or is not in it, or one that is not in ``last``, or earlier in it, waits for one in
+        ``last``. Names both ops.
+
+    Examples
+    --------
+    >>> graph = Graph("g", (), (Op("a"), Op("b"), Op("c"), Op("d")))
+    >>> ordered = with_first_last(graph, first=["c"], last=["a"])
+    >>> [(op.name, op.after) for op in ordered.ops]
+    [('c', ()), ('b', ('c',)), ('d', ('c',)), ('a', ('b', 'd'))]
+    """
+    position = {op.name: k for k, op in enumerate(graph.ops)}
+    head, tail = (_positions(position, *side) for side in (("first", first), ("last", last)))
+    both = next((k for k in head if k in tail), None)
+    if both is not None:
+        raise InputError(f"op {graph.ops[both].name!r} is both in first and in last")
+    if not head and not tail:
+        return graph
+    between = [k for k in range(len(graph.ops)) if k not in head and k not in tail]
+    _check_first(graph, head)
+    _check_last(graph, tail)
+
+    after: dict[int, list[int]] = {k: [] for k in range(len(graph.ops))}
+    inner = set(between)
+    # Only ops between the two that wait for none there, or for which none there waits, need an
+    # edge: the others follow.
+    sources = [k for k in between if inner.isdisjoint(graph.predecessors[k])]
+    sinks = inner.difference(*(graph.predecessors[k] for k in between))
+    _chain(after, head)
+    _chain(after, tail)
+    if head:
+        for k in sources or list(tail)[:1]:
+            after[k].append(list(head)[-1])
+    if tail:
+        after[next(iter(tail))] += sorted(sinks)
+    listed = [*head, *between, *tail]
+    return replace(graph, ops=tuple(_after(graph, k, after[k]) for k in listed))
+
+
+def _positions(position: dict[str, int], side: str, names: Sequence[str]) -> dict[int, int]:
+    """Positions of ops in the graph, in the order named -> their rank."""
+    if isinstance(names, str):
+        raise InputError(f"{side} must be a list of op names, not the string {names!r}")
+    ranks: dict[int, int] = {}
+    for name in names:
+        if name not in position:
+            raise InputError(f"{side} names unknown op {name!r}")
+        if position[name] in ranks:
+            raise InputError(f"{side} names op {name!r} twice")
+        ranks[position[name]] = len(ranks)
+    return ranks
+
+
+def _check_first(graph: Graph, head: dict[int, int]) -> None:
+    for k, rank in head.items():
+        for before in graph.predecessors[k]:
+            if before not in head or head[before] > rank:
+                where = "comes later in first" if before in head else "is not in first"
+                _refuse(graph, before, k, where)
+
+
+def _check_last(graph: Graph, tail: dict[int, int]) -> None:
+    for k in range(len(graph.ops)):
+        for before in graph.predecessors[k]:
+            if before in tail and (k not in tail or tail[k] < tail[before]):
+                where = "comes later in last" if k in tail else "is in last"
+                _refuse(graph, before, k, where)
+
+
+def _refuse(graph: Graph, before: int, k: int, where: str) -> NoReturn:
+    name, earlier = graph.ops[k].name, graph.ops[before].name
+    raise InputError(f"op {name!r} waits for {explain(graph, before, k)}, but {earlier!r} {where}")
+
+
+def _chain(after: dict[int, list[int]], ranks: dict[int, int]) -> None:
+    for earlier, later in pairwise(ranks):
+        after[later].append(earlier)
+
+
+def _after(graph: Graph, k: int, more: list[int]) -> Op:
+    """Op number ``k``, told to run after more ops where it does not already."""
+    op = graph.ops[k]
+    new = [graph.ops[p].name for p in more if p not in graph.predecessors[k]]
+    return replace(op, after=op.after + tuple(new)) if new else op

@@ -1,0 +1,105 @@
+"""What copies are called: of a tensor that is computed again, and of an op that runs again.
+
+The first bears the name itself. The others are ``name~1``, ``name~2``, … in turn; numbers that make
+a name which the model has already are passed over. So no copy bears the name of anything else, and
+a model that was written with copies in it can be planned again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+from cpplan.model.graph import Graph
+
+# Numbers with more digits are no copy's: there are not so many runs.
+_MOST_DIGITS = 18
+
+
+class CopyNames:
+    """Names of copies of what is named in one model.
+
+    Parameters
+    ----------
+    names
+        All that the model has.
+
+    Examples
+    --------
+    >>> names = CopyNames(["a", "a~1", "b"])
+    >>> [names.copy("a", number) for number in range(3)]
+    ['a', 'a~2', 'a~3']
+    >>> names.split("a~3"), names.split("a~1"), names.split("b~1")
+    (('a', 2), ('a~1', 0), ('b', 1))
+    """
+
+    def __init__(self, names: Iterable[str]):
+        self._taken: dict[str, list[int]] = {}
+        for name in names:
+            original, number = _numbered(name)
+            if number:
+                self._taken.setdefault(original, []).append(number)
+        for numbers in self._taken.values():
+            numbers.sort()
+
+    def copy(self, name: str, number: int) -> str:
+        """The copy before which ``number`` others came."""
+        if not number:
+            return name
+        for taken in self._taken.get(name, ()):
+            if taken > number:
+                break
+            number += 1
+        return f"{name}~{number}"
+
+    def split(self, copy: str) -> tuple[str, int]:
+        """What a name of the model or of a copy is a copy of, and how many came before it."""
+        name, number = _numbered(copy)
+        taken = self._taken.get(name, ())
+        before = bisect_left(taken, number)
+        if not number or (before < len(taken) and taken[before] == number):
+            return copy, 0
+        return name, number - before
+
+
+def tensor_copies(graph: Graph) -> CopyNames:
+    """For the tensors of a graph: no copy bears the name of a tensor in a body either.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> body = Graph("body", (Tensor("x~1", 4, kind="input"),), ())
+    >>> graph = Graph("g", (Tensor("x", 4, kind="input"),), (Op("call", bodies=(body,)),))
+    >>> tensor_copies(graph).copy("x", 1)
+    'x~2'
+    """
+    return CopyNames(dict.fromkeys(_tensor_names(graph)))
+
+
+def op_copies(graph: Graph) -> CopyNames:
+    """For the ops of a graph.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op
+    >>> op_copies(Graph("g", (), (Op("f"), Op("f~1")))).copy("f", 1)
+    'f~2'
+    """
+    return CopyNames(op.name for op in graph.ops)
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    """The name before ``~number``, and the number; 0 if it does not end so."""
+    original, mark, digits = name.rpartition("~")
+    counts = digits.isascii() and digits.isdigit() and digits[0] != "0"
+    if not mark or not counts or len(digits) > _MOST_DIGITS:
+        return name, 0
+    return original, int(digits)
+
+
+def _tensor_names(graph: Graph) -> Iterator[str]:
+    for tensor in graph.tensors:
+        yield tensor.name
+    for op in graph.ops:
+        for body in op.bodies:
+            yield from _tensor_names(body)

@@ -1,0 +1,175 @@
+"""The stays of storages in memory, found by one sweep over a program's bindings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.copy_names import CopyNames, op_copies, tensor_copies
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """One stay of a storage in memory, still growing during the sweep.
+
+    Attributes
+    ----------
+    tensor
+        Whose storage it is.
+    alignment
+        Bytes.
+    tensors
+        All that lie in it.
+    lower, upper
+        Steps ``[lower, upper)``.
+    reads, writes
+        How often ops read and write tensors in it.
+    """
+
+    tensor: Tensor
+    alignment: int
+    tensors: list[Tensor]
+    lower: int
+    upper: int
+    reads: int = 0
+    writes: int = 0
+
+
+class Sweep:
+    """Walks the bindings of one graph and keeps the stay in which every tensor was last written.
+
+    Bodies are swept by sweeps of their own into the same table.
+
+    Parameters
+    ----------
+    graph
+        Whose ops run.
+    table
+        Where stays are entered, by the name of their buffer.
+    residency
+        What the arena holds of the boundary.
+    prefix
+        What the names of a body's buffers start with.
+    scope
+        Stays of the op's tensors that a body knows, by the name of the storage.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        table: dict[str, Life],
+        residency: Residency,
+        prefix: str = "",
+        scope: Mapping[str, Life] | None = None,
+    ):
+        self.graph, self.table, self.residency, self.prefix = graph, table, residency, prefix
+        self.home: dict[str, Life] = dict(scope or {})
+        self.newest: dict[str, Life] = dict(self.home)
+        self.outer = frozenset(self.home)
+        self.copies: Counter[str] = Counter()
+        self.alignment: dict[str, int] = {}
+        self.tensors: dict[str, list[Tensor]] = {}
+        for tensor in graph.tensors:
+            root = graph.root[tensor.name][0]
+            self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
+            self.tensors.setdefault(root, []).append(tensor)
+        for root, life in self.home.items():
+            life.alignment = math.lcm(life.alignment, self.alignment[root])
+            life.tensors += self.tensors[root]
+
+    @cached_property
+    def _names(self) -> CopyNames:
+        return tensor_copies(self.graph)
+
+    @cached_property
+    def _op_names(self) -> CopyNames:
+        return op_copies(self.graph)
+
+    def life(self, name: str, step: int) -> Life:
+        """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
+        graph = self.graph
+        name = graph.holder[name]
+        while name not in self.home and not graph.is_storage(name):
+            view_of = graph.tensor[name].view_of
+            assert view_of is not None
+            name = graph.holder[view_of[0]]
+        if name not in self.home:
+            self.home[name] = self.newest.get(name) or self._begin(name, step)
+        return self.home[name]
+
+    def run(self, program: Program, start: int) -> None:
+        """Everything that a program of the graph touches, from step ``start`` on."""
+        times: Counter[str] = Counter()
+        for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
+            self._bind(op, start + lower, start + upper, times[op.name])
+            times[op.name] += 1
+
+    def _bind(self, op: Op, lower: int, upper: int, copy: int) -> None:
+        read: dict[str, Life] = {}
+        for name in op.inputs:
+            life, root = self.life(name, lower), self.graph.root[name][0]
+            life.upper = max(life.upper, upper)
+            read[root] = max(life, read.get(root, life), key=lambda life: life.lower)
+        for name in dict.fromkeys(op.inputs):
+            self.life(name, lower).reads += 1
+        for name in op.outputs + op.workspaces:
+            root = self.graph.root[name][0]
+            self.home[name] = life = read.get(root) or self._stay_to_write(name, root, lower)
+            life.upper = max(life.upper, upper)
+            life.writes += root not in read
+        step = lower
+        for number, body in enumerate(op.bodies):
+            call = self._op_names.copy(op.name, copy) if copy else op.name
+            step = self._run_body(body, op, step, f"{self.prefix}{call}/{number}/")
+
+    def _stay_to_write(self, name: str, root: str, step: int) -> Life:
+        """The storage's newest stay, or another one if ``name`` was already written in that."""
+        newest = self.newest.get(root)
+        again = newest is not None and self.home.get(name) is newest
+        if newest is None or (again and root not in self.outer):
+            return self._begin(root, step)
+        return newest
+
+    def _run_body(self, body: Graph, op: Op, start: int, prefix: str) -> int:
+        program = to_anf(body)
+        stop = start + max(1, program.starts[-1])
+        outputs = [t.name for t in body.tensors if t.kind == "output"]
+        boundary = [t.name for t in body.tensors if t.kind in ("input", "output")]
+        # A boundary tensor that is a view within the body lies where its base does.
+        shared = {
+            name: self.life(name, start)
+            for name in boundary
+            if name in op.tensors and body.is_storage(name)
+        }
+        inner = Sweep(body, self.table, self.residency, prefix, shared)
+        for name in boundary:
+            # What a body is given is there from its start; what it gives back, once it is written.
+            root = body.root[name][0]
+            if body.tensor[name].kind == "input" or root not in body.producer:
+                life = inner.newest.get(root) or inner._begin(root, start)
+                life.upper = max(life.upper, stop)
+        inner.run(program, start)
+        for name in outputs:
+            life = inner.life(name, start)
+            life.upper = max(life.upper, stop)
+        return stop
+
+    def _begin(self, root: str, step: int) -> Life:
+        copy, tensor = self.copies[root], self.graph.tensor[root]
+        self.copies[root] += 1
+        life = Life(tensor, self.alignment[root], list(self.tensors[root]), step, step + 1)
+        self.newest[root] = life
+        read_only = tensor.kind == "constant" and self.residency.constants == "outside"
+        if not (read_only and self.prefix):
+            name = self.prefix + (self._names.copy(root, copy) if copy else root)
+            if name in self.table:
+                raise InputError(f"tensor {name!r} bears the name of another buffer: rename it")
+            self.table[name] = life
+        return life

@@ -1,0 +1,158 @@
+"""From a Program to the packing Problem: which bytes live from which step to which.
+
+One sweep over the bindings. Tensors that are views of one another share one buffer, which lives
+from the first write to the last read of any of them; a tensor that is computed again starts a
+buffer of its own, unless it lies within what the op reads. An op's inputs, outputs and workspaces
+are all live during its step. Bodies run inside their op's steps, one after another, so that the
+branches of an ``if`` may use the same bytes while everything the op touches stays live through all
+of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Tensor
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.model.residency import Residency
+from cpplan.model.tensor import LIMIT
+from cpplan.program.anf import Program
+from cpplan.program.live_ranges import Life, Sweep
+from cpplan.program.pool_candidates import assign_candidates
+
+
+def to_problem(
+    program: Program, residency: Residency | None = None, pools: Sequence[Pool] | None = None
+) -> Problem:
+    """The packing problem of a program at its given order. O(ops + tensors).
+
+    Buffers bear the names of the tensors whose storage they are; a recomputed copy is ``name~1``,
+    ``name~2``, … (``cpplan.program.copy_names``); a buffer inside a body is ``op/body
+    number/name``.
+    Constants, and what ``residency`` puts outside the arena, have no buffer. Constants that are
+    kept are there throughout, as are further copies of their storages. Which pools a buffer may go
+    to follows from the tensors in it (``cpplan.program.pool_candidates``); without ``pools``, all
+    go to one
+    arena.
+
+    Examples
+    --------
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.model.graph import Op
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("t", 16), Tensor("y", 4, kind="output")),
+    ...     (Op("a", "conv", ("x",), ("t",)), Op("b", "pool", ("t",), ("y",))),
+    ... )
+    >>> problem = to_problem(to_anf(graph))
+    >>> list(zip(problem.names, problem.lower.tolist(), problem.upper.tolist()))
+    [('x', 0, 1), ('t', 0, 2), ('y', 1, 2)]
+    """
+    residency = residency or Residency()
+    graph, stop = program.graph, max(1, program.starts[-1])
+    sweep = _sweep(program, residency)
+    table = sweep.table
+    for tensor in graph.tensors:
+        # The caller reads outputs after the last step; a view keeps its whole storage.
+        if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
+            sweep.life(tensor.name, 0).upper = stop
+    outside = {id(sweep.life(t.name, 0)) for t in graph.tensors if is_outside(t, residency)}
+    if residency.constants == "outside":
+        outside |= {id(life) for life in table.values() if life.tensor.kind == "constant"}
+    placed = {name: life for name, life in table.items() if id(life) not in outside}
+    for life in placed.values():
+        if life.tensor.kind == "constant":
+            life.lower, life.upper = 0, stop
+    for name, life in placed.items():
+        if life.alignment >= LIMIT:
+            raise InputError(
+                f"buffer {name!r}: the alignments of the tensors in it have no common multiple "
+                "below 2**62"
+            )
+    lives = placed.values()
+    buffers = [(name, life.tensors) for name, life in placed.items()]
+    return Problem(
+        names=tuple(placed),
+        lower=np.array([life.lower for life in lives], np.int64),
+        upper=np.array([life.upper for life in lives], np.int64),
+        size=np.array([life.tensor.nbytes for life in lives], np.int64),
+        alignment=np.array([life.alignment for life in lives], np.int64),
+        reads=np.array([life.reads for life in lives], np.int64),
+        writes=np.array([life.writes for life in lives], np.int64),
+        pools=(Pool(),) if pools is None else tuple(pools),
+        candidates={} if pools is None else assign_candidates(pools, buffers),
+        name=graph.name,
+    )
+
+
+def last_places(program: Program) -> dict[str, tuple[str, int]]:
+    """Tensor -> the buffer in which its latest value lies after the last step, and the byte there.
+
+    Where ops run again, that is where the last run wrote it; a view that no op writes lies in its
+    base. O(ops + tensors).
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op
+    >>> tensors = Tensor("y", 8, kind="output"), Tensor("v", 4, view_of=("y", 4))
+    >>> program = Program(Graph("g", tensors, (Op("f", outputs=("y",)),)), (0, 0))
+    >>> last_places(program)
+    {'y': ('y~1', 0), 'v': ('y~1', 4)}
+    """
+    graph = program.graph
+    if len(program.order) == len(graph.ops):
+        return graph.root
+    sweep = _sweep(program, Residency())
+    name_of = {id(life): name for name, life in sweep.table.items()}
+    return {
+        tensor.name: (name_of[id(sweep.life(tensor.name, 0))], graph.root[tensor.name][1])
+        for tensor in graph.tensors
+    }
+
+
+def _sweep(program: Program, residency: Residency) -> Sweep:
+    """A sweep over the whole program."""
+    table: dict[str, Life] = {}
+    sweep, graph = Sweep(program.graph, table, residency), program.graph
+    for tensor in graph.tensors:
+        written = tensor.name in graph.producer or tensor.kind == "workspace"
+        if graph.is_storage(tensor.name) and not written:
+            # What the caller hands in is there until the first op has run, used or not.
+            sweep.life(tensor.name, 0).upper = program.starts[min(1, len(program.order))] or 1
+    sweep.run(program, 0)
+    return sweep
+
+
+def outside_storages(graph: Graph, residency: Residency) -> set[str]:
+    """Names of the graph's storages that are not in the arena.
+
+    A storage is outside if any tensor that lies in it must be: an output that is a view of an
+    intermediate takes the intermediate with it.
+
+    Examples
+    --------
+    >>> graph = Graph("g", (Tensor("w", 4, kind="constant"), Tensor("x", 4, kind="input")), ())
+    >>> outside_storages(graph, Residency())
+    {'w'}
+    """
+    return {graph.root[t.name][0] for t in graph.tensors if is_outside(t, residency)}
+
+
+def is_outside(tensor: Tensor, residency: Residency) -> bool:
+    """Whether a tensor of the model's boundary is not in the arena.
+
+    Examples
+    --------
+    >>> is_outside(Tensor("x", 4, kind="input"), Residency())
+    False
+    """
+    where = {
+        "input": residency.inputs,
+        "output": residency.outputs,
+        "constant": residency.constants,
+    }
+    return where.get(tensor.kind) == "outside"

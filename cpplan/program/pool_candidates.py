@@ -1,0 +1,116 @@
+"""Which pools a buffer may go to, and whether it can lie there at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.model.tensor import Tensor
+
+
+def assign_candidates(
+    pools: Sequence[Pool], buffers: Sequence[tuple[str, Sequence[Tensor]]]
+) -> dict[int, tuple[int, ...]]:
+    """Positions of the pools that each buffer may go to, as ``Problem.candidates`` takes them.
+
+    A buffer goes where all tensors in it may: a tensor that names pools, to these; any other, to
+    all pools of its kind. Buffers that hold a constant go to constant pools, if there are any;
+    everything else to workspace pools. The order is that of the first tensor that names pools,
+    else that of ``pools``.
+
+    Parameters
+    ----------
+    pools
+        In order of preference.
+    buffers
+        Name of each buffer, in the order of the rows, and the tensors that share it.
+
+    Raises
+    ------
+    InputError
+        If a tensor names an unknown pool, or something that is written a constant pool, or if no
+        pool is left for a buffer; names it and lists the pools.
+
+    Examples
+    --------
+    >>> pools = Pool("sram"), Pool("dram"), Pool("flash", kind="constant")
+    >>> weight, x = Tensor("w", 4, kind="constant"), Tensor("x", 4)
+    >>> assign_candidates(pools, [("w", [weight]), ("x", [x])])
+    {0: (2,), 1: (0, 1)}
+    """
+    number = {pool.name: k for k, pool in enumerate(pools)}
+    found: dict[int, tuple[int, ...]] = {}
+    for row, (name, tensors) in enumerate(buffers):
+        constant = any(tensor.kind == "constant" for tensor in tensors)
+        kind = "constant" if constant and _has(pools, "constant") else "workspace"
+        named = [_named(tensor, number) for tensor in tensors if tensor.pools is not None]
+        default = [k for k, pool in enumerate(pools) if pool.kind == kind]
+        chosen = named[0] if named else default
+        left = tuple(k for k in chosen if all(k in other for other in named))
+        if not left:
+            known = ", ".join(number)
+            raise InputError(f"buffer {name!r}: has no candidate pool among {known}")
+        read_only = next((pools[k].name for k in left if pools[k].kind == "constant"), None)
+        if read_only is not None and not constant:
+            raise InputError(
+                f"buffer {name!r}: is written, but pool {read_only!r} is for constants"
+            )
+        if left != tuple(range(len(pools))):
+            found[row] = left
+    return found
+
+
+def check_candidates(problem: Problem) -> None:
+    """Whether every buffer can lie at an aligned address in each of its pools.
+
+    Raises
+    ------
+    InputError
+        If a pool's base is not a multiple of the alignment of a buffer that may go there, or a
+        fixed offset not of the pool's, or a buffer with a fixed offset may go to several pools.
+
+    Examples
+    --------
+    >>> pools = Pool("p"), Pool("q", base=8)
+    >>> check_candidates(Problem(("a",), [0], [1], [4], alignment=[16], pools=pools))
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: buffer 'a': alignment 16 does not divide base 8 of pool 'q'
+    """
+    everywhere = any(pool.base for pool in problem.pools)
+    for row in range(len(problem)) if everywhere else problem.fixed:
+        name, alignment = problem.names[row], int(problem.alignment[row])
+        candidates = problem.candidates_of(row)
+        for pool in (problem.pools[k] for k in candidates):
+            if pool.base % alignment:
+                raise InputError(
+                    f"buffer {name!r}: alignment {alignment} does not divide base {pool.base} of "
+                    f"pool {pool.name!r}"
+                )
+            if problem.fixed.get(row, 0) % math.lcm(alignment, pool.alignment):
+                raise InputError(
+                    f"buffer {name!r}: fixed offset {problem.fixed[row]} is not a multiple of the "
+                    f"alignment {pool.alignment} of pool {pool.name!r}"
+                )
+        if row in problem.fixed and len(candidates) > 1:
+            names = ", ".join(problem.pools[k].name for k in candidates)
+            raise InputError(
+                f"buffer {name!r}: a fixed offset needs exactly one candidate pool, not {names}"
+            )
+
+
+def _has(pools: Sequence[Pool], kind: str) -> bool:
+    return any(pool.kind == kind for pool in pools)
+
+
+def _named(tensor: Tensor, number: Mapping[str, int]) -> list[int]:
+    for name in tensor.pools or ():
+        if name not in number:
+            raise InputError(
+                f"tensor {tensor.name!r}: unknown pool {name!r}: expected one of "
+                f"{', '.join(number)}"
+            )
+    return [number[name] for name in tensor.pools or ()]

@@ -1,0 +1,208 @@
+"""A program that runs ops again, as a program of a graph in which every op runs once.
+
+Every run is an op of its own and every stay of a storage in memory a storage of its own, so that
+what is known of graphs holds for programs with repetitions too: who reads which copy of a value,
+which copy an op may write over, which bytes are copied from where. Copies bear the names that
+:func:`~cpplan.program.liveness.to_problem` gives to buffers (see ``cpplan.program.copy_names``):
+the first bears
+the tensor's own, the others ``name~1``, ``name~2``, …; so do views, by the stay they lie in, and
+the runs of an op.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.program.anf import Program
+from cpplan.program.copy_names import op_copies, tensor_copies
+
+
+def unroll(program: Program) -> Program:
+    """The same runs, each an op of its own; the program itself if no op runs twice.
+
+    It needs the same buffers: ``to_problem(unroll(program))`` has the rows of
+    ``to_problem(program)``. O(touches + tensors × stays).
+
+    Where several ops write a storage in parts, and a part is written anew first, the whole new copy
+    is a workspace of the run that writes it: nobody reads it by its name. Where an op passes on
+    what it reads as a view, in a stay in which that view lies already, it writes a tensor that
+    nobody else names, and the pairs and placements of that view are those of the first run.
+
+    Examples
+    --------
+    >>> tensors = (Tensor("x", 8, kind="input"), Tensor("t", 8), Tensor("y", 8, kind="output"))
+    >>> f, g = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("t",), outputs=("y",))
+    >>> again = unroll(Program(Graph("tiny", tensors, (f, g)), (0, 1, 0, 1)))
+    >>> for op in again.ops:
+    ...     print(op.name, *op.inputs, "->", *op.outputs)
+    f x -> t
+    g t -> y
+    f~1 x -> t~1
+    g~1 t~1 -> y~1
+    >>> [tensor.name for tensor in again.graph.tensors if tensor.kind == "output"]
+    ['y~1']
+    """
+    if len(program.order) == len(program.graph.ops):
+        return program
+    unrolling = _Unrolling(program.graph)
+    for op in program.ops:
+        unrolling.run(op)
+    graph = unrolling.graph()
+    return Program(graph, tuple(range(len(graph.ops))))
+
+
+class _Unrolling:
+    """Which stay of its storage every tensor's latest value lies in; the runs so far."""
+
+    def __init__(self, source: Graph):
+        self.source = source
+        self.tensor_names, self.op_names = tensor_copies(source), op_copies(source)
+        self.stay: dict[str, int] = {}
+        self.newest: dict[str, int] = {}
+        # The run that begins a stay; of what the caller brings, none.
+        self.begun: dict[tuple[str, int], int] = {}
+        self.written: set[tuple[str, int]] = set()
+        self.passed_on: list[Tensor] = []
+        # Copies of storages that a run begins by writing but a part.
+        self.in_parts: set[str] = set()
+        self.times: Counter[str] = Counter()
+        self.ops: list[Op] = []
+        for tensor in source.tensors:
+            made = tensor.name in source.producer or tensor.kind == "workspace"
+            if source.is_storage(tensor.name) and not made:
+                self.stay[tensor.name] = self.newest[tensor.name] = 0
+
+    def run(self, op: Op) -> None:
+        """One run of an op more."""
+        root = self.source.root
+        names: dict[str, str] = {}
+        read: dict[str, int] = {}
+        for name in op.inputs:
+            number = self._stay_of(name)
+            names[name] = self.tensor_names.copy(name, number)
+            read[root[name][0]] = max(number, read.get(root[name][0], 0))
+        again = set()
+        for name in op.outputs + op.workspaces:
+            number = read.get(root[name][0], -1)
+            if number < 0:
+                number = self._stay_to_write(name, root[name][0])
+            self.stay[name] = number
+            names[name] = self.tensor_names.copy(name, number)
+            if (name, number) in self.written:
+                again.add(name)
+                names[name] += f" at run {len(self.ops)}"
+                self.passed_on.append(self._same_bytes(name, number, names[name]))
+            self.written.add((name, number))
+        allowed = replace(
+            op,
+            in_place=tuple(pair for pair in op.in_place if pair[0] not in again),
+            placements=tuple(p for p in op.placements if not again & {p.part, p.whole}),
+        )
+        name = self.op_names.copy(op.name, self.times[op.name])
+        self.times[op.name] += 1
+        self.ops.append(replace(_rename(allowed, names), name=name))
+
+    def graph(self) -> Graph:
+        """All runs, and all copies of all tensors."""
+        source = self.source
+        for (root, number), run in self.begun.items():
+            kind = source.tensor[root].kind
+            if (root, number) not in self.written and kind != "constant":
+                op, whole = self.ops[run], self.tensor_names.copy(root, number)
+                self.ops[run] = replace(op, workspaces=(*op.workspaces, whole))
+                self.in_parts.add(whole)
+        storage: dict[str, list[str]] = defaultdict(list)
+        for tensor in source.tensors:
+            storage[source.root[tensor.name][0]].append(tensor.name)
+        tensors = [self._copy(tensor.name, 0) for tensor in source.tensors]
+        for root, names in storage.items():
+            for number in range(1, self.newest.get(root, 0) + 1):
+                tensors += [self._copy(name, number) for name in names]
+        tensors = [replace(t, kind="workspace") if t.name in self.in_parts else t for t in tensors]
+        return Graph(source.name, (*tensors, *self.passed_on), tuple(self.ops))
+
+    def _stay_of(self, name: str) -> int:
+        """Where the latest value lies; a view that no op writes lies in its base."""
+        holder = self.source.holder
+        name = holder[name]
+        while name not in self.stay:
+            view_of = self.source.tensor[name].view_of
+            assert view_of is not None  # the program runs a tensor's op before its readers
+            name = holder[view_of[0]]
+        return self.stay[name]
+
+    def _stay_to_write(self, name: str, root: str) -> int:
+        """The storage's newest stay, or another one if ``name`` was already written in that."""
+        newest = self.newest.get(root)
+        if newest is None or self.stay.get(name) == newest:
+            newest = 0 if newest is None else newest + 1
+            self.newest[root] = newest
+            self.begun[root, newest] = len(self.ops)
+        return newest
+
+    def _copy(self, name: str, number: int) -> Tensor:
+        """A tensor in one of its storage's stays.
+
+        What the caller brings is the first; what the caller reads is where the value was last.
+        """
+        tensor = self.source.tensor[name]
+        elsewhere = tensor.kind in ("input", "output") and number != self._stay_of(name)
+        view_of = tensor.view_of
+        if view_of is not None:
+            # An empty view has copies of its own: its base may have fewer.
+            base = 0 if self.source.is_storage(name) else number
+            view_of = self.tensor_names.copy(view_of[0], base), view_of[1]
+        return replace(
+            tensor,
+            name=self.tensor_names.copy(name, number),
+            kind="intermediate" if elsewhere else tensor.kind,
+            view_of=view_of,
+        )
+
+    def _same_bytes(self, name: str, number: int, new: str) -> Tensor:
+        """Another name for what lies in a stay already."""
+        tensor, (root, offset) = self.source.tensor[name], self.source.root[name]
+        kind = "workspace" if tensor.kind == "workspace" else "intermediate"
+        storage = self.tensor_names.copy(root, number)
+        return replace(tensor, name=new, kind=kind, view_of=(storage, offset))
+
+
+def _rename(op: Op, names: Mapping[str, str]) -> Op:
+    """The op with other names for its tensors, in its bodies too where they stand for the same."""
+
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    return replace(
+        op,
+        inputs=tuple(map(new, op.inputs)),
+        outputs=tuple(map(new, op.outputs)),
+        workspaces=tuple(map(new, op.workspaces)),
+        in_place=tuple((new(output), new(source)) for output, source in op.in_place),
+        placements=tuple(Placement(new(p.part), new(p.whole), p.offset) for p in op.placements),
+        bodies=tuple(_rename_body(body, op, names) for body in op.bodies),
+    )
+
+
+def _rename_body(body: Graph, op: Op, names: Mapping[str, str]) -> Graph:
+    changed = {name: names[name] for name in op.tensors if names.get(name, name) != name}
+    shared = {
+        tensor.name: changed[tensor.name]
+        for tensor in body.tensors
+        if tensor.kind in ("input", "output")
+        and body.is_storage(tensor.name)
+        and tensor.name in changed
+    }
+    if not shared:
+        return body
+    tensors = []
+    for tensor in body.tensors:
+        view_of = tensor.view_of
+        if view_of is not None:
+            view_of = shared.get(view_of[0], view_of[0]), view_of[1]
+        tensors.append(replace(tensor, name=shared.get(tensor.name, tensor.name), view_of=view_of))
+    ops = tuple(_rename(inner, shared) for inner in body.ops)
+    return Graph(body.name, tuple(tensors), ops)

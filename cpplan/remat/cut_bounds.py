@@ -1,0 +1,264 @@
+"""A bound on what every sequence costs, whatever its order: what is retained at some moments.
+
+See ``formulations.retained_at_cuts``. First every unit is a cut by itself, where that is likely to
+matter; then the best of them, and more and more units of a path that leads through the best, are
+cuts together: first by linear relaxation, then in integers by CP-SAT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.model.costs import sum_costs
+from cpplan.ordering.bounds import order_bounds, topological_order
+from cpplan.remat.problem import RematProblem
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.cp_sat_run import run_model
+from cpplan.runtime.deadline import Deadline
+
+if TYPE_CHECKING:
+    from formulations.retained_at_cuts import CutModel
+
+RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT at cuts"
+# Of what is left: for each unit alone; for the best of them in integers; for the relaxations of
+# more cuts. The rest is for these in integers.
+SINGLE_SHARE, FIRST_SHARE, RELAXED_SHARE = 0.3, 0.15, 0.5
+# What precedes what is a matrix; of more units it takes too much memory.
+MOST_UNITS = 10_000
+# CP-SAT does not notice the time in the relaxation of a model with more rows.
+MOST_ROWS = 20_000
+# A relaxation with twice the cuts takes so many times as long, about.
+GROWTH = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class CutBound:
+    """What was proved of every sequence within a limit.
+
+    Attributes
+    ----------
+    cost
+        No sequence within the limit costs less.
+    name
+        What proves it.
+    cuts
+        The units at whose first runs memory was looked at, in order.
+    infeasible
+        There is no sequence within the limit at all: it fails at the cuts, or at the end. Then
+        ``cost`` is what had been proved before. If false, there may still be none.
+    """
+
+    cost: int | float
+    name: str
+    cuts: tuple[int, ...]
+    infeasible: bool = False
+
+
+def cut_bound(
+    problem: RematProblem,
+    limit: int,
+    deadline: Deadline,
+    *,
+    order: Sequence[int] | None = None,
+    goal: float | None = None,
+    workers: int = 1,
+    seed: int = 0,
+) -> CutBound:
+    """A bound on the cost of every sequence within a limit, with any number of repetitions.
+
+    Linear bounds are computed again from their duals, in integers, so that rounding errors cannot
+    make them false; of integer programs, CP-SAT's bound is taken.
+
+    Parameters
+    ----------
+    problem
+        Its precedences have no cycle.
+    limit
+        On the peak, bytes.
+    deadline
+        When it passes, the best so far is returned; that every unit runs once, if nothing better.
+    order
+        All units in the order of their first runs, if only such sequences count.
+    goal
+        A cost that is good enough: that of a sequence which is known.
+    workers, seed
+        For CP-SAT.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> cut_bound(problem, 24, Deadline(60), goal=6)
+    CutBound(cost=6, name='linear bound at cuts', cuts=(3,), infeasible=False)
+    >>> cut_bound(problem, 23, Deadline(60)).infeasible
+    True
+    """
+    search = _Search(problem, limit, deadline, order, goal, workers, seed)
+    search.run()
+    return search.best
+
+
+class _Search:
+    """The best bound so far, and ways to a better one."""
+
+    def __init__(
+        self,
+        problem: RematProblem,
+        limit: int,
+        deadline: Deadline,
+        order: Sequence[int] | None,
+        goal: float | None,
+        workers: int,
+        seed: int,
+    ):
+        self.problem, self.limit, self.deadline = problem, limit, deadline
+        self.goal, self.workers, self.seed = goal, workers, seed
+        self.given = None if order is None else tuple(order)
+        self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
+
+    def run(self) -> None:
+        """Single cuts, numbers of them that double, and the same in integers."""
+        if len(self.problem) > MOST_UNITS or self.deadline.expired():
+            return
+        from formulations.retained_at_cuts import precedence
+
+        self.before = precedence(self.problem, self.given)
+        alone = self._each_alone(self.deadline.share(SINGLE_SHARE))
+        if not alone:
+            return
+        path = self._heaviest_path(alone)
+        chosen = [_heaviest(path, alone, 1)]
+        self._solve(chosen[0], self.deadline.share(FIRST_SHARE))
+        slot = self.deadline.share(RELAXED_SHARE)
+        while len(chosen[-1]) < len(path):
+            count, left = 2 ** len(chosen), slot.remaining()
+            ways = [_heaviest(path, alone, count), _spread(path, alone, count)]
+            proved = [self._relax(cuts, slot) or 0 for cuts in dict.fromkeys(ways)]
+            chosen.append(ways[proved.index(max(proved))])
+            if GROWTH * (left - slot.remaining()) > slot.remaining():
+                break
+        for place, cuts in enumerate(chosen[1:], 1):
+            self._solve(cuts, self.deadline.share(1 / (len(chosen) - place)))
+
+    def _each_alone(self, deadline: Deadline) -> dict[int, float]:
+        """What every unit proves as the only cut: the extra cost, and a little for the bytes."""
+        needs = self._retained_bytes()
+        most = float(needs.max(initial=0)) or 1.0
+        found: dict[int, float] = {}
+        for unit in np.argsort(-needs, kind="stable").tolist():
+            if self._settled() or deadline.expired():
+                break
+            cost = self._relax((unit,), deadline)
+            extra = 0.0 if cost is None else float(cost - sum_costs(self.problem.cost))
+            found[unit] = extra + 1e-3 * float(needs[unit]) / most
+        return found
+
+    def _retained_bytes(self) -> np.ndarray:
+        """What is live while each unit runs, if nothing runs twice: at least, or in the order."""
+        if self.given is None:
+            return order_bounds(self.problem.ordering).forced
+        needs = np.zeros(len(self.problem), np.int64)
+        needs[list(self.given)] = self.problem.pressure(self.given)
+        return needs
+
+    def _heaviest_path(self, weight: dict[int, float]) -> list[int]:
+        """Units each of which runs before the next, of the largest weight together."""
+        if self.given is not None:
+            return list(self.given)
+        ordering = self.problem.ordering
+        best = [weight.get(unit, 0.0) for unit in range(len(self.problem))]
+        previous: list[int | None] = [None] * len(best)
+        order = topological_order(ordering)
+        for unit in order:
+            for other in ordering.predecessors[unit]:
+                through = best[other] + weight.get(unit, 0.0)
+                if through > best[unit]:
+                    best[unit], previous[unit] = through, other
+        step: int | None = max(order, key=lambda unit: best[unit])
+        path: list[int] = []
+        while step is not None:
+            path.append(step)
+            step = previous[step]
+        return path[::-1]
+
+    def _relax(self, cuts: tuple[int, ...], deadline: Deadline) -> int | float | None:
+        """The linear bound at some cuts."""
+        if self._settled() or deadline.expired():
+            return None
+        model = self._model(cuts, deadline)
+        if model is None:
+            return None
+        relaxed = model.rows.relaxed(deadline.remaining(), deterministic=deadline.deterministic)
+        deadline.spend(relaxed.seconds)
+        if relaxed.infeasible:
+            self.best = replace(self.best, name=RELAXED, cuts=cuts, infeasible=True)
+        if relaxed.bound is None:
+            return None
+        cost = model.cost_of(relaxed.bound)
+        self._proved(cost, RELAXED, cuts)
+        return cost
+
+    def _solve(self, cuts: tuple[int, ...], deadline: Deadline) -> None:
+        """The bound in integers at some cuts."""
+        if self._settled() or deadline.expired():
+            return
+        model = self._model(cuts, deadline)
+        if model is None or len(model.rows.rows) > MOST_ROWS:
+            return
+        run_model(
+            model,
+            deadline,
+            found=lambda solution: None,
+            proved=lambda bound: self._proved(model.cost_of(bound), INTEGRAL, cuts),
+            workers=self.workers,
+            seed=self.seed,
+            linearization=2,
+        )
+
+    def _model(self, cuts: tuple[int, ...], deadline: Deadline) -> CutModel | None:
+        from formulations.retained_at_cuts import build
+
+        return build_in_time(
+            lambda: build(self.problem, memory_limit=self.limit, cuts=cuts, before=self.before),
+            deadline,
+        )
+
+    def _proved(self, cost: int | float, name: str, cuts: tuple[int, ...]) -> None:
+        if cost > self.best.cost:
+            self.best = CutBound(cost, name, cuts)
+
+    def _settled(self) -> bool:
+        best = self.best
+        return best.infeasible or (self.goal is not None and best.cost >= self.goal)
+
+
+def _heaviest(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
+    """So many units of a path, or all."""
+    by_weight = sorted(range(len(path)), key=lambda place: -weight.get(path[place], 0.0))
+    return tuple(path[place] for place in sorted(by_weight[:count]))
+
+
+def _spread(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
+    """At most so many units of a path: of parts of equal weight, the heaviest of each."""
+    if count >= len(path):
+        return tuple(path)
+    heavy = np.array([weight.get(unit, 0.0) for unit in path])
+    reached = np.cumsum(heavy) - heavy / 2
+    part = (reached * count / heavy.sum()).astype(np.int64)
+    best: dict[int, int] = {}
+    for place, which in enumerate(part.tolist()):
+        if which not in best or heavy[place] > heavy[best[which]]:
+            best[which] = place
+    return tuple(path[place] for place in best.values())

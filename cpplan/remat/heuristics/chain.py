@@ -1,0 +1,234 @@
+"""The cheapest sequence of a chain that runs forward and then back, exactly.
+
+Forward units f_0, …, f_n each read the value before; backward units g_{n-1}, …, g_0 each read the
+backward value before (the first one f_n's) and f_k's value: a network of layers in a row and its
+gradient. All values are of one size. With the values in *slots* of that size, the least cost obeys
+the recursion of checkpointing (Griewank and Walther, Algorithm 799: Revolve, 2000), here for any
+costs of the units and with all that a unit reads and writes counted as live:
+
+    C(i, k, m)   of running g_k, …, g_i, given f_i's value and g_{k+1}'s, in m slots with these:
+                 if i = k: cost(g_i), if m >= 3;  else the least over j in (i, k] of
+                 cost(f_{i+1}, …, f_j) + C(j, k, m - 1) + C(i, j - 1, m)
+    D(i, m)      of running f_{i+1}, …, f_n and g_{n-1}, …, g_i, given f_i's value
+
+where to walk from f_i to f_j takes three slots (f_i's value, g_{k+1}'s, f_j's), one more if there
+is something in between, and one less where nothing need be kept: before f_0, or no g has run yet.
+Values of several sizes are another problem: there it may pay to drop a value before its last use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.deadline import Deadline
+
+NAME = "chain program"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Units that make a chain, forward and back.
+
+    Attributes
+    ----------
+    forward
+        f_0, …, f_n.
+    backward
+        g_0, …, g_{n-1}: the last one to run comes first.
+    size
+        Bytes of every value.
+    base
+        Bytes that are live throughout.
+    """
+
+    forward: tuple[int, ...]
+    backward: tuple[int, ...]
+    size: int
+    base: int
+
+
+def as_chain(problem: RematProblem) -> Chain | None:
+    """The chain that a problem is, or ``None`` if it is something else. O(units).
+
+    Each unit writes one value of the same size, needs no bytes besides, and waits for nothing but
+    what it reads; forward units may run again; nothing but the last value is kept.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("x",)),
+    ...     Op("f1", inputs=("x",), outputs=("y",)),
+    ...     Op("g0", inputs=("x", "y"), outputs=("z",)),
+    ... )
+    >>> graph = Graph("chain", tuple(Tensor(name, 8) for name in "xyz"), ops)
+    >>> as_chain(remat_problem(graph))
+    Chain(forward=(0, 1), backward=(2,), size=8, base=0)
+    """
+    ordering, count = problem.ordering, len(problem)
+    plain = count % 2 and len(ordering.size) == count and not ordering.entry
+    if not plain or ordering.extra.any() or ordering.present.any():
+        return None
+    if (ordering.size != ordering.size[0]).any() or any(len(w) != 1 for w in problem.writes):
+        return None
+    writer = {written[0]: unit for unit, written in enumerate(problem.writes)}
+    order = _only_order(problem)
+    if order is None or len(writer) != count:
+        return None
+    last = count // 2
+    for k, unit in enumerate(order):
+        expected = {order[k - 1]} if k else set()
+        if k > last:
+            expected.add(order[2 * last - k])
+        if {writer[storage] for storage in problem.reads[unit]} != expected:
+            return None
+        if not expected.issuperset(ordering.predecessors[unit]):
+            return None
+        if k <= last and not problem.repeatable[unit]:
+            return None
+        if k < 2 * last and ordering.kept[problem.writes[unit][0]]:
+            return None
+    size = int(ordering.size[0])
+    return Chain(tuple(order[: last + 1]), tuple(reversed(order[last + 1 :])), size, ordering.base)
+
+
+def solve_chain(
+    problem: RematProblem, chain: Chain, limit: int, deadline: Deadline
+) -> RematOutcome | None:
+    """The cheapest sequence within a limit; ``None`` if there is none. O(n³ × slots).
+
+    Parameters
+    ----------
+    problem, chain
+        See :func:`as_chain`.
+    limit
+        Bytes.
+    deadline
+        Raises ``TimeUpError`` when it passes.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> found = solve_chain(problem, as_chain(problem), 24, Deadline(60))
+    >>> found.sequence, found.cost, found.bound
+    ((0, 1, 2, 3, 0, 4), 6, 6)
+    """
+    last = len(chain.backward)
+    # With slots for everything, more of them change nothing.
+    slots = min((limit - chain.base) // chain.size, last + 3)
+    sequence = _Program(problem, chain, slots, deadline).sequence() if slots > 0 else None
+    if sequence is None:
+        return None
+    cost = problem.total_cost(sequence)
+    return RematOutcome(tuple(sequence), problem.peak(sequence), cost, cost, NAME, NAME)
+
+
+def _only_order(problem: RematProblem) -> list[int] | None:
+    """The order of the units if there is but one."""
+    waiting = [len(before) for before in problem.ordering.predecessors]
+    ready = [unit for unit, number in enumerate(waiting) if not number]
+    order: list[int] = []
+    while len(ready) == 1:
+        order.append(ready.pop())
+        for after in problem.ordering.successors[order[-1]]:
+            waiting[after] -= 1
+            if not waiting[after]:
+                ready.append(after)
+    return order if len(order) == len(problem) else None
+
+
+class _Program:
+    """The recursion, all slots at once; row 0 stands for f_{-1}, before anything has run.
+
+    ``back[i, k, m]`` is C(i, k, m), ``out[i, m]`` is D(i, m); rows are shifted by one.
+    """
+
+    def __init__(self, problem: RematProblem, chain: Chain, slots: int, deadline: Deadline):
+        self.chain, self.slots = chain, slots
+        self.last = last = len(chain.backward)
+        costs = problem.cost
+        whole = all(isinstance(cost, int) for cost in costs) and sum(costs) < 2**40
+        kind = np.int64 if whole else np.float64
+        self.never = kind(2**60) if whole else kind(np.inf)
+        forward = np.array([costs[unit] for unit in chain.forward], kind)
+        self.walked = np.concatenate((np.zeros(1, kind), np.cumsum(forward)))
+        self.turn = np.array([costs[unit] for unit in chain.backward], kind)
+        self.back = np.full((last + 1, last + 1, slots + 1), self.never, kind)
+        self.out = np.full((last + 1, slots + 1), self.never, kind)
+        for i in range(last - 1, -2, -1):
+            for k in range(i, last):
+                deadline.check()
+                self.back[i + 1, k + 1] = self._best_back(i, k)[0]
+            self.out[i + 1] = self._best_out(i)[0]
+
+    def _best_back(self, i: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """C(i, k, ·), and the j that gives it, shape ``(slots + 1,)`` each."""
+        nowhere = np.zeros(self.slots + 1, np.int64)
+        best = np.full(self.slots + 1, self.never)
+        if k == i:
+            if i < 0:
+                best[:] = 0
+            else:
+                best[3:] = self.turn[i]
+            return best, nowhere
+        j = np.arange(i + 1, k + 1)
+        return self._best_step(i, j, self.back[j + 1, k + 1], held=1)
+
+    def _best_out(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """D(i, ·), and the j that gives it; n if f_n is run without another value kept."""
+        j = np.arange(i + 1, self.last)
+        after = np.concatenate((self.out[j + 1], np.zeros((1, self.slots + 1), self.out.dtype)))
+        return self._best_step(i, np.arange(i + 1, self.last + 1), after, held=0)
+
+    def _best_step(
+        self, i: int, j: np.ndarray, after: np.ndarray, held: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The least over j of walking from f_i to f_j, what comes ``after`` in the slots left, and
+        C(i, j - 1, ·). ``held`` slots are taken by a backward value."""
+        kept = int(i >= 0)
+        cost = np.full((len(j), self.slots + 1), self.never)
+        cost[:, kept:] = after[:, : self.slots + 1 - kept]
+        rest = self.back[i + 1, j]
+        total = np.minimum(cost + rest, self.never)
+        total += (self.walked[j + 1] - self.walked[i + 1])[:, None]
+        between = (j > i + 1).astype(np.int64)
+        needs = held + kept + 1 + between
+        total[np.arange(self.slots + 1)[None, :] < needs[:, None]] = self.never
+        choice = total.argmin(axis=0)
+        best = np.minimum(total[choice, np.arange(self.slots + 1)], self.never)
+        return best, j[choice]
+
+    def sequence(self) -> list[int] | None:
+        """The units as the least cost has them run."""
+        chain, last = self.chain, self.last
+        if self.out[0, self.slots] >= self.never:
+            return None
+        units: list[int] = []
+        # What is still to do, the next on top: (i, k, m); k = n if no backward unit has run.
+        tasks = [(-1, last, self.slots)]
+        while tasks:
+            i, k, m = tasks.pop()
+            if i == k:
+                units += [chain.backward[i]] if i >= 0 else []
+                continue
+            best = self._best_out(i) if k == last else self._best_back(i, k)
+            j = int(best[1][m])
+            units += chain.forward[i + 1 : j + 1]
+            tasks.append((i, j - 1, m))
+            if j < last:
+                tasks.append((j, k, m - int(i >= 0)))
+        return units

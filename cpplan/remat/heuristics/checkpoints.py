@@ -1,0 +1,171 @@
+"""Segment checkpointing: keep what crosses segments, and run a segment again when it is needed.
+
+Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016): of a chain of
+n layers, every √n-th result is kept; the backward pass computes each segment once more. Here the
+forward part of any graph is what an order runs before its fullest position, and values are *far* if
+they are read from there on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.ordering.bounds import topological_order
+from cpplan.remat.problem import RematProblem
+from cpplan.runtime.deadline import Deadline
+
+# Ratio of one number of segments to the next that is tried.
+_RATIO = 1.25
+
+
+def checkpoint(
+    problem: RematProblem, limit: int, deadline: Deadline, order: Sequence[int] | None = None
+) -> tuple[int, ...] | None:
+    """The cheapest sequence within ``limit`` bytes that some number of segments gives, or ``None``.
+
+    Tried are √units segments and numbers a quarter apart, from 1 to all units. O(touches) each.
+
+    Parameters
+    ----------
+    order
+        Of the units; the given one if left out.
+
+    Raises
+    ------
+    TimeUpError
+        If the deadline passes.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = tuple(Tensor(f"a{k}", 1) for k in range(9))
+    >>> links = [()] + [(k - 1,) for k in range(1, 5)] + [(k - 1, 8 - k) for k in range(5, 9)]
+    >>> ops = (
+    ...     Op(f"f{k}", inputs=tuple(f"a{j}" for j in link), outputs=(f"a{k}",))
+    ...     for k, link in enumerate(links)
+    ... )
+    >>> problem = remat_problem(Graph("chain", tensors, tuple(ops)))
+    >>> problem.peak(range(9)), checkpoint(problem, 5, Deadline(10))
+    (6, (0, 1, 2, 3, 4, 5, 6, 7, 0, 8))
+    """
+    units = given_order(problem) if order is None else tuple(order)
+    parts = _Parts(problem, units)
+    counts = {parts.root}
+    count = 1.0
+    while count <= len(units):
+        counts.add(int(count))
+        count = max(count + 1, count * _RATIO)
+    best: tuple[int, ...] | None = None
+    cost: int | float = math.inf
+    for segments in sorted(counts):
+        deadline.check()
+        sequence = parts.sequence(segments)
+        total = problem.total_cost(sequence)
+        if total < cost and problem.peak(sequence) <= limit:
+            best, cost = sequence, total
+    return best
+
+
+def square_root_segments(problem: RematProblem) -> tuple[int, ...]:
+    """The given order with √units segments, whatever bytes that takes: Chen et al. (2016).
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = tuple(Tensor(f"a{k}", 1) for k in range(9))
+    >>> links = [()] + [(k - 1,) for k in range(1, 5)] + [(k - 1, 8 - k) for k in range(5, 9)]
+    >>> ops = (
+    ...     Op(f"f{k}", inputs=tuple(f"a{j}" for j in link), outputs=(f"a{k}",))
+    ...     for k, link in enumerate(links)
+    ... )
+    >>> square_root_segments(remat_problem(Graph("chain", tensors, tuple(ops))))
+    (0, 1, 2, 3, 4, 5, 6, 7, 0, 8)
+    """
+    parts = _Parts(problem, given_order(problem))
+    return parts.sequence(parts.root)
+
+
+def given_order(problem: RematProblem) -> tuple[int, ...]:
+    """The units as they are numbered if that is an order, else some order.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("y", 1, kind="output")
+    >>> ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
+    >>> given_order(remat_problem(Graph("g", tensors, ops)))
+    (0, 1)
+    """
+    numbered = range(len(problem))
+    if problem.ordering.is_order(numbered):
+        return tuple(numbered)
+    return tuple(topological_order(problem.ordering))
+
+
+class _Parts:
+    """An order with its fullest position, and which values are read from there on."""
+
+    def __init__(self, problem: RematProblem, order: tuple[int, ...]):
+        self._problem, self._order = problem, order
+        self.turn = int(problem.pressure(order).argmax()) if order else 0
+        self.root = math.isqrt(max(1, self.turn))
+        self._position = {unit: k for k, unit in enumerate(order)}
+        self._readers: list[list[int]] = [[] for _ in problem.ordering.size]
+        for unit in order:
+            for storage in problem.reads[unit]:
+                self._readers[storage].append(self._position[unit])
+        self._far = [bool(r) and r[-1] >= self.turn for r in self._readers]
+        forward = order[: self.turn]
+        size = problem.ordering.size
+        weight = [sum(int(size[s]) for s in problem.writes[u] if self._far[s]) for u in forward]
+        self._filled = np.cumsum(weight, dtype=np.float64)
+
+    def sequence(self, segments: int) -> tuple[int, ...]:
+        """With the forward part cut into so many segments, of equal bytes of far values."""
+        problem, order = self._problem, self._order
+        if not self.turn or not self._filled[-1]:
+            return order
+        part = np.minimum(segments * self._filled / (self._filled[-1] + 1), segments - 1)
+        segment = part.astype(np.int64).tolist()
+        dropped: dict[int, int] = {}
+        for k, unit in enumerate(order[: self.turn]):
+            # The last segment is needed at once; what is kept for good is not dropped.
+            if segment[k] == segments - 1 or not problem.repeatable[unit]:
+                continue
+            for s in problem.writes[unit]:
+                crosses = any(r < self.turn and segment[r] > segment[k] for r in self._readers[s])
+                if self._far[s] and not crosses and not problem.ordering.kept[s]:
+                    dropped[s] = k
+        again = self._run_again(segment, dropped)
+        sequence: list[int] = []
+        restored: set[int] = set()
+        for k, unit in enumerate(order):
+            for s in problem.reads[unit] if k >= self.turn else ():
+                if s in dropped and segment[dropped[s]] not in restored:
+                    restored.add(segment[dropped[s]])
+                    sequence += again[segment[dropped[s]]]
+            sequence.append(unit)
+        return tuple(sequence)
+
+    def _run_again(self, segment: list[int], dropped: dict[int, int]) -> dict[int, list[int]]:
+        """For every segment, what must run again for its dropped values, in order."""
+        problem, order = self._problem, self._order
+        needed = set(dropped)
+        again: dict[int, list[int]] = {}
+        for k in range(self.turn - 1, -1, -1):
+            unit = order[k]
+            if not problem.repeatable[unit] or needed.isdisjoint(problem.writes[unit]):
+                continue
+            again.setdefault(segment[k], []).append(unit)
+            for s in problem.reads[unit]:
+                # What no one in the meantime has kept alive is computed in the same segment.
+                inside = all(segment[r] == segment[k] for r in self._readers[s] if r < self.turn)
+                if inside and not self._far[s] and not problem.ordering.kept[s]:
+                    needed.add(s)
+        return {number: units[::-1] for number, units in again.items()}

@@ -1,0 +1,139 @@
+"""Greedy eviction: run an order; where memory runs out, free values, to compute them on demand.
+
+Values that can be computed again are freed by a rule, the best first; a unit that reads a freed
+value has it computed before, recursively, within the limit as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.flat_problem import FlatProblem, flatten
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# A sequence that would be longer than so many times the units is given up.
+LONGEST = 12
+# Units times storages looked at in a second, about; counted where time is deterministic.
+_RATE = 2e8
+
+
+class Rule(NamedTuple):
+    """Which value to free: the one with the largest ``size^size × time^time / cost^cost``.
+
+    Attributes
+    ----------
+    size, time, cost
+        Powers of the bytes of a value, of its time, and of the cost of computing it again (with
+        what it needs and is not there).
+    future
+        Whether its time is how many units of the order run before its next use; else it is how many
+        units have run since its last one.
+
+    Examples
+    --------
+    >>> Rule(1, 1, 1, future=False) == DTR
+    True
+    """
+
+    size: float
+    time: float
+    cost: float
+    future: bool
+
+
+# Kirisame et al., "Dynamic Tensor Rematerialization" (ICLR 2021): cost / (size × staleness).
+DTR = Rule(1, 1, 1, future=False)
+# Belady, "A study of replacement algorithms for a virtual-storage computer" (1966), weighted.
+FARTHEST_USE = Rule(1, 1, 1, future=True)
+CHEAPEST, FARTHEST, LARGEST = Rule(1, 0, 1, True), Rule(0, 1, 0, True), Rule(1, 0, 0, True)
+RULES = (FARTHEST_USE, DTR, CHEAPEST, FARTHEST, LARGEST)
+NAMES = ("farthest_use", "dtr", "cheapest", "farthest", "largest")
+
+
+def evict(
+    problem: RematProblem,
+    order: Iterable[int],
+    limit: int,
+    deadline: Deadline,
+    *,
+    rule: Rule = FARTHEST_USE,
+) -> tuple[int, ...] | None:
+    """A sequence within ``limit`` bytes along an order of units; ``None`` if the rule finds none.
+
+    O(units × evictions) at worst.
+
+    Raises
+    ------
+    TimeUpError
+        If the deadline is over before it begins.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> problem.peak([0, 1, 2, 3]), evict(problem, [0, 1, 2, 3], 12, Deadline(10))
+    (14, (0, 1, 2, 0, 3))
+    """
+    deadline.check()
+    units = tuple(order)
+    if problem.peak(units) <= limit:
+        return units
+    found = Evictions(problem).run(units, limit, rule, deadline)
+    return found if found is not None and problem.peak(found) <= limit else None
+
+
+class Evictions:
+    """Many rules on one problem; a sequence exceeds the limit where nothing is left to free.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("y", 1, kind="output")
+    >>> ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> Evictions(problem).run([0, 1], 3, DTR, Deadline(10))
+    (0, 1)
+    """
+
+    def __init__(self, problem: RematProblem):
+        self._flat: FlatProblem = flatten(problem)
+        self._buffer = np.empty(LONGEST * len(problem) + 16, np.int64)
+
+    def run(
+        self,
+        order: Iterable[int],
+        limit: int,
+        rule: Rule,
+        deadline: Deadline,
+        factor: np.ndarray | None = None,
+    ) -> tuple[int, ...] | None:
+        """A sequence, or ``None`` if it would be too long.
+
+        ``factor`` multiplies every storage's product, shape ``(storages,)``.
+        """
+        if not prepare("eviction", deadline):
+            raise TimeUpError
+        from cpplan.remat.heuristics.eviction_kernel import run_evicting
+
+        units: Ints = np.fromiter(order, np.int64)
+        powers = np.array(rule, np.float64)
+        if factor is None:
+            factor = np.ones(len(self._flat.size))
+        length = run_evicting(self._flat, units, limit, powers, factor, self._buffer)
+        deadline.spend((max(length, 0) + len(units)) * len(self._flat.size) / _RATE)
+        return None if length < 0 else tuple(self._buffer[:length].tolist())

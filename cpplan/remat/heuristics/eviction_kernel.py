@@ -1,0 +1,252 @@
+"""The compiled loop of greedy eviction; imports numba, so import it only to search."""
+
+# Arrays are described in ``run_evicting``; the compiler infers their types.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def run_evicting(flat, order, limit, rule, factor, found):
+    """Run the units in order, freeing values to stay within the limit, computing them on demand.
+
+    Parameters
+    ----------
+    flat
+        A :class:`~cpplan.remat.search.flat_problem.FlatProblem`.
+    order
+        Every unit once, after its predecessors.
+    limit
+        Bytes.
+    rule
+        ``[size, time, cost, future]``: a value is freed for its size, its time and one over its
+        cost, to these powers, the largest product first; its time is how far its next use is, if
+        ``future``, else how long ago its last one was.
+    factor
+        One number a storage that its product is multiplied by.
+    found
+        Filled with the sequence.
+
+    Returns
+    -------
+    Length of the sequence, or -1 if it would be longer than ``found``. Where nothing is left to
+    free, the limit is exceeded: the caller sees.
+    """
+    units, storages = len(flat.extra), len(flat.size)
+    position = np.empty(units, np.int64)
+    for k in range(units):
+        position[order[k]] = k
+    use_start, uses = _uses(flat, order)
+    cursor = use_start[:-1].copy()
+    live = flat.present.copy()
+    held = flat.base
+    for s in range(storages):
+        if live[s]:
+            held += flat.size[s]
+    done = np.zeros(units, np.bool_)
+    touched = np.zeros(storages, np.int64)
+    pinned = np.zeros(storages, np.int64)
+    gone = np.zeros(storages, np.bool_)
+    sure = np.zeros(storages, np.bool_)
+    _recoverable(flat, live, done, gone, sure)
+    again = np.zeros(units, np.float64)
+    wanted = np.zeros(storages, np.bool_)
+    stack = np.empty(units + 1, np.int64)
+    state = (live, pinned, sure, done, again, touched, uses, use_start, cursor, wanted)
+    length = 0
+    for k in range(units + storages):
+        # After the last unit: what is kept and was freed.
+        if k < units:
+            stack[0] = order[k]
+        else:
+            s = k - units
+            if live[s] or not flat.kept[s] or flat.writer[s] < 0:
+                continue
+            stack[0] = flat.writer[s]
+        now = min(k, units)
+        depth = 1
+        _pin(flat, stack[0], pinned, 1)
+        while depth:
+            unit = stack[depth - 1]
+            missing = -1
+            for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
+                if not live[flat.reads[t]]:
+                    missing = flat.reads[t]
+                    break
+            if missing >= 0:
+                if flat.writer[missing] < 0 or length + depth >= len(found):
+                    return -1
+                stack[depth] = flat.writer[missing]
+                _pin(flat, stack[depth], pinned, 1)
+                depth += 1
+                continue
+            need = flat.extra[unit] + (flat.entry if length == 0 else 0)
+            for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
+                if not live[flat.writes[t]]:
+                    need += flat.size[flat.writes[t]]
+            if held + need > limit:
+                _costs_again(flat, live, done, again)
+            while held + need > limit:
+                s = _victim(state, flat, rule, factor, unit, now, length, units)
+                if s < 0:
+                    break
+                live[s] = False
+                held -= flat.size[s]
+                if not sure[s]:
+                    gone[s] = True
+                    _recoverable(flat, live, done, gone, sure)
+                _costs_again(flat, live, done, again)
+            if length == len(found):
+                return -1
+            found[length] = unit
+            length += 1
+            for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
+                s = flat.writes[t]
+                if not live[s]:
+                    live[s] = True
+                    held += flat.size[s]
+                touched[s] = length
+            for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
+                touched[flat.reads[t]] = length
+            _pin(flat, unit, pinned, -1)
+            done[unit] = True
+            depth -= 1
+        if k < units:
+            for t in range(flat.read_start[order[k]], flat.read_start[order[k] + 1]):
+                cursor[flat.reads[t]] += 1
+    return length
+
+
+@njit(cache=True)
+def _uses(flat, order):
+    """For every storage, the positions in the order of the units that read it, ascending."""
+    start = np.zeros(len(flat.size) + 1, np.int64)
+    for s in flat.reads:
+        start[s + 1] += 1
+    for s in range(len(flat.size)):
+        start[s + 1] += start[s]
+    uses = np.empty(len(flat.reads), np.int64)
+    cursor = start[:-1].copy()
+    for k in range(len(order)):
+        for t in range(flat.read_start[order[k]], flat.read_start[order[k] + 1]):
+            s = flat.reads[t]
+            uses[cursor[s]] = k
+            cursor[s] += 1
+    return start, uses
+
+
+@njit(cache=True)
+def _pin(flat, unit, pinned, by):
+    for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
+        pinned[flat.reads[t]] += by
+
+
+@njit(cache=True)
+def _recoverable(flat, live, done, gone, sure):
+    """Which storages can be computed again from what will not be freed before they are."""
+    for unit in flat.topological:
+        possible = flat.repeatable[unit]
+        for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
+            if gone[flat.reads[t]]:
+                possible = False
+        for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
+            s = flat.writes[t]
+            now = possible and flat.writer[s] == unit
+            if sure[s] and not now and not live[s] and done[unit]:
+                gone[s] = True
+            sure[s] = now
+
+
+@njit(cache=True)
+def _costs_again(flat, live, done, again):
+    """What computing a unit's values again costs, with those freed that it needs, at most all."""
+    most = 0.0
+    for unit in range(len(flat.cost)):
+        most += flat.cost[unit]
+    for unit in flat.topological:
+        if done[unit]:
+            cost = flat.cost[unit]
+            for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
+                s = flat.reads[t]
+                if not live[s] and flat.writer[s] >= 0:
+                    cost += again[flat.writer[s]]
+            again[unit] = min(cost, most)
+
+
+@njit(cache=True)
+def _victim(state, flat, rule, factor, unit, now, length, order_length):
+    """The storage to free next: the largest product of those that may be, or -1.
+
+    What units wait for that run as soon as what they read is there again, and what cannot be
+    computed again, only if there is nothing else.
+    """
+    live, pinned, sure, done, again, touched, uses, use_start, cursor, wanted = state
+    best, best_class, best_score = -1, 3, -1.0
+    for s in range(len(flat.size)):
+        if not live[s] or flat.in_parts[s]:
+            continue
+        left = cursor[s] < use_start[s + 1]
+        if not sure[s] and (left or flat.kept[s]):
+            continue
+        if _holds(flat, unit, s):
+            continue
+        if use_start[s] == use_start[s + 1] and not flat.kept[s]:
+            return s
+        if not sure[s]:
+            rank = 2
+        elif pinned[s]:
+            rank = 1
+        else:
+            rank = 0
+        if rank > best_class:
+            continue
+        if rank == 2 and (pinned[s] or _needed(flat, live, done, cursor, use_start, wanted, s)):
+            continue
+        if rule[3] > 0:
+            if left:
+                time = uses[cursor[s]] - now + 1.0
+            elif flat.kept[s]:
+                time = order_length - now + 1.0
+            else:
+                time = 2.0 * order_length
+        else:
+            time = length - touched[s] + 1.0
+        cost = again[flat.writer[s]] if flat.writer[s] >= 0 else 1.0
+        score = flat.size[s] ** rule[0] * time ** rule[1] * factor[s]
+        score /= (cost + 1e-9) ** rule[2]
+        if rank < best_class or score > best_score:
+            best, best_class, best_score = s, rank, score
+    return best
+
+
+@njit(cache=True)
+def _holds(flat, unit, storage):
+    """Whether the unit reads or writes the storage."""
+    for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
+        if flat.reads[t] == storage:
+            return True
+    for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
+        if flat.writes[t] == storage:
+            return True
+    return False
+
+
+@njit(cache=True)
+def _needed(flat, live, done, cursor, use_start, wanted, storage):
+    """Whether something freed that is used later can be computed only with this storage."""
+    for s in range(len(wanted)):
+        later = cursor[s] < use_start[s + 1] or flat.kept[s]
+        wanted[s] = not live[s] and later and flat.writer[s] >= 0 and done[flat.writer[s]]
+    for k in range(len(flat.topological) - 1, -1, -1):
+        unit = flat.topological[k]
+        for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
+            if wanted[flat.writes[t]]:
+                for r in range(flat.read_start[unit], flat.read_start[unit + 1]):
+                    if flat.reads[r] == storage:
+                        return True
+                    if not live[flat.reads[r]]:
+                        wanted[flat.reads[r]] = True
+    return False

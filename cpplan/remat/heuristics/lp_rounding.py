@@ -1,0 +1,170 @@
+"""Checkmate's approximation: the linear relaxation of its model, rounded.
+
+Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization" (MLSys
+2020), section 5: what stays between stages is rounded at one half; what must run again follows from
+that. Rounding exceeds the limit it is given, so that smaller ones are tried as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cpplan.remat.problem import RematProblem
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+if TYPE_CHECKING:
+    from formulations.checkmate import CheckmateModel
+
+# A storage stays if the relaxation keeps at least so much of it.
+THRESHOLD = 0.5
+# Larger relaxations are not begun: with half as many variables one takes about 15 seconds.
+MOST_VARIABLES = 200_000
+# By how much the limit is lowered at a time; the paper lowers it once, by a tenth.
+MARGIN = 0.1
+# Iterations times rows in a second, about; counted where time is deterministic.
+_RATE = 3e8
+
+
+def round_relaxation(
+    problem: RematProblem, limit: int, order: Sequence[int], deadline: Deadline
+) -> tuple[int, ...] | None:
+    """The cheapest sequence within ``limit`` bytes that rounding gives, or ``None``.
+
+    Rounded are the relaxations within the limit, nine tenths of it, eight tenths, …, until there is
+    none. ``None`` as well where the model has more than ``MOST_VARIABLES`` variables, as with 250
+    units or so.
+
+    Parameters
+    ----------
+    order
+        All units: that of their first runs. It is the answer if it is within the limit.
+
+    Raises
+    ------
+    TimeUpError
+        If the deadline passes, or the solver gives up, before the first relaxation is solved.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> round_relaxation(remat_problem(chain), 24, range(5), Deadline(60))
+    (0, 1, 2, 3, 0, 4)
+    """
+    from formulations.checkmate import build, count_variables
+
+    units = tuple(order)
+    if problem.peak(units) <= limit:
+        return units
+    if not units or count_variables(problem, units) > MOST_VARIABLES:
+        return None
+    relaxation = build(problem, memory_limit=limit, order=units, relaxed=True)
+    best: tuple[int, ...] | None = None
+    for tenths in range(round(1 / MARGIN)):
+        relaxation.lower_limit(limit * (1 - MARGIN * tenths))
+        try:
+            solved = solve_relaxation(relaxation, deadline)
+        except TimeUpError:
+            if not tenths:
+                raise
+            break
+        if not solved:
+            break
+        stays = [
+            {t for t, stay in stays.items() if stay.solution_value() >= THRESHOLD}
+            for stays in relaxation.stays
+        ]
+        sequence = complete(problem, units, stays)
+        cheaper = best is None or problem.total_cost(sequence) < problem.total_cost(best)
+        if cheaper and problem.peak(sequence) <= limit:
+            best = sequence
+    return best
+
+
+def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
+    """Whether the relaxation has a solution; it is solved to optimality.
+
+    Raises
+    ------
+    TimeUpError
+        If the deadline passes, or the solver gives up.
+    """
+    deadline.check()
+    solver = relaxation.solver
+    if not deadline.endless:
+        solver.SetTimeLimit(max(1, int(1000 * min(deadline.remaining(), 1e9))))
+    status = solver.Solve()
+    deadline.spend(solver.iterations() * solver.NumConstraints() / _RATE)
+    if status == solver.INFEASIBLE:
+        return False
+    if status != solver.OPTIMAL:
+        raise TimeUpError
+    return True
+
+
+def complete(
+    problem: RematProblem, order: Sequence[int], stays: Sequence[set[int]]
+) -> tuple[int, ...]:
+    """The sequence with the fewest runs, given what stays. O(units × touches).
+
+    A storage that is missing where it is needed is computed again, or has stayed if it cannot be;
+    what stays for nobody is not computed for that.
+
+    Parameters
+    ----------
+    order
+        All units: that of their first runs. Stage t ends with the first run of the t-th.
+    stays
+        For every storage, the stages before which it is kept from the stage before.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("a", "b"), outputs=("c",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tuple(Tensor(name, 8) for name in "abc"), ops))
+    >>> complete(problem, range(3), [{1}, {2}, set()])
+    (0, 1, 0, 2)
+    """
+    ordering = problem.ordering
+    first = {unit: t for t, unit in enumerate(order)}
+    writer: dict[int, int] = {}
+    for storage, units in enumerate(ordering.touched_by):
+        if not ordering.present[storage]:
+            writer[storage] = min(units, key=first.__getitem__)
+
+    def made(storage: int, t: int) -> bool:
+        """Whether it is computed in stage t if it is needed there."""
+        unit = writer.get(storage)
+        again = unit is not None and (first[unit] == t or bool(problem.repeatable[unit]))
+        return again and t not in stays[storage]
+
+    after = set(ordering.kept.nonzero()[0].tolist())
+    stages: list[list[int]] = []
+    for t in range(len(order) - 1, -1, -1):
+        wanted = {storage for storage in after if made(storage, t)}
+        before = after - wanted
+        runs: list[int] = []
+        for unit in reversed(order[: t + 1]):
+            begun = {s for s in ordering.touches[unit] if writer.get(s) == unit}
+            if first[unit] == t or wanted & begun:
+                runs.append(unit)
+                needed = set(ordering.touches[unit]) - begun
+                wanted |= {storage for storage in needed if made(storage, t)}
+                before = (before | (needed - wanted)) - begun
+        after = before
+        stages.append(runs[::-1])
+    return tuple(unit for runs in reversed(stages) for unit in runs)

@@ -1,0 +1,77 @@
+"""The cheapest of Checkmate's sequences, by its mixed-integer program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpplan.remat.problem import RematProblem
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# The solver may exceed a limit by such a part of it; then it is asked for so much less.
+_TOLERANCE = 1e-5
+# Larger models are not begun: with half as many variables nothing was found in 15 seconds.
+MOST_VARIABLES = 60_000
+# Nodes in a second, about; counted where time is deterministic.
+_RATE = 10
+
+
+def cheapest_staged(
+    problem: RematProblem, limit: int, order: Sequence[int], deadline: Deadline
+) -> tuple[int, ...] | None:
+    """The best sequence found within ``limit`` bytes; ``None`` if there is none.
+
+    See ``formulations.checkmate`` for the sequences that are looked at. ``None`` as well where the
+    model has more than ``MOST_VARIABLES`` variables, as with 130 units or so.
+
+    Parameters
+    ----------
+    order
+        All units: that of their first runs. It is the answer if it is within the limit.
+
+    Raises
+    ------
+    TimeUpError
+        If the deadline passes before a sequence is found, or none is proved to exist.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> chain = Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops)
+    >>> cheapest_staged(remat_problem(chain), 24, range(5), Deadline(60))
+    (0, 1, 2, 3, 0, 4)
+    """
+    from formulations.checkmate import build, count_variables
+
+    units = tuple(order)
+    if problem.peak(units) <= limit:
+        return units
+    if not units or count_variables(problem, units) > MOST_VARIABLES:
+        return None
+    for margin in (0.0, _TOLERANCE):
+        deadline.check()
+        checkmate = build(problem, memory_limit=limit, order=units)
+        checkmate.lower_limit(limit * (1 - margin))
+        solver = checkmate.solver
+        if deadline.deterministic:
+            nodes = max(1, int(_RATE * min(deadline.remaining(), 1e6)))
+            solver.SetSolverSpecificParametersAsString(f"limits/totalnodes = {nodes}")
+        elif not deadline.endless:
+            solver.SetTimeLimit(max(1, int(1000 * min(deadline.remaining(), 1e9))))
+        status = solver.Solve()
+        deadline.spend(solver.nodes() / _RATE)
+        if status == solver.INFEASIBLE:
+            return None
+        if status not in (solver.OPTIMAL, solver.FEASIBLE):
+            raise TimeUpError
+        sequence = checkmate.extract()
+        if problem.peak(sequence) <= limit:
+            return sequence
+    return None

@@ -1,0 +1,1 @@
+"""Searches for schedules that run ops again."""

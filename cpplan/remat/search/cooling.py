@@ -1,0 +1,48 @@
+"""Temperatures of an annealing round whose length is a number of moves, and that time may end.
+
+A round that is cut off while it is hot has gained nothing. So it cools by its moves, and where time
+would end it first, by the time: a busy machine makes rounds shorter, and does not spoil them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cpplan.runtime.deadline import Deadline
+
+
+class Cooling:
+    """Temperatures from ``hot`` to ``cold`` over so many calls, or the time left if that is less.
+
+    Parameters
+    ----------
+    hot, cold
+        The first temperature and the last.
+    calls
+        Of the loop that makes the moves.
+    deadline
+        Ends the round.
+
+    Examples
+    --------
+    >>> deadline = Deadline(10, deterministic=True)
+    >>> cooling = Cooling(1.0, 0.01, 4, deadline)
+    >>> [round(temperature, 3) for temperature in cooling.step(0)]
+    [1.0, 0.316]
+    >>> deadline.spend(5)  # half of the time for a quarter of the moves
+    >>> [round(temperature, 3) for temperature in cooling.step(1)]
+    [0.1, 0.01]
+    """
+
+    def __init__(self, hot: float, cold: float, calls: int, deadline: Deadline):
+        self._hot, self._fall, self._calls = hot, cold / hot, calls
+        self._deadline, self._time = deadline, deadline.remaining()
+
+    def step(self, call: int) -> tuple[float, float]:
+        """Temperatures at the begin and at the end of a call, the first of which is 0."""
+        begin = call / self._calls
+        if call and 0 < self._time < math.inf:
+            begin = max(begin, 1 - self._deadline.remaining() / self._time)
+        # As much again as each call before has taken.
+        end = min(1.0, begin + max(1 / self._calls, begin / max(1, call)))
+        return self._hot * self._fall**begin, self._hot * self._fall**end

@@ -1,0 +1,198 @@
+"""Sequences by CP-SAT: cheaper ones within a memory limit, and proofs that there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cpplan.model.costs import sum_costs
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.cp_sat_run import run_model
+from cpplan.runtime.deadline import Deadline
+
+NAME = "CP-SAT rematerialization"
+BASE = "every op once"
+
+
+class SequenceProof(NamedTuple):
+    """The cheapest sequence known within the limit, if any, and a bound.
+
+    Attributes
+    ----------
+    sequence, cost
+        ``None`` if none is known.
+    bound
+        No sequence *of those looked at* costs less: so many runs of each unit at most, and of a
+        fixed order if one was given.
+    """
+
+    sequence: tuple[int, ...] | None
+    cost: int | float | None
+    bound: int | float
+
+
+def improve_sequence(
+    problem: RematProblem,
+    limit: int,
+    start: Sequence[int],
+    deadline: Deadline,
+    *,
+    copies: int = 2,
+    free_order: bool = True,
+    bound: tuple[int | float, str] | None = None,
+    work: float | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    report: Callable[[RematOutcome], None] = lambda outcome: None,
+) -> RematOutcome | None:
+    """Look for a sequence within a limit that costs less than the one known.
+
+    Parameters
+    ----------
+    problem
+        Units and storages.
+    limit
+        On the peak, bytes.
+    start
+        A sequence. If it exceeds the limit, it only gives the order of first runs.
+    deadline
+        When it passes, the best so far is returned.
+    copies
+        Times that a unit may run at most.
+    free_order
+        Whether first runs may change places. If not, the bound is not moved: other orders are not
+        looked at.
+    bound
+        A proved bound on every sequence's cost, and what proves it.
+    work
+        Units of CP-SAT's deterministic time to spend at most.
+    workers
+        Threads. With one, and enough time, the same input and seed give the same sequence.
+    seed
+        For CP-SAT's random choices.
+    report
+        Called, in the calling thread, at every improvement of either side.
+
+    Returns
+    -------
+    RematOutcome or None
+        ``None`` if no sequence within the limit is known.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> found = improve_sequence(problem, 24, range(5), Deadline(60))
+    >>> found.sequence, found.peak, found.cost, found.bound
+    ((0, 1, 2, 3, 0, 4), 24, 6, 6)
+    """
+    base, base_name = bound or (sum_costs(problem.cost), BASE)
+    start = tuple(start)
+    fits = problem.peak(start) <= limit
+    beyond = cost_beyond(problem, copies) if free_order else base
+
+    def outcome(proof: SequenceProof) -> RematOutcome | None:
+        if proof.sequence is None or proof.cost is None:
+            return None
+        proved, name = max((base, base_name), (min(proof.bound, beyond), NAME), key=_first)
+        return RematOutcome(
+            sequence=proof.sequence,
+            peak=problem.peak(proof.sequence),
+            cost=proof.cost,
+            bound=min(proved, proof.cost),
+            found_by="given" if proof.sequence == start else NAME,
+            bound_by=name,
+        )
+
+    def tell(proof: SequenceProof) -> None:
+        news = outcome(proof)
+        if news is not None:
+            report(news)
+
+    once = sum_costs(problem.cost)
+    state = SequenceProof(
+        start if fits else None, problem.total_cost(start) if fits else None, once
+    )
+    if state.cost is None or state.cost > base:
+        order = None if free_order else tuple(dict.fromkeys(start))
+        state = prove_sequence(
+            problem, limit, state, deadline, copies=copies, order=order, work=work,
+            workers=workers, seed=seed, report=tell,
+        )  # fmt: skip
+    return outcome(state)
+
+
+def prove_sequence(
+    problem: RematProblem,
+    limit: int,
+    known: SequenceProof,
+    deadline: Deadline,
+    *,
+    copies: int = 2,
+    order: Sequence[int] | None = None,
+    work: float | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    report: Callable[[SequenceProof], None] = lambda proof: None,
+) -> SequenceProof:
+    """The cheapest sequence with so many runs of each unit, of an order of first runs if given.
+
+    See ``formulations.rematerialization`` for which sequences those are, and
+    :func:`improve_sequence` for the parameters; ``known`` is what there is to improve.
+    """
+    if len(problem) == 0 or deadline.expired():
+        return known
+    from formulations.rematerialization import build
+
+    state = known
+    remat = build_in_time(
+        lambda: build(problem, memory_limit=limit, copies=copies, order=order), deadline
+    )
+    if remat is None:
+        return known
+    if known.sequence is not None:
+        remat.hint(known.sequence)
+
+    def found(sequence: tuple[int, ...]) -> None:
+        nonlocal state
+        cost = problem.total_cost(sequence)
+        if state.cost is None or cost < state.cost:
+            state = state._replace(sequence=sequence, cost=cost)
+            report(state)
+
+    def proved(objective: int) -> None:
+        nonlocal state
+        bound = remat.cost_of(objective)
+        if bound > state.bound:
+            state = state._replace(bound=bound)
+            report(state)
+
+    run_model(remat, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed)
+    return state
+
+
+def cost_beyond(problem: RematProblem, copies: int) -> int | float:
+    """What a sequence costs at least if some unit runs more often than ``copies`` times.
+
+    Only units whose repetition can pay are counted: without the others' there is a sequence that
+    costs no more.
+    """
+    from formulations.rematerialization import worth_repeating
+
+    worth = worth_repeating(problem)
+    least = min((c for c, pays in zip(problem.cost, worth, strict=True) if pays), default=None)
+    return float("inf") if least is None else sum_costs(problem.cost) + copies * least
+
+
+def _first(pair: tuple[int | float, str]) -> int | float:
+    return pair[0]

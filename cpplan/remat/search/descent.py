@@ -1,0 +1,126 @@
+"""The least bytes within a cost: local search to lower and lower limits, each from the last.
+
+A search for the cheapest sequence within a limit starts best from one that almost fits. So the
+limit goes down in steps from what is known: longer ones after a step that succeeded, shorter ones
+after one that failed, and where steps cannot be shorter, more moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.local_search import ONCE, search_sequences
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.deadline import Deadline
+
+NAME = "descent"
+
+# A step, as a part of the peak: the first, the longest, the shortest; what it is multiplied by.
+_STEP, _LONGEST, _SHORTEST = 0.1, 0.15, 0.0005
+_LONGER, _SHORTER = 1.5, 0.4
+# Moves of a step for each unit; how they grow where the shortest failed, and how far.
+_MOVES, _GROWTH, _MOST = 1000, 1.5, 20_000
+# Positions looked at in a second, about; parts of the time that one step takes at most.
+_RATE, _SHARE = 5e7, 0.15
+
+
+class Descent:
+    """A search for the sequence of least peak that costs at most ``most``; asked again, it goes on.
+
+    Parameters
+    ----------
+    problem
+        What may run again.
+    most
+        What the sequence may cost.
+    start
+        A valid sequence that costs no more.
+    joint
+        Whether the order may change; else first runs keep the start's order.
+    seed
+        Of the moves.
+    report
+        Called at every better sequence.
+
+    Attributes
+    ----------
+    best
+        Of least peak so far.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
+    ... )
+    >>> descent = Descent(remat_problem(Graph("g", tensors, ops)), 5, [0, 1, 2, 3])
+    >>> descent.run(Deadline(10), goal=12)
+    >>> descent.best.sequence, descent.best.peak, descent.best.cost
+    ((0, 1, 2, 0, 3), 12, 5)
+    """
+
+    def __init__(
+        self,
+        problem: RematProblem,
+        most: float,
+        start: Iterable[int],
+        *,
+        joint: bool = True,
+        seed: int = 0,
+        report: Callable[[RematOutcome], None] = lambda outcome: None,
+    ):
+        self._problem, self._most = problem, most
+        self._joint, self._seed, self._report = joint, seed, report
+        sequence = tuple(int(unit) for unit in start)
+        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+        self.best = RematOutcome(
+            sequence, peak, cost, problem.total_cost(range(len(problem))), NAME, ONCE
+        )
+        self._step, self._moves = _STEP, _MOVES
+        # What fits below the best, if it costs more than allowed.
+        self._dear: RematOutcome | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether many moves at the shortest step found nothing."""
+        return self._moves > _MOST
+
+    def run(self, deadline: Deadline, *, goal: int = 0) -> None:
+        """Go on until the deadline, or until a peak of ``goal`` is reached, or exhausted."""
+        while self.best.peak > goal and not (self.exhausted or deadline.expired()):
+            self._go_down(goal, deadline)
+
+    def _go_down(self, goal: int, deadline: Deadline) -> None:
+        """One step."""
+        problem, best, dear = self._problem, self.best, self._dear
+        limit = max(goal, min(int(best.peak * (1 - self._step)), best.peak - 1))
+        begin = dear if dear is not None and dear.peak <= limit else best
+        slot = deadline.share(_SHARE)
+        moves, fitting = self._moves * len(problem), _RATE * slot.remaining() / len(begin.sequence)
+        found = search_sequences(
+            problem,
+            limit,
+            begin.sequence,
+            slot,
+            goal_cost=self._most,
+            joint=self._joint,
+            seed=self._seed,
+            moves=max(1, int(min(moves, fitting))),
+        )
+        self._seed += 1
+        if found.peak < best.peak and found.cost <= self._most:
+            self.best, self._dear = found._replace(found_by=NAME), None
+            self._report(self.best)
+            self._step = min(_LONGEST, self._step * _LONGER)
+            return
+        self._dear = found
+        if self._step > _SHORTEST and int(best.peak * self._step) > 1:
+            self._step *= _SHORTER
+        elif moves <= fitting:
+            self._moves = int(self._moves * _GROWTH)

@@ -1,0 +1,116 @@
+"""A rematerialization problem as flat arrays, for compiled loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.ordering.bounds import topological_order
+from cpplan.remat.problem import RematProblem
+
+
+class FlatProblem(NamedTuple):
+    """Ranges of flat arrays: what unit ``u`` reads is ``reads[read_start[u] : read_start[u + 1]]``.
+
+    Attributes
+    ----------
+    before_start, before, after_start, after
+        Predecessors and successors of every unit.
+    read_start, reads, write_start, writes
+        Storages that every unit reads and begins.
+    spared
+        For everything read, 1 if the unit overwrites it where it is the last to read it.
+    writer
+        The one unit that begins a storage; -1 if it is there from the start or several units do.
+    size, present, kept
+        Of every storage.
+    in_parts
+        Whether several units begin a storage: there is one stay of it.
+    extra, repeatable, cost
+        Of every unit; ``cost`` as floating-point numbers.
+    topological
+        Units, each after its predecessors.
+    base, entry
+        Bytes live throughout, and at the first position.
+    """
+
+    before_start: Ints
+    before: Ints
+    after_start: Ints
+    after: Ints
+    read_start: Ints
+    reads: Ints
+    write_start: Ints
+    writes: Ints
+    spared: Ints
+    writer: Ints
+    size: Ints
+    present: np.ndarray
+    kept: np.ndarray
+    in_parts: np.ndarray
+    extra: Ints
+    repeatable: np.ndarray
+    cost: np.ndarray
+    topological: Ints
+    base: int
+    entry: int
+
+
+def flatten(problem: RematProblem) -> FlatProblem:
+    """The arrays of a problem. O(units + touches).
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("x", 1, kind="input"), Tensor("a", 8), Tensor("y", 4, kind="output")
+    >>> ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("a",), outputs=("y",))
+    >>> flat = flatten(remat_problem(Graph("g", tensors, ops)))
+    >>> flat.writer.tolist(), flat.reads.tolist(), flat.writes.tolist()
+    ([-1, 0, 1], [0, 1], [1, 2])
+    """
+    ordering = problem.ordering
+    writers: list[list[int]] = [[] for _ in ordering.size]
+    for unit, storages in enumerate(problem.writes):
+        for storage in storages:
+            writers[storage].append(unit)
+    once = [
+        w[0] if len(w) == 1 and not there else -1
+        for w, there in zip(writers, ordering.present.tolist(), strict=True)
+    ]
+    return FlatProblem(
+        *_ranges(ordering.predecessors),
+        *_ranges(ordering.successors),
+        *_ranges(problem.reads),
+        *_ranges(problem.writes),
+        spared=np.array(
+            [
+                storage in over
+                for read, over in zip(problem.reads, problem.overwrites, strict=True)
+                for storage in read
+            ],
+            np.int64,
+        ),
+        writer=np.array(once, np.int64),
+        size=np.asarray(ordering.size, np.int64),
+        present=np.asarray(ordering.present, bool),
+        kept=np.asarray(ordering.kept, bool),
+        in_parts=np.array([len(w) > 1 for w in writers], bool),
+        extra=np.asarray(ordering.extra, np.int64),
+        repeatable=np.asarray(problem.repeatable, bool),
+        cost=np.array(problem.cost, np.float64),
+        topological=np.array(topological_order(ordering), np.int64),
+        base=int(ordering.base),
+        entry=int(ordering.entry),
+    )
+
+
+def _ranges(rows: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:
+    """Where each row starts, one more than rows, and the rows one after another."""
+    lists = [list(row) for row in rows]
+    start = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(row) for row in lists], out=start[1:])
+    return start, np.array([item for row in lists for item in row], np.int64)

@@ -1,0 +1,176 @@
+"""Simulated annealing over sequences: order and repetitions change together.
+
+A move computes a value again before one of its readers (and perhaps what that needs), lets some
+unit run once less, exchanges one repetition for another, or moves units in a row. Bytes beyond the
+limit are priced, so that the way between two good sequences may lead through one that does not fit
+(strategic oscillation: Glover, 1989; annealing: Kirkpatrick et al., 1983).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.cooling import Cooling
+from cpplan.remat.search.flat_problem import flatten
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline
+
+NAME = "local search"
+ONCE = "every op once"
+# Positions that one call of the compiled loop looks at, about; several make a round.
+_CALL = 1e6
+# Positions looked at in a second, about; counted where time is deterministic.
+_RATE = 1e8
+# Moves of the first round for each position of the start, how that grows, and of all rounds.
+_FIRST, _GROWTH, _MOST = 300, 1.5, 300_000
+# A start so many times as long as the units are many is first left for its order.
+_MUCH = 1.2
+# Without a time limit, no more positions are looked at.
+_MOST_WORK = 1e10
+# Temperatures, in mean costs of a unit; the price of `limit` bytes too much at one position, too.
+_HOT, _COLD, _PRICE = 1.0, 0.003, 100.0
+
+
+def search_sequences(
+    problem: RematProblem,
+    limit: int,
+    start: Iterable[int],
+    deadline: Deadline,
+    *,
+    goal_cost: float = 0,
+    joint: bool = True,
+    seed: int = 0,
+    moves: int | None = None,
+    report: Callable[[RematOutcome], None] = lambda outcome: None,
+) -> RematOutcome:
+    """The cheapest sequence found within ``limit`` bytes.
+
+    If none is found, the one of least peak: its ``peak`` exceeds the limit. The start is never
+    left for a worse one.
+
+    Parameters
+    ----------
+    problem
+        What may run again.
+    limit
+        Bytes.
+    start
+        A valid sequence, whether it fits or not.
+    deadline
+        When it passes, the best so far is returned.
+    goal_cost
+        A cost that is good enough, where it fits.
+    joint
+        Whether first runs may change places.
+    seed
+        Of the moves.
+    moves
+        So many at most; without a number, until the deadline, or as many as take minutes.
+    report
+        Called at every better sequence.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> outcome = search_sequences(problem, 12, [0, 1, 2, 3], Deadline(10), moves=1000)
+    >>> outcome.sequence, outcome.peak, outcome.cost
+    ((0, 1, 2, 0, 3), 12, 5)
+    """
+    sequence = tuple(int(unit) for unit in start)
+    least = problem.total_cost(range(len(problem)))
+    best = RematOutcome(
+        sequence, problem.peak(sequence), problem.total_cost(sequence), least, NAME, ONCE
+    )
+    goal = max(goal_cost, least)
+    if (best.peak <= limit and best.cost <= goal) or len(problem) < 2:
+        return best
+    if not prepare("sequences", deadline):
+        return best
+    walk = _Walk(problem, limit, best, seed, joint=joint)
+    left = moves
+    if left is None:
+        left = min(_MOST * len(sequence), int(_MOST_WORK / len(sequence)))
+    size = _FIRST * len(problem)
+    anew = len(sequence) > _MUCH * len(problem)
+    while left > 0 and not deadline.expired():
+        if best.peak <= limit and best.cost <= goal:
+            break
+        tried = min(left, size)
+        found = walk.round(tried, deadline, anew=anew)
+        left, size = left - tried, int(size * _GROWTH)
+        if found is None:
+            anew = not anew
+        else:
+            best = found
+            report(best)
+    return best
+
+
+class _Walk:
+    """One annealing round after another, from the best sequence so far or from its order.
+
+    Its order is that of first runs, with nothing repeated: what does not fit finds a way of its
+    own from there.
+    """
+
+    def __init__(
+        self, problem: RematProblem, limit: int, best: RematOutcome, seed: int, *, joint: bool
+    ):
+        self._joint = joint
+        self._random = np.random.default_rng(seed)
+        self._problem, self._limit, self._best = problem, limit, best
+        self._flat = flatten(problem)
+        self._mean = float(self._flat.cost.mean()) or 1.0
+        self._price = _PRICE
+        room = 2 * len(best.sequence) + 64
+        self._kept: Ints = np.empty(room, np.int64)
+        self._kept[: len(best.sequence)] = best.sequence
+
+    def round(self, moves: int, deadline: Deadline, *, anew: bool) -> RematOutcome | None:
+        """A better sequence than the best so far, or ``None``."""
+        from cpplan.remat.search.sequence_kernel import anneal
+
+        best = self._best
+        begin = tuple(dict.fromkeys(best.sequence)) if anew else best.sequence
+        length = len(begin)
+        now = self._kept.copy()
+        now[:length] = begin
+        result = np.array([len(best.sequence), best.peak, best.cost], np.float64)
+        calls = max(1, int(moves * length / _CALL))
+        cooling = Cooling(_HOT * self._mean, _COLD * self._mean, calls, deadline)
+        for call in range(calls):
+            if deadline.expired():
+                break
+            hot, cold = cooling.step(call)
+            length = anneal(
+                self._flat, self._limit, now, length, self._kept, result, moves // calls,
+                self._price * self._mean, hot, cold,
+                float(len(self._problem)), not self._joint, self._random,
+            )  # fmt: skip
+            deadline.spend(moves // calls * length / _RATE)
+        fits = result[1] <= self._limit
+        self._price = self._price / 1.3 if fits else self._price * 2
+        found = tuple(self._kept[: int(result[0])].tolist())
+        if found == best.sequence:
+            return None
+        self._best = best._replace(
+            sequence=found,
+            peak=self._problem.peak(found),
+            cost=self._problem.total_cost(found),
+            found_by=NAME,
+        )
+        return self._best

@@ -1,0 +1,265 @@
+"""The compiled loop of the search over packed sequences; imports numba, so import it to search."""
+
+# Arrays are described in ``anneal_packed``; the compiler infers their types.
+# mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cpplan.remat.search.run_names import (
+    differs,
+    name_inserted,
+    name_moved,
+    name_removed,
+    same_order,
+)
+from cpplan.remat.search.sequence_kernel import _insert, _move, _remove
+from cpplan.remat.search.stay_kernel import (
+    NO,
+    all_shared,
+    blank_stays,
+    find_stays,
+    measure_slots,
+    overlap,
+    place,
+    shift,
+)  # fmt: skip
+
+# Shares of the moves.
+_INSERT, _REMOVE, _EXCHANGE, _MOVE = 0.20, 0.25, 0.10, 0.15
+# How often a stay that changed and overlaps another gets another offset.
+_PLACE = 0.7
+
+
+@njit(cache=True)
+def anneal_packed(
+    flat, slots, limit, align, sequence, ids, length, off, size, best, result, moves, weight,
+    hot, cold, reach, joint, random,
+):  # fmt: skip
+    """Random moves of runs and of stays, judged by cost plus ``weight`` for every byte shared.
+
+    What is worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
+
+    Parameters
+    ----------
+    flat
+        A :class:`~cpplan.remat.search.flat_problem.FlatProblem`; ``extra`` and ``entry`` are block
+        sizes.
+    slots
+        Of every run: its written storages, and one more if any unit has a block.
+    limit
+        Bytes; no stay ends above.
+    sequence, ids, length
+        Units, and the number of each run, unique; overwritten with where the walk ends, whose
+        length is returned.
+    off, align, size
+        Of every slot: first the storages (what is there from the start, or written in parts), then
+        ``slots`` for each run, last what is handed in for nobody.
+    best
+        ``(sequence, ids, off)``, filled with the best: what shares least, the cheapest of those.
+    result
+        ``[length, bytes shared, cost]`` of ``best``, on entry too.
+    moves, weight, hot, cold
+        How many; see above; temperatures at the first and at the last move.
+    reach
+        Positions that a unit moves at most; if negative, only offsets change.
+    joint
+        Whether first runs may change their order.
+    random
+        A ``numpy.random.Generator``.
+    """
+    units, storages, room = len(flat.extra), len(flat.size), len(sequence)
+    given, given_ids = sequence, ids
+    best_sequence, best_ids, best_off = best
+    total = len(size)
+    middle, other = np.empty(room, np.int64), np.empty(room, np.int64)
+    middle_ids, other_ids = np.empty(room, np.int64), np.empty(room, np.int64)
+    begin, end, stop, active, near = blank_stays(total)
+    begin2, end2, stop2, active2, conflicts = blank_stays(total)
+    conflict_count = 0
+    pending = np.zeros(total, np.bool_)
+    changed, old_off = np.empty(total, np.int64), np.empty(total, np.int64)
+    moved = np.zeros(room, np.int64)
+    stamp = 0
+    count = np.zeros(units, np.int64)
+    first = np.full(units, room, np.int64)
+    rank = np.empty(units, np.int64)
+    rank[flat.topological] = np.arange(units)
+    cost = 0.0
+    used = np.zeros(room, np.bool_)
+    for position in range(length - 1, -1, -1):
+        unit = sequence[position]
+        cost += flat.cost[unit]
+        count[unit] += 1
+        first[unit] = position
+        used[ids[position]] = True
+    free, left = np.empty(room, np.int64), 0
+    for run in range(room - 1, -1, -1):
+        if not used[run]:
+            free[left] = run
+            left += 1
+    seen = np.zeros(units, np.int64)
+    n_active = find_stays(flat, slots, sequence, ids, length, begin, end, stop, active)
+    shared = all_shared(begin, end, active, n_active, off, size, pending)
+    fall = (cold / hot) ** (1.0 / max(1, moves))
+    temperature = hot
+    for move in range(moves):
+        temperature *= fall
+        if move % 500 == 0:
+            conflict_count = 0
+            for k in range(n_active):
+                slot = active[k]
+                if overlap(slot, off[slot], 0, begin, end, active, n_active, pending, off, size):
+                    conflicts[conflict_count] = slot
+                    conflict_count += 1
+        # What may become worse is drawn first, so that most moves are given up halfway.
+        allowed = -temperature * np.log(1.0 - random.random())
+        kind = random.random() if reach > 0 else 0.99
+        if kind >= _INSERT + _REMOVE + _EXCHANGE + _MOVE:
+            # Another offset for one stay.
+            if conflict_count > 0 and random.random() < 0.7:
+                slot = conflicts[random.integers(0, conflict_count)]
+                if end[slot] < 0:
+                    continue
+            else:
+                slot = active[random.integers(0, n_active)]
+            more = shift(
+                random, slot, limit, int(min(allowed / weight, 1e12)), align, begin, end, active,
+                n_active, pending, off, size, near, changed, old_off,
+            )  # fmt: skip
+            if more != NO:
+                shared += more
+                if (shared == 0 and (result[1] > 0 or cost < result[2])) or (
+                    0 < shared < result[1]
+                ):
+                    best_sequence[:length], best_ids[:length] = sequence[:length], ids[:length]
+                    best_off[:] = off
+                    result[0], result[1], result[2] = length, shared, cost
+            continue
+        stamp += 1
+        taken = 0
+        if kind < _INSERT:
+            n = _insert(random, flat, rank, sequence, length, other)
+            if n >= 0:
+                taken = name_inserted(
+                    sequence, ids, length, other, other_ids, n, free, left, moved, stamp
+                )
+        elif kind < _INSERT + _REMOVE:
+            n = _remove(random, flat, sequence, length, other, count, first)
+            if n >= 0:
+                name_removed(sequence, ids, length, other, other_ids, n, moved, stamp)
+        elif kind < _INSERT + _REMOVE + _EXCHANGE:
+            n = _remove(random, flat, sequence, length, middle, count, first)
+            if n >= 0:
+                name_removed(sequence, ids, length, middle, middle_ids, n, moved, stamp)
+                m = n
+                n = _insert(random, flat, rank, middle, m, other)
+                if n >= 0:
+                    taken = name_inserted(
+                        middle, middle_ids, m, other, other_ids, n, free, left, moved, stamp
+                    )
+        else:
+            n = _move(random, flat, sequence, length, other, first, reach)
+            if n >= 0 and not name_moved(sequence, ids, other, other_ids, n, moved, stamp):
+                continue
+        if n < 0 or taken < 0:
+            continue
+        if not joint and not same_order(sequence, first, other, n, seen, stamp):
+            continue
+        judged = 0.0
+        for position in range(n):
+            judged += flat.cost[other[position]]
+        if judged - cost - weight * shared > allowed:
+            continue
+        for k in range(taken):
+            measure_slots(flat, slots, other, other_ids, n, free[left - 1 - k], align, size)
+        n_active2 = find_stays(flat, slots, other, other_ids, n, begin2, end2, stop2, active2)
+        # Stays that begin or end at other runs than before.
+        k_changed = 0
+        for k in range(n_active):
+            slot = active[k]
+            if end2[slot] < 0 or differs(
+                slot, storages, slots, begin, begin2, ids, other_ids, stop, stop2, moved, stamp
+            ):
+                changed[k_changed] = slot
+                k_changed += 1
+        gone = k_changed
+        after = shared
+        for k in range(k_changed):
+            slot = changed[k]
+            after -= overlap(
+                slot, off[slot], 1 << 60, begin, end, active, n_active, pending, off, size
+            )
+            pending[slot] = True
+        most = shared + int(np.floor((allowed - judged + cost) / weight))
+        if after > most:
+            for k in range(gone):
+                pending[changed[k]] = False
+            continue
+        for k in range(n_active2):
+            slot = active2[k]
+            if end[slot] < 0:
+                changed[k_changed] = slot
+                pending[slot] = True
+                k_changed += 1
+        for k in range(k_changed):
+            old_off[k] = off[changed[k]]
+        for k in range(k_changed - 1, -1, -1):
+            slot = changed[k]
+            if end2[slot] < 0:
+                continue
+            more = np.int64(1) << 60
+            if k < gone:
+                more = overlap(
+                    slot, off[slot], 1 << 60, begin2, end2, active2, n_active2, pending, off, size
+                )
+            if more > 0 and (k >= gone or random.random() < _PLACE):
+                cap = min(most - after, more)
+                at, less = place(
+                    random, slot, limit, cap, align, begin2, end2, active2, n_active2, pending,
+                    off, size, near,
+                )  # fmt: skip
+                off[slot], more = at, min(less, more)
+            after += more
+            pending[slot] = False
+            if after > most:
+                break
+        for k in range(k_changed):
+            pending[changed[k]] = False
+        if after > most:
+            for k in range(k_changed):
+                off[changed[k]] = old_off[k]
+            continue
+        left -= taken
+        # Runs that are no longer there.
+        for position in range(length):
+            used[ids[position]] = False
+        for position in range(n):
+            used[other_ids[position]] = True
+        for position in range(length):
+            if not used[ids[position]]:
+                free[left] = ids[position]
+                left += 1
+        sequence, other = other, sequence
+        ids, other_ids = other_ids, ids
+        begin, begin2 = begin2, begin
+        end, end2 = end2, end
+        stop, stop2 = stop2, stop
+        active, active2 = active2, active
+        n_active, length, cost, shared = n_active2, n, judged, after
+        for unit in range(units):
+            count[unit] = 0
+        for position in range(length - 1, -1, -1):
+            count[sequence[position]] += 1
+            first[sequence[position]] = position
+        if (shared == 0 and (result[1] > 0 or cost < result[2])) or (
+            shared > 0 and shared < result[1]
+        ):
+            best_sequence[:length], best_ids[:length] = sequence[:length], ids[:length]
+            best_off[:] = off
+            result[0], result[1], result[2] = length, shared, cost
+    given[:length] = sequence[:length]
+    given_ids[:length] = ids[:length]
+    return length

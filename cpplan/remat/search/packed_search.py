@@ -1,0 +1,319 @@
+"""Sequences and their offsets, searched for together.
+
+A sequence whose live bytes fit may still not fit packed: where the profile is flat, packing loses
+a tenth. Here every stay has an offset below the limit throughout, and stays may share bytes while
+the search is under way. First they are separated with the sequence as it is; then runs and offsets
+change together by simulated annealing, the bytes shared priced against the cost of what runs: a
+stay is moved away, or the value is computed again later, whichever is cheaper. Where neither ends
+in something that fits, so do sequences with fewer live bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.model.residency import Residency
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.cooling import Cooling
+from cpplan.remat.search.flat_problem import flatten
+from cpplan.remat.search.local_search import search_sequences
+from cpplan.remat.search.separation import MOST_STAYS, Stays, separate_stays
+from cpplan.remat.search.stay_buffers import StayBuffers
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.verifier import check_offsets
+
+NAME = "packed search"
+
+# Moves times runs looked at in a second, about; counted where time is deterministic.
+_RATE = 1.5e7
+# Moves times runs in one call of the compiled loop.
+_CALL = 1e6
+# Moves of the first round for each run, how that grows, and of all rounds.
+_FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
+# Moves that separate, for each stay.
+_SEPARATE = 1000
+# Temperatures: of repairing, as parts of the limit shared; of what fits, in mean costs of a unit.
+_REPAIR, _CHEAPEN = (1e-4, 4e-6), (0.3, 0.01)
+# Of what is left: for separating the start and for repairing it, for sequences with fewer live
+# bytes.
+_START_SHARE, _REPAIR_SHARE, _FEWER_SHARE = 0.1, 0.3, 0.5
+# Parts of the arena: bytes still shared that runs may repair, and those that such sequences leave
+# free, at most. With less shared, less is left free: it costs runs.
+_NEAR, _SLACK = 0.03, 0.1
+# How often such a sequence is looked for.
+_TURNS = 5
+# What sharing ``limit`` bytes costs at first, in mean costs of a unit.
+_PRICE = 20000.0
+# The same where bytes shared are to cost little, temperatures in mean costs, and the time for it.
+_WARM_PRICE, _WARM, _WARM_SHARE = 1000.0, (1.0, 0.01), 0.15
+# The price falls after a round that fits, and rises after one that does not.
+_FALL, _RISE = 1.3, 2.0
+# Room for runs, as a multiple of the units and of the start.
+_ROOM = 3
+
+
+class PackedSequence(NamedTuple):
+    """A sequence that fits packed.
+
+    Attributes
+    ----------
+    sequence
+        Units in order of execution, some of them repeated.
+    offsets
+        Of the buffers of ``to_problem(Program(graph, problem.expand(sequence)), residency)``,
+        bytes, shape ``(buffers,)``.
+    peak
+        The largest end of a buffer, within the limit.
+    cost
+        What running the sequence costs.
+    """
+
+    sequence: tuple[int, ...]
+    offsets: Ints
+    peak: int
+    cost: int | float
+
+
+def search_packed(
+    problem: RematProblem,
+    limit: int,
+    start: Iterable[int],
+    deadline: Deadline,
+    *,
+    residency: Residency | None = None,
+    goal_cost: float = 0,
+    joint: bool = True,
+    seed: int = 0,
+    moves: int | None = None,
+    report: Callable[[PackedSequence], None] = lambda found: None,
+) -> PackedSequence | None:
+    """The cheapest sequence found with an arena of ``limit`` bytes; ``None`` if none was.
+
+    Parameters
+    ----------
+    problem
+        What may run again.
+    limit
+        Bytes of the arena.
+    start
+        A valid sequence. The less its live bytes exceed the limit, or the more they stay below it,
+        the sooner something fits.
+    deadline
+        When it passes, the best so far is returned.
+    residency
+        What ``problem`` was made with.
+    goal_cost
+        A cost that is good enough.
+    joint
+        Whether the order may change; else first runs keep the start's order.
+    seed
+        Of the moves.
+    moves
+        So many at most; without a number, until the deadline, or as many as take an hour or so.
+    report
+        Called at every better sequence that fits.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> found = search_packed(problem, 12, [0, 1, 2, 3], Deadline(60), moves=2000)
+    >>> found.sequence, found.peak, found.cost
+    ((0, 1, 2, 0, 3), 12, 5)
+    """
+    sequence = np.fromiter(start, np.int64)
+    buffers = StayBuffers(problem, residency or Residency(), limit)
+    largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
+    if buffers.room < max(largest, buffers.entry) or not len(problem):
+        return None
+    if not prepare("packed-sequences", deadline):
+        return None
+    walk = _Walk(problem, buffers, sequence, seed, joint=joint)
+    walk.separate(deadline.share(_START_SHARE), _SEPARATE)
+    tried = _FIRST * len(sequence) if moves is None else moves // 2
+    if 0 < walk.lacking < _NEAR:
+        walk.round(tried, deadline.share(_REPAIR_SHARE))
+    if not walk.fits and moves is None:
+        _explore(walk, tried, deadline.share(_WARM_SHARE))
+    for turn in range(_TURNS if moves is None else 1):
+        if not joint or walk.fits or deadline.expired():
+            break
+        fewer = search_sequences(
+            problem,
+            limit - int(min(walk.lacking, _SLACK) * buffers.room),
+            sequence,
+            deadline.share(_FEWER_SHARE),
+            goal_cost=goal_cost,
+            seed=seed + turn,
+            moves=moves,
+        )
+        other = _Walk(problem, buffers, np.array(fewer.sequence, np.int64), seed, joint=joint)
+        other.separate(deadline, 2 * _SEPARATE)
+        if 0 < other.lacking < _NEAR:
+            other.round(tried, deadline.share(_REPAIR_SHARE))
+        if not other.fits and moves is None:
+            _explore(other, tried, deadline.share(_WARM_SHARE))
+        if other.lacking < walk.lacking:
+            walk, sequence = other, np.array(fewer.sequence, np.int64)
+    goal = max(goal_cost, problem.total_cost(range(len(problem))))
+    left = _MOST * len(sequence) if moves is None else moves
+    best: PackedSequence | None = None
+    size = _FIRST * len(sequence)
+    while True:
+        if walk.fits and (best is None or walk.cost < best.cost):
+            made = walk.packed()
+            if best is None or made.cost < best.cost:
+                best = made
+                report(best)
+        if left <= 0 or deadline.expired() or (best is not None and best.cost <= goal):
+            return best
+        tried = min(left, size)
+        walk.round(tried, deadline)
+        walk.separate(deadline, _SEPARATE)
+        left, size = left - tried, int(size * _GROWTH)
+
+
+def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
+    """Rounds in which bytes shared cost little at first: small problems are often solved so."""
+    while not (walk.fits or deadline.expired()):
+        walk.round(moves, deadline, warm=True)
+        moves = int(moves * _GROWTH)
+
+
+class _Walk:
+    """One annealing round after another, from the best sequence so far."""
+
+    def __init__(
+        self, problem: RematProblem, buffers: StayBuffers, start: Ints, seed: int, *, joint: bool
+    ):
+        from cpplan.remat.search.stay_kernel import place_all
+
+        self._problem, self._buffers, self._joint = problem, buffers, joint
+        self._random = np.random.default_rng(seed)
+        flat = flatten(problem)._replace(extra=buffers.extra, entry=buffers.entry)
+        self._flat = flat
+        self._mean = float(flat.cost.mean()) or 1.0
+        self._price, self._warm_price = _PRICE, _WARM_PRICE
+        written = int(np.diff(flat.write_start).max(initial=0))
+        self._slots = written + bool(buffers.extra.any())
+        room, storages = _ROOM * (len(problem) + len(start)) + 16, len(flat.size)
+        total = storages + room * self._slots + 1
+        self._size, self._align, self._off = (np.zeros(total, np.int64) for _ in range(3))
+        self._align[:] = 1
+        self._size[:storages], self._size[-1] = flat.size, buffers.entry
+        self._align[:storages], self._align[-1] = buffers.alignment, buffers.inner_alignment
+        self._sequence, self._runs = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        length = len(start)
+        self._sequence[:length], self._runs[:length] = start, np.arange(length)
+        self._measure(self._sequence, self._runs, length)
+        shared = place_all(
+            self._random, flat, self._slots, self._sequence, self._runs, length, buffers.room,
+            self._align, self._off, self._size,
+        )  # fmt: skip
+        self._best = self._sequence.copy(), self._runs.copy(), self._off.copy()
+        self._result = np.array([length, shared, flat.cost[start].sum()], np.float64)
+
+    @property
+    def fits(self) -> bool:
+        return bool(self._result[1] == 0)
+
+    @property
+    def lacking(self) -> float:
+        """Bytes shared, as a part of the arena."""
+        return float(self._result[1]) / max(1, self._buffers.room)
+
+    @property
+    def cost(self) -> float:
+        return float(self._result[2])
+
+    def packed(self) -> PackedSequence:
+        """The best so far, which fits."""
+        from cpplan.remat.search.stay_kernel import find_stays
+
+        sequence, runs, off = self._best
+        length, storages = int(self._result[0]), len(self._flat.size)
+        begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
+        count = find_stays(
+            self._flat, self._slots, sequence, runs, length, begin, end, stop, active
+        )
+        first = storages + runs[:length] * self._slots
+        blocks = first + self._slots - 1
+        stays = active[:count]
+        inner = np.isin(stays, blocks) if self._flat.extra.any() else np.zeros(count, bool)
+        stays = stays[~inner & (stays < len(off) - 1)]
+        units = tuple(sequence[:length].tolist())
+        buffers, offsets = self._buffers.offsets(units, off[stays], off[blocks], int(off[-1]))
+        check_offsets(buffers, offsets, NAME)
+        peak = int((offsets + buffers.size).max(initial=0))
+        return PackedSequence(units, offsets, peak, self._problem.total_cost(units))
+
+    def separate(self, deadline: Deadline, moves: int) -> None:
+        """Give the best other offsets, so that its stays share less; ``moves`` for each stay."""
+        from cpplan.remat.search.stay_kernel import find_stays
+
+        sequence, runs, off = self._best
+        length = int(self._result[0])
+        self._measure(sequence, runs, length)
+        begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
+        count = find_stays(
+            self._flat, self._slots, sequence, runs, length, begin, end, stop, active
+        )
+        if self.fits or count > MOST_STAYS:
+            return
+        slots = active[:count]
+        stays = Stays(begin[slots], end[slots] + 1, self._size[slots], self._align[slots])
+        offsets, shared = separate_stays(
+            stays, off[slots], self._buffers.room, deadline, self._random, moves=moves * count
+        )
+        if shared < self._result[1]:
+            off[slots], self._result[1] = offsets, shared
+
+    def round(self, moves: int, deadline: Deadline, *, warm: bool = False) -> None:
+        """Anneal runs and offsets once."""
+        from cpplan.remat.search.packed_kernel import anneal_packed
+
+        length = int(self._result[0])
+        best_sequence, best_runs, best_off = self._best
+        sequence, runs, off = best_sequence.copy(), best_runs.copy(), best_off.copy()
+        # Numbers of runs that the best has and the walk had left may have been others' since.
+        self._measure(sequence, runs, length)
+        calls = max(1, int(moves * length / _CALL))
+        price = (self._warm_price if warm else self._price) * self._mean
+        bounds = _WARM if warm else _CHEAPEN if self.fits else _REPAIR
+        scale = self._mean if self.fits or warm else price
+        cooling = Cooling(scale * bounds[0], scale * bounds[1], calls, deadline)
+        for call in range(calls):
+            if deadline.expired():
+                break
+            hot, cold = cooling.step(call)
+            length = anneal_packed(
+                self._flat, self._slots, self._buffers.room, self._align, sequence, runs, length,
+                off, self._size, self._best, self._result, moves // calls,
+                price / max(1, self._buffers.room), hot, cold,
+                float(len(self._problem)), self._joint, self._random,
+            )  # fmt: skip
+            deadline.spend(moves // calls * length / _RATE)
+        if warm:
+            self._warm_price *= _RISE
+        else:
+            self._price = self._price / _FALL if self.fits else self._price * _RISE
+
+    def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:
+        """Sizes and alignments of what the runs write."""
+        from cpplan.remat.search.stay_kernel import measure_run
+
+        for k in range(length):
+            measure_run(self._flat, self._slots, sequence[k], runs[k], self._align, self._size)

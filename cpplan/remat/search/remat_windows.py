@@ -1,0 +1,149 @@
+"""Local search on a sequence: CP-SAT chooses a window of it anew, within the memory limit.
+
+For sequences too long for one model. A window of some dozens of runs is solved in a fraction of a
+second; what it finds takes the place of the window if it costs less.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from cpplan.model.costs import sum_costs
+from cpplan.model.errors import InputError
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.cp_sat_remat import BASE
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.search.window import remat_window
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.cp_sat_run import run_model
+from cpplan.runtime.deadline import Deadline
+
+NAME = "CP-SAT windows"
+
+
+def improve_windows(
+    problem: RematProblem,
+    limit: int,
+    start: Sequence[int],
+    deadline: Deadline,
+    *,
+    bound: tuple[int | float, str] | None = None,
+    width: int = 40,
+    copies: int = 2,
+    work: float = 0.5,
+    searches: int | None = None,
+    seed: int = 0,
+    report: Callable[[RematOutcome], None] = lambda outcome: None,
+) -> RematOutcome:
+    """Let windows of a sequence be chosen anew until time is up, or the cost meets the bound.
+
+    Parameters
+    ----------
+    problem
+        Units and storages.
+    limit
+        On the peak, bytes.
+    start
+        A sequence within the limit.
+    deadline
+        When it passes, the best so far is returned.
+    bound
+        A proved bound on every sequence's cost, and what proves it.
+    width
+        Runs in a window.
+    copies
+        Times that a unit may run at most in a window, or as often as it does.
+    work
+        Units of CP-SAT's deterministic time to spend on a window at most.
+    searches
+        Windows at most; ``None`` for as many as there is time for.
+    seed
+        Of the windows, and for CP-SAT's random choices.
+    report
+        Called at every improvement.
+
+    Raises
+    ------
+    InputError
+        If ``start`` exceeds the limit.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f0", outputs=("a",)),
+    ...     Op("f1", inputs=("a",), outputs=("b",)),
+    ...     Op("f2", inputs=("b",), outputs=("c",)),
+    ...     Op("g1", inputs=("b", "c"), outputs=("d",)),
+    ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
+    ... )
+    >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
+    >>> improve_windows(problem, 24, [0, 1, 0, 1, 2, 3, 0, 4], Deadline(60), searches=1).cost
+    6
+    """
+    peak = problem.peak(start)
+    if peak > limit:
+        raise InputError(f"start takes {peak} bytes: expected at most {limit}")
+    proved, proved_by = bound or (sum_costs(problem.cost), BASE)
+    cost = problem.total_cost(start)
+    best = RematOutcome(tuple(start), peak, cost, min(proved, cost), "given", proved_by)
+    chance, done = random.Random(seed), 0
+    while best.cost > best.bound and done != searches and not deadline.expired():
+        length = min(width, len(best.sequence))
+        begin = chance.randint(0, len(best.sequence) - length)
+        sequence = improve_window(
+            problem, limit, best.sequence, begin, begin + length, deadline,
+            copies=copies, work=work, seed=seed + done,
+        )  # fmt: skip
+        done += 1
+        if sequence != best.sequence:
+            best = best._replace(
+                sequence=sequence,
+                peak=problem.peak(sequence),
+                cost=problem.total_cost(sequence),
+                found_by=NAME,
+            )
+            report(best)
+    return best
+
+
+def improve_window(
+    problem: RematProblem,
+    limit: int,
+    sequence: tuple[int, ...],
+    begin: int,
+    end: int,
+    deadline: Deadline,
+    *,
+    copies: int = 2,
+    work: float = 0.5,
+    seed: int = 0,
+) -> tuple[int, ...]:
+    """The sequence with the window ``[begin, end)`` chosen anew, if that costs less.
+
+    For the parameters see :func:`improve_windows`.
+    """
+    from formulations.rematerialization import build
+
+    window = remat_window(problem, sequence, begin, end)
+    most = max(copies, *(window.runs.count(unit) for unit in window.runs))
+    remat = build_in_time(
+        lambda: build(window.problem, memory_limit=limit, copies=most, done=window.done), deadline
+    )
+    if remat is None:
+        return sequence
+    remat.hint(window.runs)
+    best, cost = sequence, problem.total_cost(sequence)
+
+    def found(runs: tuple[int, ...]) -> None:
+        nonlocal best, cost
+        inside = tuple(window.units[unit] for unit in runs)
+        changed = sequence[:begin] + inside + sequence[end:]
+        less = problem.total_cost(changed)
+        if less < cost:
+            best, cost = changed, less
+
+    run_model(remat, deadline, found=found, proved=lambda bound: None, work=work, seed=seed)
+    return best

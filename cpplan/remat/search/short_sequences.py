@@ -1,0 +1,97 @@
+"""Every short sequence of a small problem, one after another.
+
+For what is left when searches have ended: a sequence whose live bytes fit may not fit packed where
+another does, and several pools or shared bytes make live bytes a poor guide. Few units have few
+sequences, so that all of them can be packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.remat.problem import RematProblem
+from cpplan.runtime.deadline import Deadline
+
+NAME = "short sequences"
+# Of more units there are too many sequences; runs beyond one of each unit.
+MOST_UNITS, MOST_AGAIN = 12, 3
+# Seconds a run to extend a sequence by one, where time is counted in work.
+_WORK = 1e-5
+
+
+def short_sequences(
+    problem: RematProblem,
+    limit: float,
+    most: float,
+    deadline: Deadline,
+    *,
+    order: Sequence[int] | None = None,
+    again: int = MOST_AGAIN,
+) -> Iterator[tuple[int, ...]]:
+    """Yield the sequences within ``limit`` live bytes that cost at most ``most``.
+
+    Those in which nothing runs again come first, then those with one run more, and so on.
+
+    Parameters
+    ----------
+    problem
+        Units and storages.
+    limit
+        Live bytes.
+    most
+        What a sequence may cost.
+    deadline
+        Ends the enumeration when it passes, by ``TimeUpError``.
+    order
+        Of the units' first runs, if that is given.
+    again
+        Runs beyond one of each unit.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c"), outputs=("y",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tensors, ops))
+    >>> list(short_sequences(problem, 12, 5, Deadline(10)))
+    [(0, 1, 2, 0, 3)]
+    """
+    units = range(len(problem))
+    before = [set(ops) for ops in problem.ordering.predecessors]
+    if order is not None:
+        for k, unit in enumerate(order):
+            before[unit] |= set(order[:k])
+    # What is kept may be dropped and made again: until the end, it need not stay.
+    ordering = problem.ordering
+    begun = replace(problem, ordering=replace(ordering, kept=np.zeros_like(ordering.kept)))
+    for longest in range(len(problem), len(problem) + again + 1):
+        waiting: list[tuple[int, ...]] = [()]
+        while waiting:
+            sequence = waiting.pop()
+            deadline.check(_WORK * (len(sequence) + 1))
+            done = set(sequence)
+            left = len(problem) - len(done)
+            cost = problem.total_cost([*sequence, *(unit for unit in units if unit not in done)])
+            if cost > most or (sequence and begun.peak(sequence) > limit):
+                continue
+            if len(sequence) == longest:
+                if problem.peak(sequence) <= limit:
+                    yield sequence
+                continue
+            spare = longest - len(sequence) > left
+            waiting += [
+                (*sequence, unit)
+                for unit in reversed(units)
+                if (before[unit] <= done)
+                and (unit not in done or (spare and problem.repeatable[unit]))
+                and unit not in sequence[-1:]
+            ]

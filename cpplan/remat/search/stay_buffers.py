@@ -1,0 +1,176 @@
+"""The buffers of a program that runs ops again, and the stays of a sequence: which is which.
+
+Besides stays of storages, an arena holds what no op touches, and buffers of ops' bodies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.residency import Residency
+from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.program.anf import Program
+from cpplan.program.copy_names import tensor_copies
+from cpplan.program.liveness import to_problem
+from cpplan.remat.heuristics.checkpoints import given_order
+from cpplan.remat.problem import RematProblem
+from cpplan.runtime.deadline import Deadline
+
+
+class StayBuffers:
+    """Offsets of stays as offsets of buffers.
+
+    Buffers that live throughout and that no unit touches lie at the arena's end. What a unit's
+    bodies need lies in one block, and so does what the caller hands in for nobody.
+
+    Parameters
+    ----------
+    problem
+        Whose sequences are packed.
+    residency
+        What it was made with.
+    limit
+        Bytes of the arena.
+
+    Attributes
+    ----------
+    room
+        Bytes left for stays and blocks; negative if what lives throughout needs more than there is.
+    alignment
+        Of every storage, shape ``(storages,)``.
+    extra
+        Bytes of every unit's block, shape ``(units,)``.
+    entry
+        Bytes of the block for what is handed in for nobody.
+    inner_alignment
+        Of all blocks.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> tensors = Tensor("x", 3, kind="input", alignment=4), Tensor("y", 8, kind="output")
+    >>> graph = Graph("g", tensors, (Op("f", outputs=("y",)),))
+    >>> buffers = StayBuffers(remat_problem(graph), Residency(), 16)
+    >>> buffers.room, buffers.entry, buffers.inner_alignment
+    (16, 3, 4)
+    """
+
+    def __init__(self, problem: RematProblem, residency: Residency, limit: int):
+        self._source, self._residency = problem, residency
+        storages = problem.ordering.storages
+        order = given_order(problem)
+        program, buffers = self._program(order)
+        row = {name: k for k, name in enumerate(buffers.names)}
+        rows = np.array([row[name] for name in storages], np.int64)
+        self.alignment: Ints = buffers.alignment[rows]
+        self._storages = frozenset(storages)
+        self._names = tensor_copies(problem.graph)
+        throughout, entry, blocks = self._others(order, program, buffers)
+        inner = [*entry, *(k for block in blocks for k in block)]
+        self.inner_alignment = math.lcm(1, *buffers.alignment[inner].tolist())
+        self.room = limit
+        self._throughout: dict[str, int] = {}
+        for k in throughout:
+            step = int(buffers.alignment[k])
+            self.room = (self.room - int(buffers.size[k])) // step * step
+            self._throughout[buffers.names[k]] = self.room
+        self.entry = _height(buffers, entry)
+        self.extra: Ints = np.zeros(len(problem), np.int64)
+        for unit, block in zip(order, blocks, strict=True):
+            self.extra[unit] = _height(buffers, block)
+
+    def buffers(self, sequence: Sequence[int]) -> Problem:
+        """The packing problem of a sequence."""
+        return self._program(sequence)[1]
+
+    def offsets(
+        self, sequence: Sequence[int], stays: Ints, blocks: Ints, entry: int
+    ) -> tuple[Problem, Ints]:
+        """The packing problem of a sequence, and an offset for each of its buffers.
+
+        Parameters
+        ----------
+        stays
+            An offset for every stay, in the order in which they begin: what is there from the start
+            by number of the storage, then what every run begins, by number too.
+        blocks
+            An offset for the block of every run, shape ``(len(sequence),)``.
+        entry
+            The offset of what is handed in for nobody.
+        """
+        names = self._source.ordering.storages
+        program, buffers = self._program(sequence)
+        row = {name: k for k, name in enumerate(buffers.names)}
+        offsets: Ints = np.zeros(len(buffers), np.int64)
+        copies: Counter[int] = Counter()
+        for storage, offset in zip(self._begun(sequence), stays.tolist(), strict=True):
+            copy = copies[storage]
+            offsets[row[self._names.copy(names[storage], copy)]] = offset
+            copies[storage] += 1
+        throughout, handed_in, within = self._others(sequence, program, buffers)
+        for k in throughout:
+            offsets[k] = self._throughout[buffers.names[k]]
+        for group, offset in zip([handed_in, *within], [entry, *blocks.tolist()], strict=True):
+            if group:
+                offsets[group] = offset + _first_fit(buffers, group)
+        return buffers, offsets
+
+    def _begun(self, sequence: Sequence[int]) -> Iterator[int]:
+        """The storage of every stay, in the order in which they begin."""
+        problem, parts = self._source, set[int]()
+        yield from np.flatnonzero(problem.ordering.present).tolist()
+        for unit in sequence:
+            for storage in problem.writes[unit]:
+                if storage not in parts:
+                    yield storage
+                if storage in problem.written_in_parts:
+                    parts.add(storage)
+
+    def _program(self, sequence: Sequence[int]) -> tuple[Program, Problem]:
+        program = Program(self._source.graph, self._source.expand(sequence))
+        return program, to_problem(program, self._residency)
+
+    def _others(
+        self, sequence: Sequence[int], program: Program, buffers: Problem
+    ) -> tuple[list[int], list[int], list[list[int]]]:
+        """Rows of what lives throughout, of what is handed in, and of what every run's bodies need.
+
+        Storages and empty buffers apart.
+        """
+        graph, starts = program.graph, program.starts
+        first = np.cumsum([0, *(len(self._source.units[unit]) for unit in sequence)])
+        begins = np.array(starts, np.int64)[first]
+        throughout: list[int] = []
+        entry: list[int] = []
+        blocks: list[list[int]] = [[] for _ in sequence]
+        for k, name in enumerate(buffers.names):
+            if self._is_stay(name) or not buffers.size[k]:
+                continue
+            if buffers.lower[k] == 0 and buffers.upper[k] == starts[-1] and len(sequence) > 1:
+                throughout.append(k)
+            elif name in graph.tensor:
+                entry.append(k)
+            else:
+                run = int(np.searchsorted(begins, buffers.lower[k], side="right")) - 1
+                blocks[run].append(k)
+        return throughout, entry, blocks
+
+    def _is_stay(self, name: str) -> bool:
+        return self._names.split(name)[0] in self._storages
+
+
+def _height(buffers: Problem, rows: list[int]) -> int:
+    return int((_first_fit(buffers, rows) + buffers.size[rows]).max(initial=0)) if rows else 0
+
+
+def _first_fit(buffers: Problem, rows: list[int]) -> Ints:
+    """Offsets of some buffers alone, the same for every run of a unit."""
+    alone = buffers.subset(np.array(rows, np.int64))
+    by_size = np.lexsort((alone.lower, -alone.size))
+    return first_fit_in_order(alone, by_size.tolist(), Deadline(math.inf))

@@ -1,0 +1,151 @@
+"""A stretch of a sequence as a rematerialization problem of its own.
+
+What runs at the positions ``begin <= position < end`` may be chosen anew, the rest stays. Values
+that are still read, in the stretch or after it, are there at its beginning; those read after it are
+kept to its end. Units that have run before need not run, but may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.ordering.problem import OrderProblem
+from cpplan.remat.problem import RematProblem
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RematWindow:
+    """A stretch of a sequence.
+
+    Attributes
+    ----------
+    problem
+        Its units and storages, renumbered. What lives throughout, whatever runs, is its base.
+    units
+        For every unit of it, the unit of the whole problem.
+    done
+        Its units that have run before.
+    runs
+        What runs now, in its numbers.
+    """
+
+    problem: RematProblem
+    units: tuple[int, ...]
+    done: frozenset[int]
+    runs: tuple[int, ...]
+
+
+def remat_window(
+    problem: RematProblem, sequence: Sequence[int], begin: int, end: int, *, others: int = 40
+) -> RematWindow:
+    """The window ``[begin, end)`` of a sequence. O(touches).
+
+    Besides the units that run in it, up to ``others`` units that have run before may run in it:
+    those that write what lives at its ends, and what they read in turn.
+
+    Raises
+    ------
+    InputError
+        If the window is empty or reaches beyond the sequence.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("a", "b"), outputs=("c",)),
+    ... )
+    >>> problem = remat_problem(Graph("g", tuple(Tensor(name, 8) for name in "abc"), ops))
+    >>> window = remat_window(problem, [0, 1, 2], 1, 2)
+    >>> window.units, window.done, window.runs
+    ((0, 1), frozenset({0}), (1,))
+    >>> window.problem.ordering.present.tolist(), window.problem.ordering.kept.tolist()
+    ([True, False], [True, True])
+    """
+    if not 0 <= begin < end <= len(sequence):
+        raise InputError(f"[{begin}, {end}) is no window of {len(sequence)} runs")
+    there, wanted = _ends(problem, sequence, begin, end)
+    before = set(sequence[:begin])
+    units = _units(problem, sequence[begin:end], before, there | wanted, others)
+    number = {unit: k for k, unit in enumerate(units)}
+    touched: dict[int, list[int]] = {}
+    for unit in units:
+        for storage in sorted({*problem.reads[unit], *problem.writes[unit]}):
+            touched.setdefault(storage, []).append(number[unit])
+    rows = {storage: k for k, storage in enumerate(sorted(touched))}
+    ordering = problem.ordering
+    idle = sorted((there & wanted) - rows.keys())
+    inside = OrderProblem(
+        predecessors=tuple(
+            tuple(number[other] for other in ordering.predecessors[unit] if other in number)
+            for unit in units
+        ),
+        extra=ordering.extra[units],
+        size=ordering.size[list(rows)],
+        touched_by=tuple(tuple(touched[storage]) for storage in rows),
+        present=np.array([storage in there for storage in rows], bool),
+        kept=np.array([storage in wanted for storage in rows], bool),
+        base=ordering.base + int(ordering.size[idle].sum()),
+        entry=ordering.entry if begin == 0 else 0,
+    )
+    return RematWindow(
+        replace(
+            problem,
+            units=tuple(problem.units[unit] for unit in units),
+            ordering=inside,
+            reads=tuple(tuple(rows[s] for s in problem.reads[unit]) for unit in units),
+            writes=tuple(tuple(rows[s] for s in problem.writes[unit]) for unit in units),
+            cost=tuple(problem.cost[unit] for unit in units),
+            repeatable=problem.repeatable[units],
+            overwrites=((),) * len(units),
+        ),
+        tuple(units),
+        frozenset(number[unit] for unit in units if unit in before),
+        tuple(number[unit] for unit in sequence[begin:end]),
+    )
+
+
+def _ends(
+    problem: RematProblem, sequence: Sequence[int], begin: int, end: int
+) -> tuple[set[int], set[int]]:
+    """The storages that live into the window, and those that live out of it."""
+    there, wanted = set[int](), set[int]()
+    for storage, first, stop in problem.stays(sequence):
+        if stop > begin and (first < begin or (begin == 0 and problem.ordering.present[storage])):
+            there.add(storage)
+        if first < end < stop:
+            wanted.add(storage)
+    if end == len(sequence):
+        wanted.update(np.flatnonzero(problem.ordering.kept).tolist())
+    return there, wanted
+
+
+def _units(
+    problem: RematProblem,
+    runs: Sequence[int],
+    before: set[int],
+    live: set[int],
+    others: int,
+) -> list[int]:
+    """Those that run, and those that might run again, ascending."""
+    writer = {
+        storage: unit
+        for unit, written in enumerate(problem.writes)
+        if unit in before and problem.repeatable[unit]
+        for storage in written
+    }
+    units = dict.fromkeys(runs)
+    queue = [s for unit in units for s in problem.reads[unit]] + sorted(live)
+    room = len(units) + others
+    for storage in queue:
+        unit = writer.get(storage)
+        if unit is not None and unit not in units and len(units) < room:
+            units[unit] = None
+            queue += problem.reads[unit]
+    return sorted(units)

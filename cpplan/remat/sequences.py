@@ -1,0 +1,409 @@
+"""The cheapest sequence of runs within a limit on live bytes: one search, asked for many limits.
+
+First what needs no repetition: the given order, then a searched one. Then sequences by eviction and
+checkpoints, local search, windows, and where there are few units CP-SAT on all of them; what is
+known for one limit is a start for others. Meanwhile bounds: on the bytes that every sequence needs,
+and on what every one within the limit costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.aliasing.alias_candidates import Link
+from cpplan.model.costs import sum_costs
+from cpplan.ordering.solve import search_order
+from cpplan.remat.bound_names import CHAIN, CUTS, FOOTPRINT, REACH
+from cpplan.remat.cut_bounds import RUNS_ONCE, cut_bound
+from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
+from cpplan.remat.heuristics.chain import as_chain, solve_chain
+from cpplan.remat.heuristics.starts import first_sequence
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.reach import reach_bound
+from cpplan.remat.relaxed import relax_repetition
+from cpplan.remat.search.descent import Descent
+from cpplan.remat.search.local_search import NAME as LOCAL
+from cpplan.remat.search.local_search import search_sequences
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+GIVEN = "given order"
+# Of what is left: for orders without repetition, starts, a proof that there is no sequence, CP-SAT
+# on few units, a bound on the cost, local search, windows. Starts end by themselves, mostly within
+# a second: a busy machine must not cut them short, since what they lack nothing later makes up for.
+ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.5, 0.8, 0.05, 0.3
+# For starts where a cost is good enough: there one limit of many is asked for.
+QUICK_START_SHARE = 0.2
+BOUND_SHARE, LOCAL_SHARE, WINDOWS_SHARE = 0.2, 0.6, 0.5
+# Limits tried for a start of least peak.
+HALVINGS = 8
+# A sequence that needs so much more than the limit may be brought below it.
+NEAR = 1.15
+# A dearest op that costs so many times the median one.
+SKEWED = 30
+# CP-SAT on larger problems only costs time.
+MOST_UNITS = 80
+
+
+class SequenceSearch:
+    """A search for sequences of one problem.
+
+    Parameters
+    ----------
+    problem
+        Which ops run, and may run again.
+    given
+        An order of all units.
+    joint
+        Whether the order may change; else first runs keep the given one.
+    links
+        By which storages may share bytes, if any may. What is proved of live bytes then does not
+        hold, and no bounds but the plainest are looked for.
+    workers, seed
+        For the searches.
+    report
+        Called with everything found.
+
+    Attributes
+    ----------
+    least, least_by
+        What every sequence needs, and how that is known.
+    known
+        Everything found, the given order first.
+    """
+
+    def __init__(
+        self,
+        problem: RematProblem,
+        given: Sequence[int],
+        *,
+        joint: bool = True,
+        links: Sequence[Link] = (),
+        workers: int = 1,
+        seed: int = 0,
+        report: Callable[[RematOutcome], None] = lambda outcome: None,
+    ):
+        self.problem, self.given, self.joint = problem, tuple(given), joint
+        self.workers, self.seed, self._report = workers, seed, report
+        self.base = problem.total_cost(range(len(problem)))
+        self._exact = not links
+        # What is proved must hold for repetitions too that are not looked for.
+        self._relaxed = relax_repetition(problem)
+        self._complete = self._relaxed is problem
+        self._chain = as_chain(problem) if self._exact and self._complete else None
+        self.least = shared_footprint(problem, links) if links else least_footprint(problem)
+        self.least_by = FOOTPRINT
+        self._orders = [self.given]
+        # A smaller peak than this has not been looked for among orders.
+        self._order_goal: float = math.inf if joint else 0
+        # So large a bound was looked for among ways to reach a unit.
+        self._reach_goal: float = 0
+        # For every limit, what no sequence within it costs less than.
+        self._bounds: dict[int, tuple[int | float, str]] = {}
+        self._starts: dict[int, RematOutcome] = {}
+        self._descents: dict[float, Descent] = {}
+        self._turns = 0
+        costs = np.array(problem.cost, np.float64)
+        self._skewed = costs.max(initial=0) > SKEWED * np.median(costs) if len(costs) else False
+        self.known = [self._outcome(self.given, GIVEN)]
+
+    @property
+    def few(self) -> bool:
+        """Whether CP-SAT may find more than local search."""
+        return self._exact and len(self.problem) <= MOST_UNITS
+
+    @property
+    def descends(self) -> bool:
+        """Whether :meth:`below` is of use: chains are solved."""
+        return self._chain is None
+
+    @property
+    def once(self) -> RematOutcome:
+        """Of the orders in which every unit runs once, the one of least peak."""
+        return min((o for o in self.known if o.cost <= self.base), key=lambda o: o.peak)
+
+    def affords(self, most: float, *, free: bool = True) -> bool:
+        """Whether anything may run again at a cost of ``most``; or what is not free, at least."""
+        problem = self.problem
+        again = [cost for cost, may in zip(problem.cost, problem.repeatable, strict=True) if may]
+        return any(self.base + cost <= most and (free or cost > 0) for cost in again)
+
+    def take_order(self, order: Sequence[int], name: str) -> RematOutcome:
+        """Add an order that was found elsewhere: none of fewer live bytes is looked for again."""
+        outcome = self._outcome(order, name)
+        self._add(outcome)
+        self._orders.append(outcome.sequence)
+        self._order_goal = 0
+        return outcome
+
+    def none_within(self, limit: int) -> bool:
+        """Whether it is proved that every sequence has more than ``limit`` live bytes."""
+        return self.least.bytes > limit and self._exact
+
+    def within(self, limit: int, deadline: Deadline, goal: int | float = 0) -> RematOutcome:
+        """The cheapest sequence with at most ``limit`` live bytes; of least peak if none is found.
+
+        Asked again, it goes on. A cost of ``goal`` is good enough.
+        """
+        try:
+            for _ in self._stages(limit, goal, deadline):
+                best = self.best(limit)
+                proved = best.peak <= limit and best.cost <= max(goal, best.bound)
+                if proved or self.none_within(limit) or deadline.expired():
+                    break
+        except TimeUpError:
+            pass  # what was found until then stands
+        return self.best(limit)
+
+    def below(self, most: float, deadline: Deadline) -> RematOutcome:
+        """The sequence of least peak found that costs at most ``most``.
+
+        Local search from the best known. Asked again, it goes on.
+        """
+        descent = self._descents.get(most)
+        best = self._cheap(most)
+        if descent is None or best.peak < descent.best.peak:
+            descent = self._descents[most] = Descent(
+                self.problem,
+                most,
+                best.sequence,
+                joint=self.joint,
+                seed=self.seed + self._turns,
+                report=self._add,
+            )
+            self._turns += 1
+        descent.run(deadline, goal=self.least.bytes)
+        return self._cheap(most)
+
+    def ended(self, most: float) -> bool:
+        """Whether :meth:`below` finds nothing more, however long it goes on."""
+        descent = self._descents[most]
+        return descent.exhausted or descent.best.peak <= self.least.bytes
+
+    def start_below(self, most: float, deadline: Deadline) -> RematOutcome:
+        """Of least peak, what eviction and checkpoints make that costs at most ``most``.
+
+        Within limits halfway between what is possible and what was cheap enough.
+        """
+        self._look_for_reach(None, deadline)
+        low = self.least.bytes
+        for _ in range(HALVINGS):
+            high = self._cheap(most).peak
+            if low >= high or deadline.expired():
+                break
+            limit = (low + high) // 2
+            start = self.start(limit, deadline.share(0.5))
+            if start.peak > limit or start.cost > most:
+                low = limit + 1
+        return self._cheap(most)
+
+    def _cheap(self, most: float) -> RematOutcome:
+        """Of least peak among what is known and costs at most so much."""
+        return min((o for o in self.known if o.cost <= most), key=lambda o: (o.peak, o.cost))
+
+    def start(self, limit: int, deadline: Deadline) -> RematOutcome:
+        """What eviction and checkpoints make of the orders known, once for a limit."""
+        if limit not in self._starts:
+            orders = [o for o in self._orders if self.joint or o == self.given]
+            self._starts[limit] = self._outcome(
+                *first_sequence(self.problem, limit, orders, deadline)
+            )
+            self._add(self._starts[limit])
+        return self._starts[limit]
+
+    def best(self, limit: int) -> RematOutcome:
+        """The best known for a limit."""
+        found = min(self.known, key=better(limit))
+        bound, name = self.cost_bound(limit)
+        return found._replace(bound=bound, bound_by=name)
+
+    def cost_bound(self, limit: int) -> tuple[int | float, str]:
+        """What no sequence within the limit costs less than, and how that is known.
+
+        What was proved for a larger limit holds for a smaller one.
+        """
+        proofs = [proof for proved, proof in self._bounds.items() if proved >= limit]
+        return max(proofs, key=lambda proof: proof[0], default=(self.base, RUNS_ONCE))
+
+    def bound_cost(self, limit: int, deadline: Deadline) -> None:
+        """Look for a bound on the cost within a limit, or a proof that nothing is."""
+        if not self._exact:
+            return
+        best = self.best(limit)
+        # Costs nothing again, but is run once.
+        once = self.base - sum_costs(self._relaxed.cost)
+        proof = cut_bound(
+            self._relaxed,
+            limit,
+            deadline,
+            order=None if self.joint else self.given,
+            goal=best.cost - once if best.peak <= limit else None,
+            workers=self.workers,
+            seed=self.seed,
+        )
+        if proof.infeasible:
+            unit = self.least.unit if self.least.bytes > limit else None
+            self._needs(Footprint(limit + 1, unit), CUTS)
+        else:
+            self._prove(limit, proof.cost + once, proof.name)
+
+    def _stages(self, limit: int, goal: int | float, deadline: Deadline) -> Iterator[None]:
+        """Every stage in turn; ends with the last, or when local search finds nothing more."""
+        yield
+        self.search_order(limit, deadline.share(ORDER_SHARE))
+        yield
+        if self._chain is not None:
+            self._solve_chain(limit, deadline)
+            yield
+            return
+        if limit not in self._starts:
+            self.start(limit, deadline.share(QUICK_START_SHARE if goal else START_SHARE))
+            yield
+            self._look_for_reach(limit + 1, deadline)
+            yield
+        if self.few:
+            self._solve_whole(limit, deadline.share(PROOF_SHARE))
+            yield
+        if limit not in self._bounds and self.best(limit).peak <= limit:
+            self.bound_cost(limit, deadline.share(BOUND_SHARE))
+            yield
+        before = None
+        while before is None or before != self.best(limit) or before.peak > limit:
+            before = self.best(limit)
+            self._search(limit, goal, deadline.share(LOCAL_SHARE))
+            yield
+            if self._exact and self.joint and self.best(limit).peak <= limit:
+                self._improve_windows(limit, deadline.share(WINDOWS_SHARE))
+                yield
+        if self.few:
+            self._solve_whole(limit, deadline)
+        if self._exact and self.best(limit).peak <= limit:
+            self.bound_cost(limit, deadline)
+        yield
+
+    def search_order(self, limit: int, deadline: Deadline) -> None:
+        """Look for an order of at most ``limit`` live bytes, unless that was done or is known."""
+        once = self.once
+        if once.peak <= limit or limit >= self._order_goal:
+            return
+        found = search_order(
+            self.problem.ordering,
+            np.array(once.sequence, np.int64),
+            deadline,
+            goal=limit,
+            seed=self.seed,
+        )
+        # Where the goal was met the search has ended there, and may find more.
+        self._order_goal = limit if found.peak <= limit else 0
+        if found.peak < once.peak:
+            self._orders.append(tuple(found.order.tolist()))
+            self._add(self._outcome(self._orders[-1], found.found_by))
+
+    def _look_for_reach(self, goal: int | None, deadline: Deadline) -> None:
+        """Bytes without which some unit is never reached; ``goal`` are enough to know."""
+        wanted = math.inf if goal is None else goal
+        # What was looked for does not depend on the goal, but for where it ends.
+        if self._exact and self.least.bytes < wanted and self._reach_goal < wanted:
+            self._reach_goal = wanted
+            found = reach_bound(self.problem, deadline.share(REACH_SHARE), goal=goal)
+            self._needs(found, REACH)
+
+    def _solve_chain(self, limit: int, deadline: Deadline) -> None:
+        assert self._chain is not None
+        found = solve_chain(self.problem, self._chain, limit, deadline)
+        if found is None:
+            self._needs(Footprint(limit + 1, None), CHAIN)
+        else:
+            self._add(found)
+            self._prove(limit, found.bound, found.bound_by)
+
+    def _search(self, limit: int, goal: int | float, deadline: Deadline) -> None:
+        """Local search from the best, and first from what was found for another limit.
+
+        Where costs differ much, the walk first counts runs: steps that are cheap beside the mean
+        would all look alike.
+        """
+        best = self.best(limit)
+        near = [o for o in self.known if o.cost < best.cost and o.peak <= NEAR * limit]
+        begins = [*sorted(near, key=better(limit))[:1], best]
+        turns = [(begin, False) for begin in begins]
+        if self._skewed:
+            turns.insert(-1, (best, True))
+        for left, (begin, count) in zip(range(len(turns), 0, -1), turns, strict=True):
+            best, problem = self.best(limit), self.problem
+            if count:
+                problem = replace(problem, cost=(1,) * len(problem))
+            found = search_sequences(
+                problem,
+                limit,
+                (best if best.peak <= limit else begin).sequence,
+                deadline.share(1 / left),
+                goal_cost=0 if count else max(goal, best.bound),
+                joint=self.joint,
+                seed=self.seed + self._turns,
+                report=lambda outcome: self._add(self._outcome(outcome.sequence, LOCAL)),
+            )
+            self._turns += 1
+            self._add(self._outcome(found.sequence, LOCAL))
+
+    def _improve_windows(self, limit: int, deadline: Deadline) -> None:
+        from cpplan.remat.search.remat_windows import improve_windows
+
+        best = self.best(limit)
+        bound = best.bound, best.bound_by
+        improve_windows(
+            self.problem, limit, best.sequence, deadline,
+            bound=bound, seed=self.seed + self._turns, report=self._add,
+        )  # fmt: skip
+
+    def _solve_whole(self, limit: int, deadline: Deadline) -> None:
+        """CP-SAT with at most two runs of each unit, and then three."""
+        from cpplan.remat.search.cp_sat_remat import improve_sequence
+
+        for copies in (2, 3):
+            best = self.best(limit)
+            if best.peak <= limit and best.cost <= best.bound:
+                break
+            found = improve_sequence(
+                self.problem,
+                limit,
+                best.sequence,
+                deadline.share(0.5),
+                copies=copies,
+                free_order=self.joint,
+                workers=self.workers,
+                seed=self.seed,
+                report=self._add,
+            )
+            if found is not None:
+                self._add(found)
+                if self._complete:
+                    self._prove(limit, found.bound, found.bound_by)
+
+    def _outcome(self, sequence: Sequence[int], name: str) -> RematOutcome:
+        sequence = tuple(sequence)
+        problem = self.problem
+        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+        return RematOutcome(sequence, peak, cost, self.base, name, RUNS_ONCE)
+
+    def _add(self, outcome: RematOutcome) -> None:
+        if all(outcome.sequence != other.sequence for other in self.known):
+            self.known.append(outcome)
+            self._report(outcome)
+
+    def _needs(self, least: Footprint, name: str) -> None:
+        if least.bytes > self.least.bytes:
+            self.least, self.least_by = least, name
+
+    def _prove(self, limit: int, bound: int | float, name: str) -> None:
+        if bound > self.cost_bound(limit)[0] or limit not in self._bounds:
+            self._bounds[limit] = (bound, name)
+
+
+def better(limit: int) -> Callable[[RematOutcome], tuple[int, int | float]]:
+    """What fits is better than what does not; the cheaper, then."""
+    return lambda outcome: (max(0, outcome.peak - limit), outcome.cost)

@@ -1,0 +1,444 @@
+"""Which ops run again: sequences within a limit, packed into it.
+
+A sequence is searched for by its live bytes. Where packing needs more than the limit, sequence and
+offsets are searched for together, and sequences with so many bytes less; where sharing needs less,
+sequences with so many more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.packed import Packed
+from cpplan.model.errors import InputError
+from cpplan.model.problem import Ints
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.remat.cut_bounds import RUNS_ONCE
+from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.search.packed_search import NAME as TOGETHER
+from cpplan.remat.search.packed_search import PackedSequence, search_packed
+from cpplan.remat.search.short_sequences import MOST_UNITS, short_sequences
+from cpplan.remat.search.short_sequences import NAME as SHORT
+from cpplan.remat.sequences import SequenceSearch
+from cpplan.remat.trials import Least, Trial, Trials
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+# Of what is left: for a sequence, for packing it.
+SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
+# Where the cost is limited, first: for orders in which nothing runs again, and packing them; where
+# only what costs nothing may.
+ORDER_SHARE, FREE_ORDER_SHARE = 0.3, 0.8
+# Of all, at the end: for a bound on the cost. Of small problems, for all searches but the last,
+# which tries short sequences one by one.
+PROOF_SHARE, SMALL_SHARE = 0.08, 0.5
+# Then, where packing needed more than the limit: for sequence and offsets together; the first time
+# not so much, for a sequence of a little less may just pack.
+TOGETHER_SHARE, FIRST_TOGETHER_SHARE = 0.85, 0.3
+# There, then, for a first one that is cheap enough; for one with fewer live bytes, and for packing
+# it, again and again.
+BEGIN_SHARE, DESCENT_SHARE = 0.2, 0.5
+# Before, for limits halfway, which find what is far below at once or not at all; of what is left,
+# for going down; the rest is for limits halfway again.
+FIRST_BISECTION_SHARE, DESCENDING_SHARE = 0.25, 0.7
+# To begin with sequence and offsets together takes a second with a thousand ops: not at the end.
+TOGETHER_LEAST = 0.1
+# Peaks tried on the way to the least one under a cost limit.
+BISECTIONS = 8
+# A sequence with so many more live bytes than the limit may be brought below it with its offsets.
+NEAR = 1.05
+# Where nothing fits yet: parts of the limit to stay below, and of the time for them.
+FALL_BACK, FALL_BACK_SHARE = (0.96, 0.92, 0.87, 0.8, 0.7), 0.15
+# Where all searches have ended: short sequences tried, and of the time left, for packing each;
+# turns of sequence and offsets together with other seeds.
+MOST_SHORT, SHORT_SHARE, MORE_TURNS = 500, 0.1, 4
+# Why a run may end early.
+ENDED = "the searches for sequences have ended, and short sequences were packed one by one"
+ENDED_LARGE = "the searches for sequences, and for sequences with offsets, have ended"
+ENDED_CHEAP = (
+    "the searches for sequences of this cost have ended, and the bound holds for those of any cost"
+)
+NOTHING_AGAIN = (
+    "nothing can run again at this cost, the search for orders has ended, and the bound holds for "
+    "sequences of any cost"
+)
+# After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
+GRACE = 1.0
+
+
+class Packer(Protocol):
+    """Packs a program within a deadline."""
+
+    def __call__(self, program: Program, deadline: Deadline, /) -> Packed: ...
+
+
+class Placer(Protocol):
+    """Takes offsets found for a program."""
+
+    def __call__(self, program: Program, offsets: Ints, name: str, /) -> Packed: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rematerialized:
+    """The best sequence, packed.
+
+    Attributes
+    ----------
+    packed
+        The program and its packing, which may exceed the limit if nothing better was found.
+    outcome
+        What was found, and proved of its cost.
+    limit
+        Of all pools, bytes; ``None`` if the cost was limited instead.
+    least, least_by, least_op
+        Bytes below which there is no sequence, how that is known, and the op that needs them.
+    joint
+        False if first runs keep the given order.
+    """
+
+    packed: Packed
+    outcome: RematOutcome
+    limit: int | None
+    least: int
+    least_by: str
+    least_op: str | None
+    joint: bool = True
+
+
+class OrderSearch(Protocol):
+    """Packs the best order found in which nothing runs again, and says what found it.
+
+    Ctrl-C cancels the deadline.
+    """
+
+    def __call__(self, deadline: Deadline, /) -> tuple[Packed, str]: ...
+
+
+class RematSearch:
+    """A search for sequences of one program, and packings of them.
+
+    Parameters
+    ----------
+    program
+        Runs every op once.
+    residency
+        What the arena holds of the boundary.
+    joint
+        Whether the order may change; else first runs keep the program's order.
+    order
+        A search for orders in which nothing runs again, if the order may change.
+    pack, place
+        Pack a program; take offsets found for it (``None`` where they would not do: several pools,
+        or bytes that are shared).
+    links
+        By which storages may share bytes, if any.
+    workers, seed
+        For the searches.
+    report
+        Called with a line about everything found.
+    stop_early
+        Called with the reason where a search ends without a proof.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        *,
+        joint: bool,
+        order: OrderSearch | None = None,
+        pack: Packer,
+        place: Placer | None = None,
+        links: Sequence[Link] = (),
+        workers: int,
+        seed: int,
+        report: Callable[[str], None] = lambda text: None,
+        stop_early: Callable[[str], None] = lambda reason: None,
+    ):
+        if len(program.order) > len(program.graph.ops):
+            raise InputError("remat=True needs a program that runs every op once")
+        self.program, self._pack, self._place, self._links = program, pack, place, links
+        self._residency, self._joint, self._seed = residency, joint, seed
+        self._order = order
+        in_place = any(link.in_place for link in links)
+        self.problem = remat_problem(program, residency, in_place=in_place)
+        self.sequences = SequenceSearch(
+            self.problem,
+            _units(self.problem, program),
+            joint=joint,
+            links=links,
+            workers=workers,
+            seed=seed,
+            report=lambda outcome: report(self._line(outcome)),
+        )
+        self._report, self._stop_early = report, stop_early
+
+    @property
+    def base(self) -> int | float:
+        """What running every op once costs."""
+        return self.sequences.base
+
+    def within(self, limit: int, deadline: Deadline) -> Rematerialized:
+        """The cheapest sequence found whose packing has at most ``limit`` bytes, in all pools."""
+        search = self.sequences
+        if search.least.bytes > limit:
+            return self._judged(self._try(search.best(limit), deadline), limit)
+        trials, first = Trials(limit, search.least.bytes, sharing=bool(self._links)), True
+        try:
+            if self._links:
+                # What sharing saves where every op runs once, it may save elsewhere.
+                trials.add(self._try(search.once, deadline.share(PACKING_SHARE)))
+            small = len(self.problem) <= MOST_UNITS
+            work = deadline.share(SMALL_SHARE if small else 1 - PROOF_SHARE)
+            while trials.cost != search.cost_bound(limit)[0] and not work.expired():
+                target, slot = trials.target, work.share(SEQUENCE_SHARE)
+                outcome = search.within(target, slot)
+                if outcome.peak > target:
+                    if search.none_within(target) or not slot.expired():
+                        break
+                    if trials.cost is None and outcome.peak <= NEAR * limit:
+                        self._search_together(
+                            limit, outcome, work.share(TOGETHER_SHARE), trials.keep
+                        )
+                elif trials.knows(outcome):
+                    # Asked again, a search that had no time left goes on.
+                    if not slot.expired():
+                        break
+                else:
+                    # An order in which nothing runs twice is worth more effort to pack.
+                    share = ONCE_SHARE if outcome.cost <= self.base else PACKING_SHARE
+                    trial = self._try(outcome, work.share(share))
+                    trials.add(trial)
+                    if trials.cost is None and self._place is not None:
+                        self._fall_back(trials, work.share(FALL_BACK_SHARE))
+                    dearer = trials.cost is None or trials.cost > outcome.cost
+                    if trial.over(limit) > 0 and dearer:
+                        part = FIRST_TOGETHER_SHARE if first else TOGETHER_SHARE
+                        self._search_together(limit, outcome, work.share(part), trials.keep)
+                        first = False
+            if trials.cost != search.cost_bound(limit)[0]:
+                search.bound_cost(limit, deadline)
+            self._finish(limit, trials, deadline)
+        except KeyboardInterrupt:
+            deadline.cancel()
+        if trials.best is None:
+            rest = Deadline(GRACE) if deadline.cancelled else deadline
+            trials.add(self._try(search.best(limit), rest))
+        assert trials.best is not None
+        return self._judged(trials.best, limit)
+
+    def _finish(self, limit: int, trials: Trials, deadline: Deadline) -> None:
+        """Where all searches have ended without a proof: short sequences, then other seeds."""
+        search = self.sequences
+        most = search.cost_bound(limit)[0]
+
+        def settled() -> bool:
+            return trials.cost == most or search.none_within(limit)
+
+        live = math.inf if self._links else limit
+        for outcome in self._short(live, lambda: trials.cost, deadline):
+            if settled():
+                return
+            if not trials.knows(outcome):
+                trials.keep(self._try(outcome, deadline.share(SHORT_SHARE)))
+        if settled():
+            return
+        start = search.best(limit)
+        for _ in range(MORE_TURNS if self._place is not None and start.peak <= NEAR * limit else 0):
+            if settled() or deadline.expired():
+                return
+            self._search_together(limit, start, deadline.share(0.5), trials.keep)
+        if not settled():
+            self._stop_early(ENDED if len(self.problem) <= MOST_UNITS else ENDED_LARGE)
+
+    def _short(
+        self, live: float, dearest: Callable[[], float | None], deadline: Deadline
+    ) -> Iterator[RematOutcome]:
+        """Short sequences of a small problem, as long as there is time and they may be of use."""
+        problem = self.problem
+        if len(problem) > MOST_UNITS:
+            return
+        cost = dearest()
+        found = short_sequences(
+            problem,
+            live,
+            math.inf if cost is None else cost,
+            deadline,
+            order=None if self._joint else self.sequences.given,
+        )
+        try:
+            for sequence in itertools.islice(found, MOST_SHORT):
+                cost = problem.total_cost(sequence)
+                known = dearest()
+                if known is None or cost <= known:
+                    yield RematOutcome(
+                        sequence, problem.peak(sequence), cost, self.base, SHORT, RUNS_ONCE
+                    )
+        except TimeUpError:
+            return
+
+    def cheap(self, most: float, deadline: Deadline) -> Rematerialized:
+        """The smallest packing found of a sequence that costs at most ``most``."""
+        least = Least(most, self._once(most, deadline))
+        if not self.sequences.affords(most):
+            self._stop_early(NOTHING_AGAIN)
+            return self._judged(least.best, None)
+        try:
+            self._bisect(least, deadline.share(FIRST_BISECTION_SHARE))
+            self._descend(least, deadline.share(DESCENDING_SHARE))
+            while not deadline.expired():
+                before = least.best
+                self._bisect(least, deadline)
+                if least.best is before:
+                    break
+            for outcome in self._short(math.inf, lambda: most, deadline):
+                if least.best.packed.value <= (self.sequences.least.bytes,):
+                    break
+                may = self._links or (outcome.peak,) < least.best.packed.value
+                if may or least.best.packed.pooled is not None:
+                    least.keep(self._try(outcome, deadline.share(SHORT_SHARE)))
+        except KeyboardInterrupt:
+            deadline.cancel()
+        self._stop_early(ENDED_CHEAP)
+        return self._judged(least.best, None)
+
+    def _once(self, most: float, deadline: Deadline) -> Trial:
+        """The best packing found of an order in which nothing runs again."""
+        search = self.sequences
+        if self._order is None:
+            return self._try(search.once, deadline.share(1 / BISECTIONS))
+        part = FREE_ORDER_SHARE if search.affords(most) else 1
+        slot = deadline.share(ORDER_SHARE if search.affords(most, free=False) else part)
+        packed, name = self._order(slot)
+        if slot.cancelled:
+            deadline.cancel()
+        assert isinstance(packed.source, Program)
+        return Trial(search.take_order(_units(self.problem, packed.source), name), packed)
+
+    def _descend(self, least: Least, deadline: Deadline) -> None:
+        """Pack what is met on the way down to fewer and fewer live bytes."""
+        search, tried = self.sequences, {least.best.outcome.sequence}
+        if search.descends and not deadline.expired():
+            # As regular as the order that it was made from, it often packs best.
+            start = search.start_below(least.most, deadline.share(BEGIN_SHARE))
+            if start.sequence not in tried:
+                tried.add(start.sequence)
+                least.keep(self._try(start, deadline.share(PACKING_SHARE)))
+        while search.descends and not deadline.expired():
+            before = least.best
+            outcome = search.below(least.most, deadline.share(DESCENT_SHARE))
+            if outcome.sequence not in tried:
+                tried.add(outcome.sequence)
+                least.keep(self._try(outcome, deadline.share(DESCENT_SHARE)))
+            elif search.few:
+                break
+            if self._place is not None and least.best.packed.peak > outcome.peak:
+                # Halfway between what is live and what packing made of it.
+                limit = (outcome.peak + least.best.packed.peak) // 2
+                slot = deadline.share(DESCENT_SHARE)
+                if slot.remaining() >= TOGETHER_LEAST * deadline.seconds:
+                    self._search_together(limit, outcome, slot, least.keep, goal=least.most)
+            if least.best is before and search.ended(least.most):
+                break
+
+    def _bisect(self, least: Least, deadline: Deadline) -> None:
+        """Pack sequences of limits halfway between what is possible and what was found."""
+        search, most = self.sequences, least.most
+        low, high = search.least.bytes, least.best.outcome.peak
+        for left in range(BISECTIONS, 0, -1):
+            if low >= high or deadline.expired():
+                break
+            limit = (low + high) // 2
+            slot = deadline.share(1 / left)
+            outcome = search.within(limit, slot.share(SEQUENCE_SHARE), goal=most)
+            if outcome.peak > limit or outcome.cost > most:
+                low = limit + 1
+                continue
+            high = outcome.peak
+            least.keep(self._try(outcome, slot))
+
+    def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
+        program = Program(self.program.graph, self.problem.expand(outcome.sequence))
+        return Trial(outcome, self._pack(program, deadline))
+
+    def _fall_back(self, trials: Trials, deadline: Deadline) -> None:
+        """Something that fits, at whatever cost: what needs far fewer live bytes packs at once."""
+        for left, part in zip(range(len(FALL_BACK), 0, -1), FALL_BACK, strict=True):
+            target = int(part * trials.limit)
+            if trials.cost is not None or deadline.expired() or self.sequences.none_within(target):
+                break
+            slot = deadline.share(1 / left)
+            start = self.sequences.start(target, slot)
+            if start.peak <= target:
+                trials.keep(self._try(start, slot))
+
+    def _search_together(
+        self,
+        limit: int,
+        start: RematOutcome,
+        deadline: Deadline,
+        keep: Callable[[Trial], None],
+        goal: float = 0,
+    ) -> None:
+        """Sequence and offsets at once, within a limit; a cost of ``goal`` is good enough."""
+        place = self._place
+        if place is None:
+            return
+
+        def add(found: PackedSequence) -> None:
+            program = Program(self.program.graph, self.problem.expand(found.sequence))
+            outcome = start._replace(
+                sequence=found.sequence,
+                peak=self.problem.peak(found.sequence),
+                cost=found.cost,
+                found_by=TOGETHER,
+            )
+            keep(Trial(outcome, place(program, found.offsets, TOGETHER)))
+            self._report(f"{TOGETHER}: {found.peak} B, cost +{self._extra(found.cost):.2%}")
+
+        search_packed(
+            self.problem,
+            limit,
+            start.sequence,
+            deadline,
+            residency=self._residency,
+            goal_cost=goal,
+            joint=self._joint,
+            seed=self._seed,
+            report=add,
+        )
+        self._seed += 1
+
+    def _judged(self, best: Trial, limit: int | None) -> Rematerialized:
+        """The best, with what the search has proved by now."""
+        search, outcome = self.sequences, best.outcome
+        if limit is not None:
+            bound, name = search.cost_bound(limit)
+            if isinstance(outcome.cost, float):
+                # A sum of rounded numbers may come out below what is exact.
+                bound = min(bound, outcome.cost)
+            outcome = outcome._replace(bound=bound, bound_by=name)
+        unit = search.least.unit
+        op = None if unit is None else self.problem.ordering.names[unit]
+        return Rematerialized(
+            best.packed, outcome, limit, search.least.bytes, search.least_by, op, self._joint
+        )
+
+    def _line(self, outcome: RematOutcome) -> str:
+        extra = self._extra(outcome.cost)
+        return f"{outcome.found_by}: {outcome.peak} B live, cost +{extra:.2%}"
+
+    def _extra(self, cost: int | float) -> float:
+        return cost / self.base - 1 if self.base else 0.0
+
+
+def _units(problem: RematProblem, program: Program) -> list[int]:
+    """The program's order as units."""
+    unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
+    return list(dict.fromkeys(unit_of[op] for op in program.order))

@@ -1,0 +1,116 @@
+"""Sequences that were packed, and the limit on live bytes to search within next.
+
+What is live says only about what packing needs: holes cost bytes, sharing saves some. So the limit
+on live bytes moves: down by what a packing had too much, up by what it had too little, and then
+between what packed and what did not. Where the cost is limited, the smallest packing is kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cpplan.aliasing.packed import Packed
+from cpplan.remat.search.outcome import RematOutcome
+
+# Limits on live bytes nearer to each other than this part of the limit are one.
+NEAR_ENOUGH = 0.002
+# Where several pools do not hold a sequence, the next has so much less.
+POOLS_STEP = 0.03
+
+
+class Trial(NamedTuple):
+    """A sequence, and the packing found for it."""
+
+    outcome: RematOutcome
+    packed: Packed
+
+    def over(self, limit: int) -> int:
+        """Bytes beyond a limit; of several pools, a few percent if they do not hold it."""
+        if self.packed.pooled is None:
+            return self.packed.peak - limit
+        return 0 if self.packed.pooled.packing.offset is not None else int(POOLS_STEP * limit) + 1
+
+
+class Least:
+    """The smallest packing among trials that cost at most ``most``.
+
+    Attributes
+    ----------
+    best
+        That trial.
+    """
+
+    def __init__(self, most: float, first: Trial):
+        self.most, self.best = most, first
+
+    def keep(self, trial: Trial) -> None:
+        """Take a trial if it is smaller, and cheap enough."""
+        if trial.outcome.cost <= self.most and trial.packed.value < self.best.packed.value:
+            self.best = trial
+
+
+class Trials:
+    """What was packed, the best of it, and what to look for next.
+
+    Parameters
+    ----------
+    limit
+        Of all pools, bytes.
+    least
+        Live bytes of every sequence, at least.
+    sharing
+        Whether a packing may have fewer bytes than are live by its sequence alone.
+
+    Attributes
+    ----------
+    best
+        The cheapest that fits, or the one that is least beyond the limit.
+    target
+        Live bytes that the next sequence may have.
+    """
+
+    def __init__(self, limit: int, least: int, *, sharing: bool):
+        self.limit, self.target = limit, limit
+        self.best: Trial | None = None
+        self._least, self._sharing = least, sharing
+        self._tried: set[tuple[int, ...]] = set()
+        # The largest limit on live bytes under which a packing fitted, the smallest where not.
+        self._fits: int | None = None
+        self._fails: int | None = None
+
+    def keep(self, trial: Trial) -> None:
+        """Take a trial if it is the best; what comes next does not depend on it."""
+        self._tried.add(trial.outcome.sequence)
+        if self.best is None or self._rank(trial) < self._rank(self.best):
+            self.best = trial
+
+    def add(self, trial: Trial) -> None:
+        """Note what packing made of a sequence that was searched for within :attr:`target`."""
+        over, live = trial.over(self.limit), trial.outcome.peak
+        target = max(self.target, live)
+        self.keep(trial)
+        if over > 0:
+            self._fails = target if self._fails is None else min(target, self._fails)
+            self.target = live - over
+            if self.target < self._least:
+                self.target = (live + self._least) // 2
+        else:
+            self._fits = target if self._fits is None else max(target, self._fits)
+            self.target = target - over if self._sharing else target
+        if self._fits is not None and self._fails is not None:
+            near = self._fails - self._fits <= NEAR_ENOUGH * self.limit
+            self.target = self._fits if near else (self._fits + self._fails) // 2
+
+    def knows(self, outcome: RematOutcome) -> bool:
+        """Whether the sequence was packed already."""
+        return outcome.sequence in self._tried
+
+    @property
+    def cost(self) -> int | float | None:
+        """Of the best, if it fits."""
+        if self.best is None or self.best.over(self.limit) > 0:
+            return None
+        return self.best.outcome.cost
+
+    def _rank(self, trial: Trial) -> tuple[int, int | float]:
+        return max(0, trial.over(self.limit)), trial.outcome.cost

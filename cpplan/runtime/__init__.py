@@ -1,0 +1,1 @@
+"""Budgets, interrupts, files, CP-SAT runs and compiled loops: what every room uses."""

@@ -1,0 +1,80 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from os import PathLike
+
+from cpplan.model.errors import InputError
+from cpplan.runtime.regular_file import resolve_target
+
+
+def write_text(path: str | PathLike[str], text: str) -> None:
+    """Write ``text`` as UTF-8 to ``path``; see :func:`write_bytes`.
+
+    Raises
+    ------
+    InputError
+        As :func:`write_bytes`, or if the text holds what is no Unicode; names the file.
+    """
+    write_pieces(path, (text,))
+
+
+def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
+    """Write text that comes in pieces, so that it is never in memory as a whole.
+
+    Raises
+    ------
+    InputError
+        As :func:`write_text`.
+    """
+    try:
+        write_blocks(path, (piece.encode() for piece in pieces))
+    except UnicodeEncodeError as error:
+        raise InputError(f"{path}: cannot be written: a name is not Unicode text") from error
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write ``data`` to ``path`` through a temporary file in the same folder, then rename.
+
+    A symbolic link stays one: what it leads to is written.
+
+    Raises
+    ------
+    InputError
+        If ``path`` is no regular file, or its folder does not exist or cannot be written to; names
+        the file.
+    """
+    write_blocks(path, (data,))
+
+
+def write_blocks(path: str | PathLike[str], pieces: Iterable[bytes]) -> None:
+    """Write bytes that come in blocks; see :func:`write_bytes`.
+
+    Raises
+    ------
+    InputError
+        As :func:`write_bytes`, or what the blocks' source raises: then nothing is written.
+    """
+    target = resolve_target(path)
+    try:
+        # Not the target's own name with something added: that could be too long.
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".cpplan.")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            for piece in pieces:
+                stream.write(piece)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives 0600; a plan is no secret
+        os.replace(temporary, target)
+    except OSError as error:
+        os.unlink(temporary)
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    except BaseException:
+        os.unlink(temporary)
+        raise

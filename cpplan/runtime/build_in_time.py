@@ -1,0 +1,31 @@
+"""Models are built only as long as there is time to solve them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from cpplan.runtime.deadline import Deadline, TimeUpError
+
+T = TypeVar("T")
+
+
+def build_in_time(build: Callable[[], T], deadline: Deadline) -> T | None:
+    """The model that ``build`` makes, or ``None`` if time is up before it is made.
+
+    Examples
+    --------
+    >>> from formulations.polled_model import PolledModel
+    >>> def build():
+    ...     model = PolledModel()
+    ...     return model, [model.new_bool_var("") for _ in range(1000)]
+    >>> build_in_time(build, Deadline(0)) is None, build_in_time(build, Deadline(60)) is None
+    (True, False)
+    """
+    from formulations.polled_model import polling
+
+    try:
+        with polling(deadline.check):
+            return build()
+    except TimeUpError:
+        return None

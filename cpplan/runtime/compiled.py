@@ -1,0 +1,280 @@
+"""When the compiled loops get compiled: once for each installation, within the run's deadline.
+
+The first use of a loop compiles it, which takes seconds, and stores the result beside the code.
+``prepare`` is called before a loop is used. Where it was never compiled, that is left to another
+process, for which a run waits as long as its deadline allows: time limits hold on the first run
+too. ``warm_up`` compiles ahead of time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from subprocess import PIPE
+from typing import TYPE_CHECKING
+
+from cpplan.model.errors import InputError
+from cpplan.runtime.loop_cache import environment, forget, stamp
+
+if TYPE_CHECKING:
+    from cpplan.runtime.deadline import Deadline
+
+# The modules whose loops are compiled together, because whoever uses one uses the others. Each is
+# in one group: what is stored of a module is deleted before its group is compiled.
+LOOPS = {
+    "packing": (
+        "cpplan.packing.search.canonical_kernel",
+        "cpplan.packing.search.canonical_state_kernel",
+        "cpplan.packing.search.niche_kernel",
+        "cpplan.packing.search.niche_state_kernel",
+    ),
+    "ordering": ("cpplan.ordering.heuristics.beam_kernel", "cpplan.ordering.search.downset_kernel"),
+    "eviction": ("cpplan.remat.heuristics.eviction_kernel",),
+    "sequences": ("cpplan.remat.search.sequence_kernel",),
+    "packed-sequences": (
+        "cpplan.remat.search.packed_kernel",
+        "cpplan.remat.search.run_names",
+        "cpplan.remat.search.separation_kernel",
+        "cpplan.remat.search.stay_kernel",
+    ),
+    "sizes": ("cpplan.packing.sizes.fit_kernel",),
+    "checks": ("cpplan.verification.runs_kernel", "cpplan.verification.sweep_kernel"),
+    "many-buffers": (
+        "cpplan.packing.heuristics.fit_index_kernel",
+        "cpplan.packing.heuristics.segregated_fit_kernel",
+    ),
+    "ejection": ("cpplan.packing.search.ejection_kernel",),
+    "insertion": ("cpplan.packing.search.insertion_kernel",),
+    "skyline": ("cpplan.packing.heuristics.skyline_kernel",),
+}
+# Of the time left, a stage waits so much for its loops to be compiled, where others can go on.
+COMPILING_SHARE = 0.1
+# Seconds to import what compiles, and to load loops that are ready, once for each process.
+LOADING_SECONDS = 0.5
+# How often a run that waits looks at its deadline, seconds.
+_PATIENCE = 0.05
+_ready: set[str] = set()
+# Loaded by this process.
+_loaded: set[str] = set()
+# Under way in other processes; they outlive the deadlines of stages, but not this process.
+_compiling: dict[str, subprocess.Popen[bytes]] = {}
+# The last line that each of those that have ended had to say, by process.
+_last_lines: dict[int, list[str]] = {}
+_lock = threading.Lock()
+_tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda text: None)
+
+
+@contextmanager
+def telling(tell: Callable[[str], None]) -> Iterator[None]:
+    """Within this block, a line about anything that must be compiled goes to ``tell``."""
+    token = _tell.set(tell)
+    try:
+        yield
+    finally:
+        _tell.reset(token)
+
+
+def prepare(group: str, deadline: Deadline) -> bool:
+    """Whether these loops are ready; waits for it, but not beyond the deadline.
+
+    O(1) once they are.
+    """
+    if is_ready(group):
+        return True
+    if deadline.endless or not sys.executable:
+        _announce(group)
+        _compile(group)
+    elif not _compile_elsewhere(group, deadline):
+        return False
+    _ready.add(group)
+    return True
+
+
+def prepare_all(groups: Sequence[str], deadline: Deadline) -> bool:
+    """Whether all of these loops are ready; they are compiled side by side."""
+    if not deadline.endless:
+        for group in groups:
+            begin(group)
+    return all(prepare(group, deadline) for group in groups)
+
+
+def begin(group: str) -> None:
+    """Have another process compile these loops, if none has yet, and do not wait for it."""
+    if not is_ready(group) and sys.executable:
+        _compiler(group)
+
+
+def is_ready(group: str) -> bool:
+    """Whether these loops were compiled before, by whatever process."""
+    if group not in _ready and _stamp(group).exists():
+        _ready.add(group)
+    return group in _ready
+
+
+def load(group: str) -> None:
+    """Use loops that are ready once, so that who times what follows does not time their loading."""
+    from cpplan.runtime.warm_up_runs import FIRST_USES
+
+    if group not in _loaded:
+        FIRST_USES[group]()
+        _loaded.add(group)
+
+
+def may_load(deadline: Deadline) -> bool:
+    """Whether there is time to ask for loops at all: once they are imported, that takes none."""
+    return "numba" in sys.modules or deadline.endless or deadline.remaining() >= LOADING_SECONDS
+
+
+def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> dict[str, float]:
+    """Compile ahead of time what the searches need; later runs, of any process, find it ready.
+
+    Parameters
+    ----------
+    groups
+        Keys of ``LOOPS``, such as ``"packing"``; all if none is named.
+    tell
+        Called with the name of each group before its turn.
+
+    Returns
+    -------
+    dict
+        Seconds that each group took: next to nothing where it was ready.
+
+    Raises
+    ------
+    InputError
+        If there is no such group; lists the known ones.
+
+    Examples
+    --------
+    >>> seconds = warm_up("sizes")
+    >>> list(seconds), warm_up("sizes")["sizes"] < 60
+    (['sizes'], True)
+    """
+    for group in groups:
+        if group not in LOOPS:
+            raise InputError(f"{group!r} is not understood: expected one of {', '.join(LOOPS)}")
+    chosen = groups or tuple(LOOPS)
+    seconds = dict.fromkeys(chosen, 0.0)
+    missing = [group for group in chosen if not _stamp(group).exists()]
+    if len(missing) > 1 and sys.executable:
+        seconds.update(_compile_side_by_side(missing, tell))
+    else:
+        for group in missing:
+            start = time.monotonic()
+            tell(group)
+            _compile(group)
+            seconds[group] = time.monotonic() - start
+    _ready.update(chosen)
+    return seconds
+
+
+def _compile_side_by_side(
+    groups: Sequence[str], tell: Callable[[str], None]
+) -> Iterator[tuple[str, float]]:
+    """Compile each group in a process of its own, as many at once as there are cores."""
+    from cpplan.runtime.cores import available_cores
+    from cpplan.runtime.deadline import Deadline
+
+    waiting, since = list(groups), dict[str, float]()
+    while waiting or since:
+        while waiting and len(since) < available_cores():
+            group = waiting.pop(0)
+            tell(group)
+            since[group] = time.monotonic()
+            begin(group)
+        for group, start in list(since.items()):
+            if _compile_elsewhere(group, Deadline(0)):
+                del since[group]
+                yield group, time.monotonic() - start
+        time.sleep(_PATIENCE)
+
+
+def _compile(group: str) -> None:
+    """Use every loop of a group once, which compiles and stores it."""
+    from cpplan.runtime.warm_up_runs import FIRST_USES
+
+    forget(LOOPS[group])
+    # Its own first uses ask whether the loops are ready: they are about to be.
+    _ready.add(group)
+    try:
+        FIRST_USES[group]()
+    except BaseException:
+        _ready.discard(group)
+        raise
+    stamp = _stamp(group)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.touch()
+
+
+def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
+    """Wait for the process that compiles a group, together with all other threads that do."""
+    process = _compiler(group)
+    while process.poll() is None:
+        if deadline.expired():
+            return False
+        time.sleep(_PATIENCE)
+    with _lock:
+        if _compiling.get(group) is process:
+            del _compiling[group]
+            _, error = process.communicate()
+            _last_lines[process.pid] = error.decode(errors="replace").strip().splitlines()[-1:]
+    if process.returncode:
+        last = " ".join(_last_lines[process.pid])
+        raise RuntimeError(f"compiling the loops for {group} failed: {last}")
+    return True
+
+
+def _compiler(group: str) -> subprocess.Popen[bytes]:
+    """The process that compiles a group, begun now if there is none."""
+    with _lock:
+        if group not in _compiling:
+            _announce(group)
+            null, command = subprocess.DEVNULL, _command(group)
+            # In a session of its own: Ctrl-C ends the run that waits, not what later runs need.
+            _compiling[group] = subprocess.Popen(
+                command,
+                stdin=null,
+                stdout=null,
+                stderr=PIPE,
+                env=environment(),
+                start_new_session=True,
+            )
+        return _compiling[group]
+
+
+def _announce(group: str) -> None:
+    _tell.get()(f"compiling the loops for {group}, once for this installation")
+
+
+def _command(group: str) -> list[str]:
+    return [sys.executable, "-c", f"import cpplan; cpplan.warm_up({group!r})"]
+
+
+@atexit.register
+def _stop_compiling() -> None:
+    for process in _compiling.values():
+        process.kill()
+
+
+def _after_fork() -> None:
+    """What a parent has under way is not the child's to wait for, or to end."""
+    global _lock
+    _compiling.clear()
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _stamp(group: str) -> Path:
+    return stamp(group, LOOPS[group])

@@ -1,0 +1,204 @@
+"""One run of CP-SAT on a model that minimises a peak, heedful of Ctrl-C and the deadline.
+
+The solver works in a thread of its own. What it finds on the way is handed on in the calling
+thread, at once, so that nothing is lost when the run is cut short.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from cpplan.runtime.deadline import Deadline
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    from formulations.positions import Solved
+
+# One unit of CP-SAT's deterministic time is about this many seconds on models of orders.
+SECONDS_PER_WORK = 4.0
+# Seconds that a run takes whatever it does; counted where time is deterministic.
+_TO_BEGIN = 0.02
+
+T = TypeVar("T", covariant=True)
+U = TypeVar("U")
+
+
+class Formulation(Protocol[T]):
+    """A model under ``formulations`` that minimises a peak."""
+
+    @property
+    def model(self) -> cp_model.CpModel: ...
+
+    def extract(self, solver: Solved) -> T:
+        """The solution found."""
+
+    def in_bytes(self, objective: float) -> int:
+        """The peak that a value of the objective stands for, or the bound of a bound."""
+
+
+def run_model(
+    formulation: Formulation[U],
+    deadline: Deadline,
+    *,
+    found: Callable[[U], None],
+    proved: Callable[[int], None],
+    work: float | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    linearization: int = 0,
+) -> None:
+    """Solve a model until it is settled, or time or work are spent.
+
+    Parameters
+    ----------
+    formulation
+        A model with its hint.
+    deadline
+        Ends the run when it passes.
+    found
+        Called with every solution, in the calling thread.
+    proved
+        Called with every bound on the peak, bytes, in the calling thread.
+    work
+        Units of CP-SAT's deterministic time to spend at most.
+    workers
+        Threads. With one, and enough time, the same model and seed give the same solutions.
+    seed
+        For CP-SAT's random choices.
+    linearization
+        CP-SAT's level of it. The relaxation of lives of variable length is weak: without it, proofs
+        come much faster.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.ordering.problem import OrderProblem
+    >>> from formulations.ordering import build
+    >>> alone = OrderProblem(((),), np.array([4]), np.array([8]), ((0,),), *np.zeros((2, 1), bool))
+    >>> orders, bounds = [], []
+    >>> run_model(build(alone, upper=20), Deadline(60), found=orders.append, proved=bounds.append)
+    >>> orders[-1].tolist(), max(bounds)
+    ([0], 12)
+    """
+    run = _Run(formulation, deadline, found, proved, work, workers, seed, linearization)
+    try:
+        run.watch()
+    finally:
+        run.stop()
+    # What arrived while the run was being stopped.
+    run.drain()
+
+
+@dataclass(frozen=True, slots=True)
+class _News(Generic[U]):
+    """What the solver's thread says: a solution, a bound, the end, or what went wrong."""
+
+    solution: U | None = None
+    bound: int | None = None
+    ended: bool = False
+    error: BaseException | None = None
+
+
+class _Run(Generic[U]):
+    def __init__(
+        self,
+        formulation: Formulation[U],
+        deadline: Deadline,
+        found: Callable[[U], None],
+        proved: Callable[[int], None],
+        work: float | None,
+        workers: int,
+        seed: int,
+        linearization: int,
+    ):
+        from ortools.sat.python import cp_model
+
+        self.formulation, self.deadline, self.found, self.proved = (
+            formulation, deadline, found, proved,
+        )  # fmt: skip
+        self.news: queue.SimpleQueue[_News[U]] = queue.SimpleQueue()
+        self.solver = cp_model.CpSolver()
+        parameters = self.solver.parameters
+        parameters.num_workers = workers
+        parameters.random_seed = seed
+        parameters.linearization_level = linearization
+        parameters.catch_sigint_signal = False
+        # google/or-tools#5293: this presolve step can prove falsehoods on large coefficients.
+        parameters.presolve_inclusion_work_limit = 0
+        if deadline.deterministic:
+            left = deadline.remaining() / SECONDS_PER_WORK
+            work = left if work is None else min(work, left)
+            # Several workers take turns that do not depend on the clock.
+            parameters.interleave_search = workers > 1
+        else:
+            parameters.max_time_in_seconds = deadline.remaining()
+        if work is not None:
+            parameters.max_deterministic_time = work
+        # Not a daemon: Python cannot end while a solver's thread still runs, but aborts.
+        self.thread = threading.Thread(target=self._solve)
+        self.thread.start()
+
+    def watch(self) -> None:
+        """Hand on the news as they come, until the run has ended or time is up."""
+        news = self._wait()
+        while news is not None and not self._hand_on(news):
+            news = self._wait()
+
+    def _wait(self) -> _News[U] | None:
+        """The next news, or ``None`` when time is up."""
+        try:
+            return self.news.get(timeout=self.deadline.patience())
+        except queue.Empty:
+            return None
+
+    def stop(self) -> None:
+        self.solver.stop_search()
+        # Presolve may not notice at once: a thread that overruns its grace is left behind.
+        self.thread.join(timeout=self.deadline.grace())
+
+    def drain(self) -> None:
+        while not self.news.empty():
+            self._hand_on(self.news.get())
+
+    def _solve(self) -> None:
+        """In the run's own thread."""
+        try:
+            from ortools.sat.python import cp_model
+
+            formulation, news = self.formulation, self.news
+
+            class Report(cp_model.CpSolverSolutionCallback):
+                def on_solution_callback(self) -> None:
+                    news.put(_News(formulation.extract(self)))
+
+            def report_bound(objective: float) -> None:
+                news.put(_News(bound=formulation.in_bytes(objective)))
+
+            self.solver.best_bound_callback = report_bound
+            status = self.solver.solve(formulation.model, Report())
+            if status == cp_model.MODEL_INVALID:
+                raise AssertionError(f"the model is invalid: {formulation.model.validate()}")
+            # Before its first solution, a run has no bound to offer.
+            settled = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+            bound = formulation.in_bytes(self.solver.best_objective_bound) if settled else None
+            news.put(_News(bound=bound, ended=True))
+        except BaseException as error:  # handed to the calling thread, which raises it
+            self.news.put(_News(ended=True, error=error))
+
+    def _hand_on(self, news: _News[U]) -> bool:
+        """Whether that was the last."""
+        if news.error is not None:
+            raise news.error
+        if news.solution is not None:
+            self.found(news.solution)
+        if news.bound is not None:
+            self.proved(news.bound)
+        if news.ended:
+            used = self.solver.response_proto.deterministic_time
+            self.deadline.spend(_TO_BEGIN + used * SECONDS_PER_WORK)
+        return news.ended

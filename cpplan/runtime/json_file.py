@@ -1,0 +1,75 @@
+"""Reading a JSON file, with errors that name it.
+
+A file whose name ends in ``.gz`` is compressed, and read as what it holds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from os import PathLike
+from typing import Any
+
+from cpplan.model.errors import InputError
+from cpplan.runtime.limits import read_unpacked
+from cpplan.runtime.regular_file import check_source
+
+
+def is_compressed(path: str | PathLike[str]) -> bool:
+    """Whether a file's name says that it is compressed.
+
+    Examples
+    --------
+    >>> is_compressed("resnet50.json.gz"), is_compressed("resnet50.json")
+    (True, False)
+    """
+    return os.fspath(path).lower().endswith(".gz")
+
+
+def read_text(path: str | PathLike[str]) -> str:
+    """The file's text, its line ends as they are.
+
+    Raises
+    ------
+    InputError
+        If it does not exist, is no regular file, cannot be read, or is not UTF-8; or is to be
+        compressed and is not, or is cut short, or unpacks to more than 256 MiB; names the file.
+    """
+    check_source(path)
+    try:
+        if is_compressed(path):
+            with gzip.open(path, "rb") as packed:
+                return read_unpacked(packed, f"{path}:").decode("utf-8-sig")
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            return stream.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            f"{path}: expected gzip data, which this is not or is cut short"
+        ) from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8 text") from error
+
+
+def read_json(path: str | PathLike[str]) -> Any:
+    """The file's JSON value.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is not JSON; names the file, line and column.
+    """
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise InputError(f"{path}: not JSON: a number is out of range") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: not a model: JSON nested too deeply") from error

@@ -1,0 +1,40 @@
+"""Limits on what a file may make a reader unpack, nest and write out."""
+
+from __future__ import annotations
+
+from gzip import GzipFile
+from typing import IO
+
+from cpplan.model.errors import InputError
+
+# Bytes that compressed text, or one part of an archive, may unpack to.
+MOST_UNPACKED = 256 << 20
+# Nodes that the functions of an ONNX model may be written out to: some, and more for a large file.
+MOST_NODES = 20_000
+MOST_NODES_PER_NODE = 50
+# Rows of a table of results.
+MOST_ROWS = 250_000
+# Characters of a manifest, and dots on one of its lines: the memory and time that its parser needs
+# grow with the square of the parts of a key.
+MOST_MANIFEST = 1 << 20
+MOST_DOTS = 250
+
+
+def read_unpacked(stream: IO[bytes] | GzipFile, what: str) -> bytes:
+    """All that a stream unpacks to, if that is within the limit.
+
+    Raises
+    ------
+    InputError
+        Says that ``what`` unpacks to more.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> read_unpacked(BytesIO(b"{}"), "model.json")
+    b'{}'
+    """
+    data = stream.read(MOST_UNPACKED + 1)
+    if len(data) > MOST_UNPACKED:
+        raise InputError(f"{what} unpacks to more than {MOST_UNPACKED >> 20} MiB")
+    return data

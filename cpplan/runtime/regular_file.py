@@ -1,0 +1,102 @@
+"""Only regular files are read and written: devices, pipes, sockets and folders are refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+from cpplan.model.errors import InputError
+
+
+def check_source(path: str | PathLike[str]) -> None:
+    """Refuse to read from what is there but no regular file; a pipe could keep us waiting.
+
+    Raises
+    ------
+    InputError
+        Names the file.
+
+    Examples
+    --------
+    >>> check_source(".")
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: .: is not a regular file
+    """
+    if not isinstance(path, (str, PathLike)):
+        raise InputError(f"expected a path, not {type(path).__name__}")
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise InputError(f"{str(path)!r} cannot be read: {error}") from error
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path}: is not a regular file")
+
+
+def resolve_target(path: str | PathLike[str]) -> Path:
+    """The file that writing to ``path`` makes or replaces: symbolic links are followed.
+
+    Raises
+    ------
+    InputError
+        If there is something else than a regular file, or nothing can be written there; names it.
+    """
+    if not isinstance(path, (str, PathLike)) or not os.fspath(path):
+        raise InputError(f"expected a path to write to, not {path!r}")
+    try:
+        target = Path(os.path.realpath(path))
+        regular = stat.S_ISREG(target.stat().st_mode)
+    except FileNotFoundError:
+        regular = True
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise InputError(f"{str(path)!r} cannot be written: {error}") from error
+    if not regular:
+        raise InputError(f"{path}: is not a regular file")
+    if not target.parent.is_dir():
+        raise InputError(f"{path}: cannot be written: there is no folder {str(target.parent)!r}")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: cannot be written: its folder admits no new files")
+    return target
+
+
+def check_targets(source: str | PathLike[str], targets: Mapping[str, str]) -> None:
+    """Check files that are to be written, before the work that fills them.
+
+    Parameters
+    ----------
+    source
+        What is read; it must not be overwritten.
+    targets
+        Option -> file.
+
+    Raises
+    ------
+    InputError
+        If one cannot be written, is the source, or is what another option writes; names both.
+    """
+    seen: dict[Path, str] = {}
+    for option, path in targets.items():
+        if path in ("", "-"):
+            raise InputError(f"{option} {path!r}: expected the name of a file")
+        target = resolve_target(path)
+        if _is_same(target, source):
+            raise InputError(f"{option} {path}: would overwrite the file that is read")
+        other = next((seen[known] for known in seen if _is_same(target, known)), None)
+        if other is not None:
+            raise InputError(f"{option} {path}: is the same file as that of {other}")
+        seen[target] = option
+
+
+def _is_same(one: Path, other: str | PathLike[str]) -> bool:
+    """Whether two names mean one file, whether it is there or not."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)

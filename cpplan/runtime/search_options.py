@@ -1,0 +1,39 @@
+"""Options that every search takes, checked in one place."""
+
+from __future__ import annotations
+
+from cpplan.model.errors import InputError
+
+
+def check_search_options(
+    time_limit: object, workers: object, seed: object, *, deterministic: object
+) -> None:
+    """Refuse what is no time, no number of threads, no seed.
+
+    Raises
+    ------
+    InputError
+        Names the option, its value and what was expected.
+
+    Examples
+    --------
+    >>> check_search_options(60.0, None, 0, deterministic=False)
+    >>> check_search_options(60.0, 0, 0, deterministic=False)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: workers must be at least 1, not 0
+    """
+    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)):
+        raise InputError(f"time_limit must be positive, not {time_limit!r}")
+    if not time_limit > 0:
+        raise InputError(f"time_limit must be positive, not {time_limit!r}")
+    if workers is not None and (not _is_integer(workers) or workers < 1):  # type: ignore[operator]
+        raise InputError(f"workers must be at least 1, not {workers!r}")
+    if not _is_integer(seed) or not 0 <= seed < 2**31:  # type: ignore[operator]
+        raise InputError(f"seed must be an integer from 0 to 2**31 - 1, not {seed!r}")
+    if deterministic and workers not in (None, 1):
+        raise InputError("deterministic=True needs workers=1: several finish in no fixed order")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

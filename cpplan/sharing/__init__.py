@@ -1,1 +1,0 @@
-"""Which tensors share bytes by choice: links between storages, and the clusters they form."""

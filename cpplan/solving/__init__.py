@@ -1,0 +1,1 @@
+"""solve(): from a request through the stages to a plan."""

@@ -1,0 +1,315 @@
+"""``solve``: the stages and their one deadline.
+
+If asked, look for the order with the least pressure; pack; verify what is returned. Each stage ends
+early with a proof. The deadline and Ctrl-C end the run with the best plan so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import get_args
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.names import tuple_of
+from cpplan.model.plan import Objective, Plan, Progress, RelationKind
+from cpplan.model.pool import Pool, check_pools
+from cpplan.model.problem import Problem
+from cpplan.model.residency import choose_residency
+from cpplan.packing import heuristics
+from cpplan.packing.problem import as_program
+from cpplan.program.anf import Program
+from cpplan.runtime.compiled import telling
+from cpplan.runtime.cores import available_cores
+from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.interrupts import holding_interrupts
+from cpplan.runtime.search_options import check_search_options
+from cpplan.solving.plan_maker import make_plan, make_remat_plan
+from cpplan.solving.run import Run
+from cpplan.solving.shares import bytes_of
+from cpplan.verification.verifier import verify
+
+ORDERS = ("given", "search")
+# How the message of a plan begins whose run left a gap and time, and its reason if no other is.
+ENDED_EARLY = "ended before the time limit"
+ALL_ENDED = "every search that applies has ended without a proof"
+BY_THE_CLOCK = "the time limit has ended the search: another run may end with another plan"
+POOLS_SHARED = (
+    "the choices of what to share that are tried over several pools have been packed, and the "
+    "bound holds whatever is shared"
+)
+# Seconds that a part of a run gets at least.
+_SHORTEST = 0.001
+
+
+def solve(
+    source: Graph | Program | Problem,
+    *,
+    time_limit: float = 60.0,
+    order: str | None = None,
+    first: Sequence[str] = (),
+    last: Sequence[str] = (),
+    in_place: bool = False,
+    placement: bool | None = None,
+    remat: bool = False,
+    cost_limit: float | None = None,
+    pools: Sequence[Pool] | None = None,
+    objective: Objective = "preference",
+    algorithm: str | None = None,
+    capacity: int | str | None = None,
+    memory_limit: int | str | None = None,
+    inputs: str = "reuse",
+    outputs: str = "keep",
+    constants: str | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+    deterministic: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Plan:
+    """Plan the memory of a model: an offset for every buffer, with the smallest peak found.
+
+    Parameters
+    ----------
+    source
+        A graph, a program, or a bare packing problem.
+    time_limit
+        Seconds for everything; the best plan so far is returned when they are over.
+    order
+        ``"given"``, the default but with ``remat``: ops run in the order in which the graph lists
+        them, or the program has them.
+        ``"search"``: in the order that needs the fewest bytes. The given one is a candidate: the
+        order chosen never has more live bytes, though packing it has less time. The bound then
+        holds for every order.
+    first, last
+        Names of ops with which every order must start and end, if it is searched.
+    in_place
+        Let ops write over what they are the last to read, where the model says that they may.
+    placement
+        Let tensors lie within others to or from which an op only copies them (the inputs of a
+        concatenation within its output). As ``in_place`` if left out.
+    remat
+        Let ops run again, where they may, so that their results need not be kept: the least extra
+        cost (sum of ``Op.cost``) within ``memory_limit``, or within the pools if all have a
+        capacity. Orders are searched too, unless ``order="given"``: then first runs keep the given
+        one. Copies may share bytes (``in_place``, ``placement``) and lie in several pools.
+    cost_limit
+        With ``remat``, instead of ``memory_limit``: the fewest bytes at this multiple of the cost
+        of running every op once (1.2 is a fifth more).
+    pools
+        The memory regions, in order of preference, for a graph or a program; one arena if left out.
+        With ``remat`` and several of them, the cost comes first, and ``objective`` is for packing.
+        Which of them a tensor may go to follows from ``Tensor.pools`` and its kind.
+    objective
+        With several pools: ``"preference"`` fills the first pool first (the peak of the last is
+        minimised, then that of the one before it, … down to the second, then the bytes that lie
+        elsewhere than in the pool they prefer), ``"total"`` minimises the sum of the peaks,
+        ``"cost"`` what bytes and accesses cost.
+    algorithm
+        Let this heuristic alone pack; see ``cpplan.heuristics``.
+    capacity
+        Stop at the first plan that fits into so many bytes (``262144`` or ``"256 KiB"``), or into
+        a share of the bytes that the given order keeps live at once, with nothing shared
+        (``"60%"``).
+    memory_limit
+        Like ``capacity`` a limit the plan must keep, but go on to the smallest peak.
+    inputs, outputs, constants
+        What the arena holds of the model's boundary: see
+        :class:`~cpplan.model.residency.Residency`.
+        Constants are kept if there is a pool for them, and else outside.
+    workers
+        Threads; as many as there are cores if left out. With one, the same input and seed give the
+        same plan if no search is ended by the clock: what is reached in a time, or in a share of
+        it, depends on the machine and on its load.
+    seed
+        For random choices.
+    deterministic
+        Count work instead of time, with one worker, so that the same input and seed always give
+        the same plan; ``time_limit`` then is in units of about a second.
+    progress
+        Called with each improvement of the peak or the bound.
+
+    Returns
+    -------
+    Plan
+        Verified. Its ``status`` says whether it is proved smallest; without offsets if nothing
+        fits, or nothing that fits was found.
+
+    Raises
+    ------
+    InputError
+        If an option is not understood, or the problem contradicts itself.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
+    >>> plan = solve(problem)
+    >>> plan.status, plan.peak, plan.offset.tolist()
+    ('optimal', 12, [8, 0, 8])
+    """
+    if order is None:
+        order = "search" if remat else "given"
+    if order not in ORDERS:
+        raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
+    if remat or cost_limit is not None:
+        _check_remat(remat, cost_limit, (memory_limit, capacity), bool(first or last), pools)
+    check_search_options(time_limit, workers, seed, deterministic=deterministic)
+    first, last = tuple_of(str, "first", first), tuple_of(str, "last", last)
+    if (first or last) and order != "search":
+        raise InputError("first and last constrain a searched order: they need order='search'")
+    if algorithm is not None:
+        heuristics.get(algorithm)
+    deadline = Deadline(time_limit, deterministic=deterministic)
+    source = as_program(source)
+    if isinstance(source, Program) and source.graph.symbols is not None:
+        from cpplan.symbolic.planning import plan_at_bounds
+
+        def solve_part(program: Program, share: float) -> Plan:
+            return solve(
+                program, time_limit=max(share * deadline.remaining(), _SHORTEST), order=order,
+                first=first, last=last, in_place=in_place, placement=placement, remat=remat,
+                cost_limit=cost_limit, pools=pools, objective=objective, algorithm=algorithm,
+                capacity=capacity, memory_limit=memory_limit, inputs=inputs, outputs=outputs,
+                constants=constants, workers=workers, seed=seed, deterministic=deterministic,
+                progress=progress,
+            )  # fmt: skip
+
+        moves = in_place if placement is None else placement
+        plan = plan_at_bounds(source, solve_part, moves=moves and not remat and pools is None)
+        if plan.offset is not None:
+            verify(source, plan)
+        return plan
+    pools = _check_pools(source, pools, objective)
+    given = [limit for limit in (capacity, memory_limit) if limit is not None]
+    regions = source.pools if isinstance(source, Problem) else pools or (Pool(),)
+    if given and len(regions) > 1:
+        raise InputError("with several pools, each has a capacity: give no capacity, memory_limit")
+    residency = choose_residency(inputs, outputs, constants, regions)
+    limits = [bytes_of(limit, source, residency, pools) for limit in given]
+    if len(regions) == 1 and regions[0].capacity is not None:
+        limits.append(regions[0].capacity)
+    ceiling = min(limits, default=None)
+    run = Run(
+        deadline=deadline,
+        residency=residency,
+        pools=pools,
+        objective=objective,
+        sharing=_sharing(source, in_place, in_place if placement is None else placement),
+        algorithm=algorithm,
+        goal=ceiling if capacity is not None else None,
+        ceiling=ceiling,
+        workers=1 if deterministic else workers or available_cores(),
+        seed=seed,
+        progress=progress,
+    )
+    sharing = run.sharing
+    searches = order == "search" and not remat and len(regions) == 1
+    if sharing and searches and isinstance(source, Program):
+        from cpplan.aliasing.alias_candidates import find_links
+
+        if not find_links(source.graph, run.residency, run.sharing):
+            # Nothing can be shared: the search that knows nothing of it finds more.
+            run = replace(run, sharing=frozenset())
+    with telling(lambda text: run.record(None, None, text)):
+        if remat:
+            rematerialized = run.rematerialize(source, cost_limit, joint=order == "search")
+        elif order == "given":
+            packed, searched = run.pack(source, deadline), None
+        else:
+            packed, searched = run.search(source, first, last)
+    with holding_interrupts() as hold:
+        hold()  # what was found is checked and handed out, however impatient the user
+        runtime, history = deadline.elapsed(), run.history
+        if remat:
+            plan = make_remat_plan(rematerialized, run.residency, runtime=runtime, history=history)
+        else:
+            plan = make_plan(
+                packed,
+                run.residency,
+                searched=searched,
+                ends=(first, last),
+                ceiling=ceiling,
+                runtime=runtime,
+                history=history,
+            )
+            # Where nothing can be shared, the plan was free to nevertheless.
+            if len(regions) == 1:
+                plan = replace(plan, sharing=tuple(sorted(sharing)))
+        plan = _with_reason(plan, run)
+        if plan.offset is not None:
+            verify(source, plan)
+    return plan
+
+
+def _with_reason(plan: Plan, run: Run) -> Plan:
+    """The plan; where a gap is left and so was time, its message says why the run ended."""
+    fits = run.goal is not None and plan.peak is not None and plan.peak <= run.goal
+    if plan.status in ("optimal", "infeasible") or fits:
+        return plan
+    if run.deadline.expired():
+        if not (run.deadline.deterministic or run.deadline.cancelled):
+            run.record(None, None, BY_THE_CLOCK)
+        return replace(plan, history=tuple(run.history))
+    if run.algorithm is not None:
+        why = f"algorithm {run.algorithm!r} alone packed, as asked"
+    else:
+        shared = run.sharing and len(plan.pools) > 1
+        why = "; ".join(run.reasons) or (POOLS_SHARED if shared else ALL_ENDED)
+    why = f"{ENDED_EARLY}: {why}"
+    run.record(None, None, why)
+    message = why if plan.message is None else f"{plan.message}; {why}"
+    return replace(plan, message=message, history=tuple(run.history))
+
+
+def _check_remat(
+    remat: bool,
+    cost_limit: float | None,
+    limits: tuple[object, object],
+    ends: bool,
+    pools: Sequence[Pool] | None,
+) -> None:
+    """What recomputation can be combined with, and what it needs."""
+    if not remat:
+        raise InputError("cost_limit limits what runs again: it needs remat=True")
+    memory_limit, capacity = limits
+    full = bool(pools) and all(pool.capacity is not None for pool in pools or ())
+    if capacity is not None or (memory_limit is not None and cost_limit is not None):
+        raise InputError("remat=True needs either a memory_limit or a cost_limit, and no capacity")
+    if memory_limit is None and cost_limit is None and not full:
+        raise InputError(
+            "remat=True needs either a memory_limit or a cost_limit, or a capacity of every pool"
+        )
+    if cost_limit is not None and not (
+        isinstance(cost_limit, (int, float))
+        and not isinstance(cost_limit, bool)
+        and 1 <= cost_limit < math.inf
+    ):
+        raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
+    if ends:
+        raise InputError("remat=True cannot be combined with first and last")
+
+
+def _check_pools(
+    source: Program | Problem, pools: Sequence[Pool] | None, objective: str
+) -> tuple[Pool, ...] | None:
+    if objective not in get_args(Objective):
+        known = ", ".join(get_args(Objective))
+        raise InputError(f"objective={objective!r} is not understood: expected one of {known}")
+    if pools is None:
+        return None
+    if isinstance(source, Problem):
+        raise InputError("a bare problem names its pools itself: give pools for graphs only")
+    return check_pools(pools)
+
+
+def _sharing(source: object, in_place: bool, placement: bool) -> frozenset[RelationKind]:
+    """What may be shared by choice."""
+    for name, value in (("in_place", in_place), ("placement", placement)):
+        if not isinstance(value, bool):
+            raise InputError(f"{name} must be true or false, not {value!r}")
+    kinds: dict[RelationKind, bool] = {"in place": in_place, "placement": placement}
+    wanted = frozenset(kind for kind, use in kinds.items() if use)
+    if wanted and isinstance(source, Problem):
+        raise InputError("in_place and placement need a graph: a bare problem has no ops")
+    return wanted

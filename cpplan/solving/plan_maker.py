@@ -1,0 +1,268 @@
+"""From what the stages found and proved to the Plan that is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.aliasing.packed import Packed
+from cpplan.model.certificates import CutFlow
+from cpplan.model.costs import sum_costs
+from cpplan.model.plan import Plan, Progress, Scope, Status
+from cpplan.model.printable import printable
+from cpplan.model.problem import Problem
+from cpplan.model.residency import Residency
+from cpplan.ordering.cuts import NAME as MINIMUM_CUT
+from cpplan.packing.bounds import Bound
+from cpplan.packing.pools.bounds import objective_bound
+from cpplan.packing.pools.objective import pool_peaks
+from cpplan.packing.search.outcome import OrderOutcome
+from cpplan.packing.shortfall import explain_shortfall
+from cpplan.program.anf import Program
+from cpplan.program.liveness import last_places
+from cpplan.remat.bound_names import CHAIN, CUTS, REACH
+from cpplan.remat.cut_bounds import RUNS_ONCE
+
+if TYPE_CHECKING:
+    from cpplan.remat.search.outcome import RematOutcome
+    from cpplan.remat.solve import Rematerialized
+
+
+def make_plan(
+    packed: Packed,
+    residency: Residency,
+    *,
+    searched: OrderOutcome | None = None,
+    ends: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    ceiling: int | None = None,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """The plan; without offsets if the best packing exceeds the limit, and then with a reason.
+
+    Parameters
+    ----------
+    packed
+        The best packing.
+    residency
+        What the arena holds of the boundary.
+    ceiling
+        The limit, if there is one, bytes.
+    searched
+        What the order search found and proved; its bound then replaces the packing's, which holds
+        for one order only.
+    ends
+        With which ops every order had to begin, and with which to end.
+    runtime
+        Seconds so far.
+    history
+        Every improvement.
+    """
+    first, last = ends
+    if packed.pooled is not None:
+        pooled = _make_pooled_plan(packed, residency, searched, runtime, history)
+        return replace(pooled, first=first, last=last)
+    problem, peak = packed.problem, packed.peak
+    bound, scope, found_by = packed.bound, _scope(searched), packed.found_by
+    if searched is not None:
+        bound = Bound(searched.bound, searched.bound_by, bound.step)
+        found_by = f"{searched.found_by}, {found_by}"
+    fits = ceiling is None or peak <= ceiling
+    status: Status = "optimal" if peak == bound.value else "feasible"
+    if not fits:
+        status = "infeasible" if bound.value > (ceiling or 0) else "unknown"
+    return Plan(
+        **_columns(packed),
+        status=status,
+        offset=packed.offsets if fits else None,
+        peak=peak if fits else None,
+        lower_bound=bound.value,
+        scope=scope,
+        capacity=ceiling,
+        found_by=found_by if fits else None,
+        bound_by=bound.name,
+        residency=residency,
+        sharing=tuple(sorted(packed.sharing.kinds)) if packed.sharing is not None else (),
+        relations=packed.relations if fits else (),
+        runtime=runtime,
+        history=tuple(history),
+        message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
+        first=first,
+        last=last,
+        certificate=_certificate(packed, searched),
+    )
+
+
+def _certificate(packed: Packed, searched: OrderOutcome | None) -> CutFlow | None:
+    """What proves the bound to others: a flow is one of the storages as they are, unshared."""
+    if searched is None or searched.bound_by != MINIMUM_CUT or packed.sharing is not None:
+        return None
+    return searched.certificate
+
+
+def make_remat_plan(
+    found: Rematerialized,
+    residency: Residency,
+    *,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """A plan whose ops may run again: the cheapest within a limit, or the smallest without one.
+
+    Parameters
+    ----------
+    found
+        The sequence, packed.
+    residency
+        What the arena holds of the boundary.
+    runtime
+        Seconds so far.
+    history
+        Every improvement.
+    """
+    packed, outcome, limit = found.packed, found.outcome, found.limit
+    if packed.pooled is not None:
+        plan = _make_pooled_plan(packed, residency, None, runtime, history)
+        fits = plan.offset is not None
+    else:
+        fits = limit is None or packed.peak <= limit
+        plan = Plan(
+            **_columns(packed),
+            status="optimal" if packed.peak == found.least else "feasible",
+            offset=packed.offsets if fits else None,
+            peak=packed.peak if fits else None,
+            lower_bound=found.least,
+            # Cuts are looked at within the order that first runs keep.
+            scope="every order" if found.joint or found.least_by != CUTS else "given order",
+            capacity=limit,
+            found_by=packed.found_by if fits else None,
+            bound_by=found.least_by,
+            residency=residency,
+            sharing=tuple(sorted(packed.sharing.kinds)) if packed.sharing is not None else (),
+            relations=packed.relations if fits else (),
+            runtime=runtime,
+            history=tuple(history),
+        )
+    if not fits:
+        assert limit is not None
+        status: Status = "infeasible" if found.least > limit else "unknown"
+        return replace(plan, status=status, message=_remat_shortfall(found, limit))
+    names = dict.fromkeys((outcome.found_by, str(plan.found_by)))
+    plan = replace(plan, found_by=", ".join(names))
+    if limit is None:
+        return plan
+    bound = _cost_bound(outcome, plan)
+    return replace(
+        plan,
+        status="optimal" if plan.cost == bound else "feasible",
+        cost_bound=bound,
+        cost_bound_by=outcome.bound_by,
+    )
+
+
+def _cost_bound(outcome: RematOutcome, plan: Plan) -> int | float:
+    """What no plan costs less than; a search rounds sums of numbers otherwise than the plan."""
+    assert plan.cost is not None
+    assert plan.base_cost is not None
+    if outcome.bound_by == RUNS_ONCE:
+        return plan.base_cost
+    return plan.cost if outcome.cost <= outcome.bound else min(outcome.bound, plan.cost)
+
+
+def _remat_shortfall(found: Rematerialized, limit: int) -> str:
+    least, op, packed = found.least, found.least_op, found.packed
+    by = f"op {printable(op)} alone needs {least} B" if op else f"{least} B stay live to the end"
+    if found.least_by == REACH:
+        by = f"op {printable(str(op))} cannot be reached with less than {least} B"
+    elif found.least_by in (CHAIN, CUTS):
+        by = f"every sequence has at least {least} B live"
+    if least > limit:
+        return f"does not fit into {limit} B in any order, whatever runs again: {by}"
+    text = f"no plan within {limit} B was found in time: "
+    live = found.outcome.peak
+    if packed.pooled is not None:
+        return f"{text}{packed.pooled.packing.message}"
+    if live > limit and not packed.sharing:
+        text += f"the best sequence has {live} B live, {live - limit} B more"
+    else:
+        text += f"the best needs {packed.peak} B, {packed.peak - limit} B more"
+    return f"{text}; at least {least} B are needed ({by})"
+
+
+def _make_pooled_plan(
+    packed: Packed,
+    residency: Residency,
+    searched: OrderOutcome | None,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """A plan for several pools; the bounds on its objective hold for its order."""
+    problem, result = packed.problem, packed.pooled
+    assert result is not None
+    packing = result.packing
+    found_by = packing.found_by
+    if searched is not None:
+        found_by = f"{searched.found_by}, {found_by}"
+    peak = None
+    if packing.offset is not None and packing.pool is not None:
+        peak = int(pool_peaks(problem, packing.pool, packing.offset).sum())
+    (total,), _ = objective_bound(problem, "total", (0,))
+    return Plan(
+        **_columns(packed),
+        status=packing.status,
+        offset=packing.offset,
+        pool=packing.pool if packing.pool is not None else np.zeros(len(problem), np.int64),
+        peak=peak,
+        lower_bound=None if result.sharing else int(total),
+        found_by=found_by if packing.offset is not None else None,
+        bound_by="; ".join(dict.fromkeys(packing.bound_by)) or None,
+        residency=residency,
+        sharing=tuple(sorted(result.sharing)),
+        relations=result.relations if packing.offset is not None else (),
+        objective=result.objective,
+        objective_value=packing.objective_value,
+        objective_bound=packing.objective_bound if packing.offset is not None else (),
+        runtime=runtime,
+        history=tuple(history),
+        message=packing.message,
+    )
+
+
+def _columns(packed: Packed) -> dict[str, Any]:
+    """What follows from what was packed, however that was done."""
+    problem, source = packed.problem, packed.source
+    program = source if isinstance(source, Program) else None
+    places = _last_places(program, problem) if program else {}
+    return {
+        "name": program.graph.name if program else problem.name,
+        "buffers": tuple(problem.names),
+        "size": problem.size,
+        "lower": problem.lower,
+        "upper": problem.upper,
+        "gaps": problem.gaps,
+        "pools": tuple(problem.pools),
+        "order": program.names if program else (),
+        "cost": program.cost if program else None,
+        "base_cost": sum_costs(op.cost for op in program.graph.ops) if program else None,
+        "inputs": _boundary(program, places, "input") if program else (),
+        "outputs": _boundary(program, places, "output") if program else (),
+        "views": {name: place for name, place in places.items() if place != (name, 0)},
+    }
+
+
+def _scope(searched: OrderOutcome | None) -> Scope:
+    return "given order" if searched is None else "every order"
+
+
+def _last_places(program: Program, problem: Problem) -> dict[str, tuple[str, int]]:
+    """Tensor -> buffer and byte offset of its latest value, if that is in the pools."""
+    placed = set(problem.names)
+    return {name: place for name, place in last_places(program).items() if place[0] in placed}
+
+
+def _boundary(program: Program, places: Collection[str], kind: str) -> tuple[str, ...]:
+    """Names of the graph's tensors of a kind that are in the pools."""
+    return tuple(t.name for t in program.graph.tensors if t.kind == kind and t.name in places)

@@ -1,0 +1,451 @@
+"""One run of ``solve``: what was asked for, and the stages in the order in which they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.aliasing.packed import Packed
+from cpplan.aliasing.solve import SharingSearch
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Objective, Progress, RelationKind
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.residency import Residency
+from cpplan.ordering.bounds import FORCED
+from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.packing import heuristics
+from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.problem import as_problem, as_program
+from cpplan.packing.search.outcome import OrderOutcome
+from cpplan.packing.solve import pack, pack_by
+from cpplan.program.anf import Program
+from cpplan.program.constraints import with_first_last
+from cpplan.runtime.deadline import Deadline
+from cpplan.solving.joint import MOST_OPS, MOST_OPS_IN_THE_END, improve_jointly, joint_problem
+from cpplan.solving.joint_aliasing import improve_sharing_jointly
+
+if TYPE_CHECKING:
+    from cpplan.ordering.solve import OrderSearch
+    from cpplan.remat.solve import Rematerialized
+
+# Shares of the time left: for the order, and for packing it where another may pack better.
+ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
+# Of what the order search leaves: for a bound on all orders and links, where its own is none.
+BOUND_SHARE = 0.3
+# Packing loses a few percent at most: a given order with more live bytes than that is no rival.
+RIVAL = 1.05
+# A turn of the order search that would leave less of all the time takes it too.
+LAST_TURN = 0.02
+# Why a run with a searched order may end early.
+ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
+ORDERS_ALONE = (
+    "the searches for orders and for offsets have ended, and for both together the graph is too "
+    "large, has bodies or has ends that are given"
+)
+# After Ctrl-C, or where a search took all the time, an order is known but not yet packed: so many
+# seconds for heuristics.
+GRACE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was asked for, the one deadline, and the history that all stages write.
+
+    Attributes
+    ----------
+    deadline
+        For all stages together.
+    residency
+        What the arena holds of the boundary.
+    pools
+        The memory regions, or ``None`` for one arena.
+    objective
+        What to minimise where there are several.
+    sharing
+        The kinds of relations that may be chosen.
+    algorithm
+        The heuristic that alone packs, if one was named.
+    goal, ceiling
+        A peak that ends the run; one that must not be exceeded.
+    workers, seed
+        For the stages.
+    progress
+        Who watches.
+    history
+        Every improvement.
+    reasons
+        Why stages ended without a proof although there was time left.
+    """
+
+    deadline: Deadline
+    residency: Residency
+    pools: Sequence[Pool] | None
+    objective: Objective
+    sharing: frozenset[RelationKind]
+    algorithm: str | None
+    goal: int | None
+    ceiling: int | None
+    workers: int
+    seed: int
+    progress: Callable[[Progress], None] | None
+    history: list[Progress] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def pack(
+        self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
+    ) -> Packed:
+        """Offsets for one order; ``best`` is what another order has already reached."""
+        start = deadline.elapsed()
+        problem = as_problem(source, self.residency, self.pools)
+        if len(problem.pools) > 1:
+            return self._pack_pools(source, problem, deadline)
+
+        def record(peak: int, bound: int, name: str) -> None:
+            known = peak if best is None else min(peak, best.peak)
+            self.record(known, bound if best is None else None, name)
+
+        if self.sharing and isinstance(source, Program):
+            return self._pack_sharing(source, problem, deadline, record)
+        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
+        if len(problem) >= heuristics.MANY_BUFFERS:
+            # To read, sort and reduce so much takes about as long as to verify it in the end.
+            deadline.reserve(deadline.elapsed() - start)
+        try:
+            if self.algorithm is not None:
+                pack_by(self.algorithm, incumbent, deadline)
+            else:
+                pack(incumbent, deadline, workers=self.workers, seed=self.seed)
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        return Packed(source, problem, incumbent=incumbent)
+
+    def place(self, program: Program, offsets: Ints, name: str) -> Packed:
+        """Offsets that were found together with the program, one a buffer of its problem."""
+        problem = as_problem(program, self.residency)
+        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling)
+        incumbent.replace(offsets[incumbent.reduction.rows], name)
+        return Packed(program, problem, incumbent=incumbent)
+
+    def _pack_sharing(
+        self,
+        program: Program,
+        problem: Problem,
+        deadline: Deadline,
+        record: Callable[[int, int, str], None],
+    ) -> Packed:
+        search = SharingSearch(
+            program,
+            problem,
+            self.residency,
+            kinds=self.sharing,
+            goal=self.goal,
+            ceiling=self.ceiling,
+            seed=self.seed,
+            report=record,
+        )
+        try:
+            if self.algorithm is not None:
+                search.take_all_links()
+                pack_by(self.algorithm, search.best.incumbent, deadline)
+            else:
+                search.run(deadline, workers=self.workers, seed=self.seed)
+        except KeyboardInterrupt:
+            self.deadline.cancel()
+        return Packed(program, problem, sharing=search)
+
+    def _pack_pools(
+        self, source: Program | Problem, problem: Problem, deadline: Deadline
+    ) -> Packed:
+        from cpplan.aliasing.pools import pack_in_pools
+
+        def record(value: object, bound: object, name: str) -> None:
+            if value is not None:
+                self.record(None, None, f"{self.objective} {value}, at least {bound}: {name}")
+
+        return pack_in_pools(
+            source,
+            problem,
+            self.residency,
+            self.objective,
+            deadline,
+            sharing=self.sharing,
+            algorithm=self.algorithm,
+            workers=self.workers,
+            seed=self.seed,
+            report=record,
+        )
+
+    def rematerialize(
+        self, source: Program | Problem, cost_limit: float | None, *, joint: bool
+    ) -> Rematerialized:
+        """The cheapest program within the ceiling, or the smallest within a limit on the cost."""
+        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.remat.solve import RematSearch
+
+        if not isinstance(source, Program):
+            raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
+        links = find_links(source.graph, self.residency, self.sharing)
+        # Where nothing can be shared, what is proved of live bytes holds.
+        run = self if links else replace(self, sharing=frozenset())
+        search = RematSearch(
+            source,
+            self.residency,
+            joint=joint,
+            order=run.search_within(source) if joint else None,
+            pack=run.pack,
+            place=run.place if self.pools is None and not run.sharing else None,
+            links=links,
+            workers=self.workers,
+            seed=self.seed,
+            report=lambda text: self.record(None, None, text),
+            stop_early=self.stop_early,
+        )
+        if cost_limit is not None:
+            found = search.cheap(cost_limit * search.base, self.deadline)
+            pooled, ceiling = found.packed.pooled, self.ceiling
+            if pooled is None and ceiling is not None and found.packed.peak > ceiling:
+                return replace(found, limit=ceiling)  # the one pool does not hold it
+            return found
+        limit = self.ceiling
+        if limit is None:
+            limit = sum(pool.capacity or 0 for pool in self.pools or ())
+        return search.within(limit, self.deadline)
+
+    def search_within(self, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
+        """A search for orders that has its own deadline, and says what found the best."""
+
+        def search(deadline: Deadline) -> tuple[Packed, str]:
+            packed, outcome = replace(self, deadline=deadline).search(source, (), ())
+            return packed, outcome.found_by
+
+        return search
+
+    def search(
+        self, source: Program | Problem, first: Sequence[str], last: Sequence[str]
+    ) -> tuple[Packed, OrderOutcome]:
+        """The best order and its offsets; the given order where that packs better."""
+        if not isinstance(source, Program):
+            raise InputError("order='search' needs a graph: a bare problem has no ops to order")
+        turns = self._search_order(source, first, last)
+        outcome = next(turns)
+        programs = [Program(source.graph, tuple(outcome.order.tolist()))]
+        if source.order != programs[0].order and not (first or last):
+            programs.append(source)
+        # Without a rival, nothing depends on it.
+        rivals = len(programs) > 1
+        floors = [self._floor(program) if rivals else 0 for program in programs]
+        best: Packed | None = None
+        for program, floor in zip(programs, floors, strict=True):
+            if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):
+                break
+            rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
+            deadline = self._packing_deadline()
+            if rival and not self.deadline.expired():
+                deadline = self.deadline.share(FIRST_PACKING_SHARE)
+            packed = self.pack(program, deadline, best)
+            if best is None or packed.value < best.value:
+                if best is not None:
+                    outcome = outcome._replace(found_by="given order")
+                best = packed
+        assert best is not None
+        if self.algorithm is not None or best.pooled is not None:
+            return best, outcome
+        free = not (first or last)
+        if free:
+            best, outcome = self._search_jointly(best, outcome, MOST_OPS)
+        best, outcome = self._go_on(best, outcome, turns)
+        if free:
+            best, outcome = self._search_jointly(best, outcome, MOST_OPS_IN_THE_END)
+        if not self._settled(best, outcome):
+            joint = free and joint_problem(source, self.residency, MOST_OPS_IN_THE_END) is not None
+            self.stop_early(ALL_ORDERS if joint else ORDERS_ALONE)
+        return best, outcome
+
+    def _settled(self, best: Packed, outcome: OrderOutcome) -> bool:
+        """Whether nothing is left to search for: proved, good enough, or proved not to fit."""
+        hopeless = self.ceiling is not None and outcome.bound > self.ceiling
+        return hopeless or best.good_enough or best.peak <= outcome.bound
+
+    def _search_jointly(
+        self, best: Packed, outcome: OrderOutcome, most_ops: int
+    ) -> tuple[Packed, OrderOutcome]:
+        """Order, offsets and what is shared decided together, where that is still of use."""
+        if self._settled(best, outcome) or self.deadline.expired():
+            return best, outcome
+        improve = improve_jointly if best.sharing is None else improve_sharing_jointly
+        return improve(
+            best, outcome, self.residency, self.deadline,
+            most_ops=most_ops, workers=self.workers, seed=self.seed, report=self.record,
+        )  # fmt: skip
+
+    def _go_on(
+        self, best: Packed, outcome: OrderOutcome, turns: Iterator[OrderOutcome]
+    ) -> tuple[Packed, OrderOutcome]:
+        """Search for orders while there are a gap and time, and pack what may be better."""
+        if self._settled(best, outcome) or self.deadline.expired():
+            return best, outcome
+        source, tried = best.source, {tuple(outcome.order.tolist())}
+        assert isinstance(source, Program)
+        for found in turns:
+            if found.bound > outcome.bound:
+                outcome = outcome._replace(bound=found.bound, bound_by=found.bound_by)
+            order = tuple(found.order.tolist())
+            if order not in tried:
+                tried.add(order)
+                program = Program(source.graph, order)
+                if not best.cannot_be_beaten_by(self._floor(program)):
+                    packed = self.pack(program, self._packing_deadline(), best)
+                    if packed.value < best.value:
+                        best, outcome = (
+                            packed,
+                            outcome._replace(
+                                order=found.order, peak=found.peak, found_by=found.found_by
+                            ),
+                        )
+            if self._settled(best, outcome) or self.deadline.expired():
+                break
+        return best, outcome
+
+    def _turn(self) -> Deadline:
+        """For a turn of the search for orders; the last one takes what little is left."""
+        left = self.deadline.remaining()
+        return self.deadline.share(ORDER_SHARE if left > LAST_TURN * self.deadline.seconds else 1)
+
+    def _packing_deadline(self) -> Deadline:
+        """The run's, or a moment if that is over: an order is of no use until it is packed."""
+        if not self.deadline.expired():
+            return self.deadline
+        by_work = self.deadline.deterministic and not self.deadline.cancelled
+        return Deadline(GRACE, deterministic=by_work)
+
+    def _search_order(
+        self, source: Program, first: Sequence[str], last: Sequence[str]
+    ) -> Iterator[OrderOutcome]:
+        """The best order after each share of the time left, until there is nothing more to try."""
+        from cpplan.ordering.solve import OrderSearch
+
+        graph = with_first_last(source.graph, first, last)
+        if len(source.order) != len(graph.ops):
+            raise InputError("order='search' needs a program that runs every op once")
+        position = {op.name: k for k, op in enumerate(source.graph.ops)}
+        given = source if not (first or last) else as_program(graph)
+        assert isinstance(given, Program)
+        ordering = order_problem(graph, self.residency)
+        relaxed: tuple[OrderProblem, int] | None = None
+        if self.sharing:
+            ordering, relaxed = self._shared_ordering(graph, ordering)
+        start = np.array(given.order, np.int64)
+        # Until the search has said something, the given order is all there is.
+        outcomes = [OrderOutcome(start, ordering.peak(start), 0, "given order", FORCED)]
+
+        def report(outcome: OrderOutcome) -> None:
+            if relaxed is not None:
+                # Other links may save more in other orders: what was proved says nothing.
+                outcome = outcome._replace(bound=0, bound_by=FORCED)
+            known = outcomes[-1]
+            outcomes.append(outcome)
+            if len(outcomes) == 2 or (outcome.peak, outcome.bound) != (known.peak, known.bound):
+                self.record(None, outcome.bound, f"{outcome.found_by}: {outcome.peak} B live")
+
+        # With first and last, the graph lists its ops anew: back to the source's numbers.
+        number = np.array([position[op.name] for op in graph.ops], np.int64)
+        search: OrderSearch | None = None
+        proof = None if relaxed is None else _RelaxedBound(relaxed, start, self.seed)
+        ended = False
+        while not ended:
+            try:
+                turn = self._turn()
+                if search is None:
+                    goal = self.goal or 0
+                    search = OrderSearch(
+                        ordering, start, turn, goal=goal, seed=self.seed, report=report
+                    )
+                search.run(turn)
+                ended = search.done or search.exhausted
+                if proof is not None:
+                    known = outcomes[-1]
+                    bound, name = proof.run(self.deadline.share(BOUND_SHARE))
+                    if bound > known.bound:
+                        self.record(None, bound, f"{name}, whatever is shared")
+                    outcomes.append(known._replace(bound=bound, bound_by=name))
+                    ended &= proof.ended
+            except KeyboardInterrupt:
+                self.deadline.cancel()
+            yield outcomes[-1]._replace(order=number[outcomes[-1].order])
+
+    def _shared_ordering(
+        self, graph: Graph, ordering: OrderProblem
+    ) -> tuple[OrderProblem, tuple[OrderProblem, int] | None]:
+        """The problem under the links that hold in any order; a relaxed one if that proves nothing.
+
+        Its bounds hold for every order and all links if no other links could save more.
+        """
+        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.aliasing.segments import relax_sharing, share_in_any_order
+
+        links = find_links(graph, self.residency, self.sharing)
+        shared, complete = share_in_any_order(graph, ordering, self.residency, links)
+        return shared, None if complete else relax_sharing(ordering, links)
+
+    def _floor(self, program: Program) -> int:
+        """Bytes that are live at once at this order, whatever is shared."""
+        problem = as_problem(program, self.residency)
+        if not self.sharing:
+            return int(problem.live_bytes().max(initial=0))
+        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.aliasing.bounds import shared_bound
+        from cpplan.aliasing.lives import ProgramLives
+
+        links = find_links(program.graph, self.residency, self.sharing)
+        return shared_bound(problem, links, ProgramLives(program, problem, self.residency)).value
+
+    def stop_early(self, reason: str) -> None:
+        """Note why a stage ends without a proof, if it has time left."""
+        if not self.deadline.expired() and reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def record(self, peak: int | None, bound: int | None, source: str) -> None:
+        """Note an improvement, and tell who watches."""
+        event = Progress(self.deadline.elapsed(), peak, bound, source)
+        self.history.append(event)
+        if self.progress is not None:
+            self.progress(event)
+
+
+class _RelaxedBound:
+    """A bound on every order and all links, from a problem that no links save more than.
+
+    Parameters
+    ----------
+    relaxed
+        That problem, and the bytes by which its bounds are too high.
+    start
+        A valid order.
+    seed
+        For random choices.
+    """
+
+    def __init__(self, relaxed: tuple[OrderProblem, int], start: Ints, seed: int):
+        self._problem, self._more = relaxed
+        self._start, self._seed = start, seed
+        self._search: OrderSearch | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing more to prove."""
+        return self._search is not None and (self._search.done or self._search.exhausted)
+
+    def run(self, deadline: Deadline) -> tuple[int, str]:
+        """The best bound after so much more time, bytes, and what proves it."""
+        from cpplan.ordering.solve import OrderSearch
+
+        if self._search is None:
+            self._search = OrderSearch(self._problem, self._start, deadline, seed=self._seed)
+        self._search.run(deadline)
+        best = self._search.best
+        return max(0, best.bound - self._more), best.bound_by

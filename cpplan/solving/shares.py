@@ -1,0 +1,78 @@
+"""Limits given as shares: ``"60%"`` of the bytes live at once in the given order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from cpplan.model.byte_sizes import parse_bytes
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Problem
+from cpplan.model.residency import Residency
+from cpplan.packing.problem import as_problem
+from cpplan.program.anf import Program
+
+
+def is_share(limit: object) -> bool:
+    """True if a limit is written as a share, which is checked.
+
+    Raises
+    ------
+    InputError
+        If it ends in ``%`` but is no share.
+
+    Examples
+    --------
+    >>> is_share("60%"), is_share("60 KiB"), is_share(60)
+    (True, False, False)
+    """
+    if not (isinstance(limit, str) and limit.rstrip().endswith("%")):
+        return False
+    parse_share(limit)
+    return True
+
+
+def parse_share(text: str) -> Fraction:
+    """A share written as ``"60%"``.
+
+    Raises
+    ------
+    InputError
+        If it is none, or not positive.
+
+    Examples
+    --------
+    >>> parse_share("62.5 %")
+    Fraction(5, 8)
+    """
+    number = text.strip().removesuffix("%").strip()
+    if not (number.isascii() and number.replace(".", "", 1).isdigit() and Fraction(number)):
+        raise InputError(f"{text!r} is not a share: expected e.g. '60%'")
+    return Fraction(number) / 100
+
+
+def bytes_of(
+    limit: int | str,
+    source: Program | Problem,
+    residency: Residency,
+    pools: Sequence[Pool] | None = None,
+) -> int:
+    """A limit in bytes: a share is of those live at once in the given order, with nothing shared.
+
+    Raises
+    ------
+    InputError
+        If it is neither a share nor a byte count.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> bytes_of("50%", problem, Residency()), bytes_of("1 KiB", problem, Residency())
+    (6, 1024)
+    """
+    if not (isinstance(limit, str) and is_share(limit)):
+        return parse_bytes(limit)
+    live = as_problem(source, residency, pools).live_bytes()
+    return math.floor(parse_share(limit) * int(live.max(initial=0)))

@@ -1,0 +1,1 @@
+"""Plans for several sizes of a graph at once."""

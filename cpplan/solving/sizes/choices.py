@@ -1,0 +1,122 @@
+"""What is the same at all sizes: the order of ops, and what they write over their inputs.
+
+Both are chosen with every variable at its largest, where bytes are scarcest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Relation
+from cpplan.model.problem import Ints, Problem
+from cpplan.program.anf import Program
+from cpplan.program.binding import bind
+from cpplan.solving.run import Run
+
+# Of the time, for these choices.
+CHOICE_SHARE = 0.4
+
+
+class Choices(NamedTuple):
+    """The program in its order, and which buffers are written over which."""
+
+    program: Program
+    relations: tuple[Relation, ...] = ()
+
+
+def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]], order: str) -> Choices:
+    """The best order found, if one is to be searched, and what is best done in place in it.
+
+    Parameters
+    ----------
+    run
+        Its deadline is for all stages; Ctrl-C ends it. Of relations, it may choose in place only.
+    program
+        Of symbolic sizes.
+    listed
+        The sizes.
+    order
+        ``"given"`` or ``"search"``.
+    """
+    if order == "given" and not run.sharing:
+        return Choices(program)
+    most = {name: max(values[name] for values in listed) for name in listed[0]}
+    graph = _whole_buffers(bind(program.graph, most))
+    share = run.deadline.share(CHOICE_SHARE)
+    part = replace(run, deadline=share)
+    if order == "search":
+        packed, _ = part.search(Program(graph, program.order), (), ())
+    else:
+        packed = part.pack(Program(graph, program.order), share)
+    if share.cancelled:
+        run.deadline.cancel()
+    assert isinstance(packed.source, Program)
+    return Choices(Program(program.graph, packed.source.order), packed.relations)
+
+
+def _whole_buffers(graph: Graph) -> Graph:
+    """The graph in which only what fills its buffer is done in place: a view's place may move."""
+    ops = []
+    for op in graph.ops:
+        bodies = tuple(_nothing_in_place(body) for body in op.bodies)
+        pairs = tuple(pair for pair in op.in_place if all(map(graph.is_storage, pair)))
+        ops.append(replace(op, in_place=pairs, bodies=bodies))
+    return replace(graph, ops=tuple(ops))
+
+
+def _nothing_in_place(graph: Graph) -> Graph:
+    ops = tuple(
+        replace(op, in_place=(), bodies=tuple(map(_nothing_in_place, op.bodies)))
+        for op in graph.ops
+    )
+    return replace(graph, ops=ops)
+
+
+def merge_related(problem: Problem, relations: Sequence[Relation]) -> tuple[Problem, Ints]:
+    """One buffer for all that are written over one another, and the merged row of every buffer.
+
+    Such buffers have the same bytes at every size: that is what a graph of symbolic sizes asks of
+    what may be done in place.
+
+    Examples
+    --------
+    >>> problem = Problem(("x", "y", "z"), lower=[0, 1, 2], upper=[2, 3, 4], size=[8, 8, 4])
+    >>> merged, row = merge_related(problem, [Relation("in place", "y", "x")])
+    >>> merged.names, merged.lower.tolist(), merged.upper.tolist(), row.tolist()
+    (('x', 'z'), [0, 2], [3, 4], [0, 0, 1])
+    """
+    number = {name: k for k, name in enumerate(problem.names)}
+    first = list(range(len(problem)))
+    for relation in relations:
+        one, other = (_find(first, number[n]) for n in (relation.tensor, relation.other))
+        first[max(one, other)] = min(one, other)
+    heads, row = np.unique([_find(first, k) for k in range(len(problem))], return_inverse=True)
+    heads = heads.astype(np.int64)
+    lower, upper = problem.lower[heads], problem.upper[heads]
+    alignment = problem.alignment[heads]
+    np.minimum.at(lower, row, problem.lower)
+    np.maximum.at(upper, row, problem.upper)
+    np.lcm.at(alignment, row, problem.alignment)
+    assert (problem.size == problem.size[heads][row]).all()
+    merged = Problem(
+        names=[problem.names[k] for k in heads.tolist()],
+        lower=lower,
+        upper=upper,
+        size=problem.size[heads],
+        alignment=alignment,
+        pools=problem.pools,
+        name=problem.name,
+    )
+    return merged, row
+
+
+def _find(first: list[int], k: int) -> int:
+    while first[k] != k:
+        first[k] = first[first[k]]
+        k = first[k]
+    return k

@@ -1,0 +1,107 @@
+"""From a layout for several sizes to what is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.model.plan import Plan, Status
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.bounds import lower_bound
+from cpplan.packing.shortfall import explain_shortfall
+from cpplan.packing.sizes.layout import SizesLayout
+from cpplan.program.anf import Program
+from cpplan.program.binding import bind
+from cpplan.solving.plan_maker import make_plan
+from cpplan.solving.run import Run
+from cpplan.solving.sizes.choices import Choices
+from cpplan.solving.sizes.sizes_plan import PlannedLevel, PlannedSize, SizesPlan
+from cpplan.symbolic.layout import symbolic_layout
+
+
+def plan_of(
+    run: Run,
+    choices: Choices,
+    listed: Sequence[Mapping[str, int]],
+    problems: Sequence[Problem],
+    rows: Ints,
+    layout: SizesLayout,
+) -> Plan:
+    """The layout as a plan at the size with the largest arena, and what depends on variables.
+
+    Parameters
+    ----------
+    run
+        What was asked for.
+    choices
+        The order, and what is done in place.
+    listed
+        The sizes.
+    problems
+        What was laid out, at each size.
+    rows
+        The row there of every buffer, shape ``(buffers,)``.
+    layout
+        Of these problems.
+    """
+    program, relations = choices
+    needed: Ints = layout.lower_bound if layout.arena is None else layout.arena
+    k = int(np.argmax(needed))
+    here = Program(bind(program.graph, listed[k]), program.order)
+    packed = run.place(here, layout.alone_offset[k][rows], layout.found_by or "no plan")
+    plan = make_plan(packed, run.residency, runtime=layout.runtime or 0.0, history=())
+    if relations:
+        # The bound is for buffers that share nothing.
+        plan = replace(plan, lower_bound=None, bound_by=None, certificate=None)
+    if layout.offset is None:
+        plan = replace(
+            plan, status=layout.status, offset=None, peak=None, found_by=None,
+            message=_shortfall(problems, layout),
+        )  # fmt: skip
+    else:
+        peak = int(needed[k])
+        status: Status = "optimal" if peak == plan.lower_bound else "feasible"
+        plan = replace(
+            plan, offset=layout.offset[rows], peak=peak, status=status, relations=relations,
+            sharing=("in place",) if relations else (),
+        )  # fmt: skip
+    found = symbolic_layout(program.graph, plan)
+    return replace(plan, symbols=replace(found, sizes=tuple(listed)))
+
+
+def _shortfall(problems: Sequence[Problem], layout: SizesLayout) -> str:
+    """Why there is no plan: a size that does not fit alone, or all of them together."""
+    for k, capacity in enumerate(layout.capacities):
+        bound = lower_bound(problems[k])
+        if capacity is not None and bound.value > capacity:
+            alone = int(layout.alone[k])
+            return f"{layout.labels[k]} {explain_shortfall(problems[k], bound, alone, capacity)}"
+    if layout.status == "infeasible":
+        return f"no layout is within all capacities: at some size {layout.bound[0]} B are missing"
+    return (
+        "no layout within all capacities was found in time: at some size the best needs "
+        f"{layout.value[0]} B more"
+    )
+
+
+def sizes_plan_of(
+    layout: SizesLayout, listed: Sequence[Mapping[str, int]], plan: Plan, runtime: float
+) -> SizesPlan:
+    """The plan with what every size needs, and how long it took in seconds."""
+    limits = layout.capacities or (None,) * len(listed)
+    sizes = tuple(
+        PlannedSize(
+            values,
+            None if layout.arena is None else int(layout.arena[k]),
+            int(layout.lower_bound[k]),
+            int(layout.alone[k]),
+            int(layout.alone_bound[k]),
+            limits[k],
+        )
+        for k, values in enumerate(listed)
+    )
+    rows = zip(layout.levels, layout.value, layout.bound, strict=True)
+    levels = tuple(PlannedLevel(name, int(value), int(bound)) for name, value, bound in rows)
+    return SizesPlan(layout.status, sizes, levels, plan, runtime)

@@ -1,0 +1,184 @@
+"""What ``plan_sizes`` hands out: one plan, and what it needs at every size it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cpplan.model.plan import Plan, Status
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class PlannedSize(NamedTuple):
+    """One of the sizes.
+
+    Attributes
+    ----------
+    values
+        Of the variables.
+    arena
+        Bytes needed of the arena, ``None`` if there is no plan.
+    lower_bound
+        No layout with offsets that stay at all sizes needs less here.
+    alone, alone_bound
+        Bytes needed where this size is planned alone, and a bound on that.
+    capacity
+        The limit asked for, or ``None``.
+    """
+
+    values: Mapping[str, int]
+    arena: int | None
+    lower_bound: int
+    alone: int
+    alone_bound: int
+    capacity: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Its values, in words."""
+        return size_label(self.values)
+
+    @property
+    def price(self) -> float | None:
+        """What offsets that stay cost here: ``arena / alone``, 1 where both are 0."""
+        if self.arena is None:
+            return None
+        return self.arena / self.alone if self.alone else 1.0
+
+    @property
+    def status(self) -> str:
+        """``optimal`` if the arena meets its bound, else ``feasible``; ``none`` without a plan."""
+        if self.arena is None:
+            return "none"
+        return "optimal" if self.arena == self.lower_bound else "feasible"
+
+
+class PlannedLevel(NamedTuple):
+    """Something that was minimised, with what came before it kept at its best."""
+
+    name: str
+    value: int
+    bound: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SizesPlan:
+    """One plan for several sizes: offsets stay, and what is needed of the arena follows the size.
+
+    At a size, everything lies within that size's arena, so growing it moves nothing.
+
+    Attributes
+    ----------
+    status
+        ``optimal``: every level is proved smallest, given the ones before it. ``feasible``: a
+        layout, not proved best. ``infeasible``: proved not to fit the capacities. ``unknown``: no
+        layout within them was found, and none was ruled out. All in the order of ops in ``plan``,
+        and with what that does in place.
+    sizes
+        In the order given.
+    levels
+        What was minimised, one after another. Prices are in thousandths.
+    plan
+        Offsets, order and shapes. ``plan.at(N=8)`` gives those of a size, and views into an arena,
+        at every size of the list and at any other where no buffer is larger than at one of these.
+        Its own columns are those of the size with the largest arena, ``plan.peak``.
+    runtime
+        Seconds, or ``None`` if it came from a file.
+    """
+
+    status: Status
+    sizes: tuple[PlannedSize, ...]
+    levels: tuple[PlannedLevel, ...]
+    plan: Plan
+    runtime: float | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SizesPlan):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        from cpplan.report.tables import format_sizes
+
+        return format_sizes(self)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row a size: a column for each variable, then as in :class:`PlannedSize`.
+
+        Columns ``arena``, ``lower_bound``, ``alone``, ``alone_bound``, ``capacity``, ``price``,
+        ``status``; ``arena`` and ``price`` are missing if there is no plan.
+        """
+        import pandas
+
+        rows = [{**size.values, **_numbers(size)} for size in self.sizes]
+        frame: pandas.DataFrame = pandas.DataFrame(rows)
+        return frame
+
+    def to_dict(self, *, clock: bool = False) -> dict[str, Any]:
+        """JSON-ready values; ``clock=True`` adds ``runtime``."""
+        from cpplan.io.sizes_json import sizes_to_dict
+
+        return sizes_to_dict(self, clock=clock)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SizesPlan:
+        """What :meth:`to_dict` described.
+
+        Raises
+        ------
+        InputError
+            If the values are none of this version; names what is wrong.
+        """
+        from cpplan.io.sizes_json import sizes_from_dict
+
+        return sizes_from_dict(values)
+
+    def to_json(self, *, clock: bool = False) -> str:
+        """JSON text, one size and one buffer a line."""
+        from cpplan.io.sizes_json import format_sizes_json
+
+        return format_sizes_json(self.to_dict(clock=clock))
+
+    def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
+        """Write it as JSON, whole or not at all; ``clock=True`` adds the runtime."""
+        from cpplan.runtime.atomic import write_text
+
+        write_text(path, self.to_json(clock=clock))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> SizesPlan:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read or holds something else; names the file.
+        """
+        from cpplan.model.errors import located
+        from cpplan.runtime.json_file import read_json
+
+        values = read_json(path)
+        with located(path):
+            return cls.from_dict(values)
+
+
+def size_label(values: Mapping[str, int]) -> str:
+    """Values of variables in words.
+
+    Examples
+    --------
+    >>> size_label({"N": 8, "H": 224})
+    'N=8, H=224'
+    """
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _numbers(size: PlannedSize) -> dict[str, Any]:
+    columns = ("arena", "lower_bound", "alone", "alone_bound", "capacity", "price", "status")
+    return {key: getattr(size, key) for key in columns}

@@ -1,1 +1,0 @@
-"""The stages of ``solve``, and what they hand on to one another."""

@@ -1,0 +1,1 @@
+"""Verification of plans: geometry, simulation, execution; no planner is imported."""

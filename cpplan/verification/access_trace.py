@@ -1,0 +1,395 @@
+"""What running a program demands of memory, spelled out touch by touch.
+
+Every op reads its inputs, writes its outputs and workspaces, and needs all of them whole until it
+ends. A tensor lies in a *stay*: one stretch of time that its storage spends in memory. The checkers
+take from here what must be in the arena, from which step to which, and who destroyed what. All of
+it follows from the graph and the order alone: no planner, and no lifespan analysis, is believed.
+
+Which stay a tensor is in:
+
+* a reader finds it where it was last written; a view that no op produces lies in its base;
+* an op that writes bytes of a storage it also reads passes them on, in the stay it read;
+* otherwise it writes into the storage's newest stay, unless that holds the tensor already: then it
+  is computed again, and a new stay begins;
+* a body's inputs and outputs that bear the name of one of the op's tensors are that tensor.
+
+What a placement of the graph says to be copied is written with the value of what it is copied from,
+so that two stays may hold it at one address. What an op writes in place, by a relation of the plan,
+it no longer needs to find when it ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.residency import Residency
+from cpplan.model.tensor import Tensor
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.copy_names import op_copies, tensor_copies
+from cpplan.verification.runs import Place, Run, Stay
+
+
+class Touch(NamedTuple):
+    """Bytes that must be right at a step: written there, or still as they were last written.
+
+    ``op`` is ``None`` where the caller touches them, before or after the program. ``source`` is
+    where the bytes written are copied from, if that is all that is done. ``owner`` is the first
+    step of the run, of an op of the program itself, within which it happens.
+    """
+
+    step: int
+    op: str | None
+    place: Place
+    writes: bool
+    source: Place | None = None
+    owner: int | None = None
+
+
+def trace(
+    program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
+) -> list[Touch]:
+    """All touches of bytes in the arena, in the order in which they happen.
+
+    Parameters
+    ----------
+    program
+        Ops in order.
+    residency
+        What the arena holds of the boundary.
+    over
+        ``(output, input)`` pairs of copies that the plan puts in place of one another.
+
+    Raises
+    ------
+    VerificationError
+        If an op reads what nobody has written yet, or two buffers would bear one name.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Tensor
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output")),
+    ...     (Op("a", "relu", ("x",), ("y",)),),
+    ... )
+    >>> for touch in trace(to_anf(graph), Residency()):
+    ...     print(touch.step, touch.op, touch.place.tensor, "write" if touch.writes else "check")
+    0 None x write
+    0 None x check
+    0 a x check
+    0 a y write
+    0 a x check
+    0 a y check
+    0 None y check
+    """
+    return replay(program, residency, over)[0]
+
+
+def replay(
+    program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
+) -> tuple[list[Touch], list[Run]]:
+    """The touches, as :func:`trace` gives them, and the runs of the program's own ops.
+
+    Examples
+    --------
+    >>> touches, runs = replay(to_anf(Graph("g", (), (Op("a"),))), Residency())
+    >>> [run.op.name for run in runs]
+    ['a']
+    """
+    graph, last = program.graph, max(1, program.starts[-1]) - 1
+    record = _Record(residency, frozenset(over))
+    scope = _Scope(graph, record)
+    written = {name for op in graph.ops for name in op.outputs + op.workspaces}
+    for tensor in graph.tensors:
+        if graph.is_storage(tensor.name) and tensor.name not in written:
+            scope.begin_unproduced(tensor.name, None, 0)
+    # What the caller hands in is there until the first op has run, used or not.
+    entered = program.starts[1] - 1 if program.order else 0
+    record.touches += [t._replace(step=entered, writes=False) for t in record.touches]
+    scope.run(program, 0)
+    boundary = {
+        "input": residency.inputs,
+        "output": residency.outputs,
+        "constant": residency.constants,
+    }
+    for tensor in graph.tensors:
+        wanted = boundary.get(tensor.kind)
+        if wanted == "outside":
+            scope.place(tensor.name).stay.placed = False
+        elif wanted == "keep" and tensor.kind != "constant":
+            record.touch(last, None, scope.place(tensor.name), writes=False)
+    before = [Touch(0, None, place, True) for place in record.constants]
+    after = [Touch(last, None, place, False) for place in record.constants]
+    touches = [*before, *record.touches, *after]
+    seen = [
+        touch if touch.source is None or touch.source.stay.placed else touch._replace(source=None)
+        for touch in touches
+        if touch.place.stay.placed
+    ]
+    return seen, record.runs
+
+
+def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
+    """Every stay's steps ``[lower, upper)``, from its first touch to its last."""
+    spans: dict[Stay, tuple[int, int]] = {}
+    for touch in touches:
+        stay = touch.place.stay
+        lower, upper = spans.get(stay, (touch.step, 0))
+        spans[stay] = min(lower, touch.step), max(upper, touch.step + 1)
+    return spans
+
+
+class _Record:
+    """What the scopes of one program write down together."""
+
+    def __init__(self, residency: Residency, over: frozenset[tuple[str, str]]):
+        self.residency, self.over = residency, over
+        self.touches: list[Touch] = []
+        self.runs: list[Run] = []
+        self.constants: list[Place] = []
+        self.names: set[str] = set()
+        self.owner: int | None = None
+
+    def touch(
+        self, step: int, op: str | None, place: Place, *, writes: bool, source: Place | None = None
+    ) -> None:
+        self.touches.append(Touch(step, op, place, writes, source, self.owner))
+
+
+class _Scope:
+    """One run of one graph: in which stay the latest value of every tensor lies."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        record: _Record,
+        prefix: str = "",
+        given: Mapping[str, Stay] | None = None,
+    ):
+        self.graph, self.record, self.prefix = graph, record, prefix
+        self.home: dict[str, Stay] = {}
+        self.newest: dict[str, Stay] = dict(given or {})
+        self.given = frozenset(self.newest)
+        self.names, self.op_names = tensor_copies(graph), op_copies(graph)
+        self.bound: Counter[str] = Counter()
+        lying: dict[str, list[Tensor]] = {}
+        for tensor in graph.tensors:
+            lying.setdefault(graph.root[tensor.name][0], []).append(tensor)
+        self.tensors = {root: tuple(tensors) for root, tensors in lying.items()}
+        for root, stay in self.newest.items():
+            stay.alignment = math.lcm(stay.alignment, self._alignment(root))
+            stay.tensors += self.tensors[root]
+
+    def _alignment(self, root: str) -> int:
+        return math.lcm(*(tensor.alignment for tensor in self.tensors[root]))
+
+    def place(self, name: str, reader: str = "the caller") -> Place:
+        """Where the tensor's latest value lies."""
+        holder = self.graph.holder[name]
+        while (stay := self.home.get(holder)) is None:
+            view_of = self.graph.tensor[holder].view_of
+            if view_of is None or self.graph.is_storage(holder):
+                raise VerificationError(f"{reader} reads tensor {name!r} before it is written")
+            holder = self.graph.holder[view_of[0]]
+        return self._place_in(stay, name)
+
+    def begin_unproduced(self, root: str, op: str | None, step: int) -> None:
+        """A storage that no op writes: the caller brings it, or ``op`` brings it for its body."""
+        if root not in self.newest:
+            place = self._place_in(self._begin(root), root)
+            if self.graph.tensor[root].kind != "constant":
+                self.record.touch(step, op, place, writes=True)
+        self.home[root] = self.newest[root]
+
+    def run(self, program: Program, start: int) -> None:
+        for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
+            if not self.prefix:
+                self.record.owner = start + lower
+            self._run_op(op, start + lower, start + upper)
+        if not self.prefix:
+            self.record.owner = None
+
+    def _run_op(self, op: Op, lower: int, upper: int) -> None:
+        name, record = f"{self.prefix}{op.name}", self.record
+        for tensor in op.inputs:
+            # Of a body, an empty view that nobody writes.
+            unwritten = tensor not in self.home and tensor not in self.graph.producer
+            if unwritten and tensor in self.graph.empty:
+                self.begin_unproduced(tensor, name, lower)
+        reads = [self.place(tensor, f"op {name!r}") for tensor in dict.fromkeys(op.inputs)]
+        for place in reads:
+            place.stay.reads += 1
+            record.touch(lower, name, place, writes=False)
+        writes = []
+        for tensor in op.outputs + op.workspaces:
+            stay = self.home[tensor] = self._stay_to_write(tensor, reads)
+            stay.writes += all(place.stay is not stay for place in reads)
+            place = self._place_in(stay, tensor)
+            passed = [(read.begin, read.end) for read in reads if read.stay is stay]
+            # An empty write still says that the buffer is there from this step on.
+            for begin, end in [*outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
+                for part, source in _by_source(place, begin, end, self._copied(op, tensor, reads)):
+                    record.touch(lower, name, part, writes=True, source=source)
+            writes.append(place)
+        call = f"{self.prefix}{self.op_names.copy(op.name, self.bound[op.name])}"
+        self.bound[op.name] += 1
+        step = lower
+        for number, body in enumerate(op.bodies):
+            step = self._run_body(body, op, step, call, number)
+        run = self._run_record(op, lower, reads, writes)
+        lost = self._overwritten(run, reads)
+        for place in (*(read for read in reads if read not in lost), *writes):
+            record.touch(upper - 1, name, place, writes=False)
+
+    def _run_record(
+        self, op: Op, step: int, reads: Sequence[Place], writes: Sequence[Place]
+    ) -> Run:
+        stays = {place.stay for place in reads}
+        passed_on = frozenset(place.tensor for place in writes if place.stay in stays)
+        places = {place.tensor: place for place in (*reads, *writes)}
+        run = Run(step, op, places, passed_on)
+        if not self.prefix:
+            self.record.runs.append(run)
+        return run
+
+    def _overwritten(self, run: Run, reads: Sequence[Place]) -> list[Place]:
+        """The inputs that end where an output takes their place: all that lie there, if they may.
+
+        An input that lies there under another name may be read so late that it is destroyed, unless
+        the op may overwrite it under that name too.
+        """
+        if self.prefix or not self.record.over:
+            return []
+        lost = []
+        for output, gone in run.in_place():
+            if (output.copy, gone.copy) in self.record.over:
+                lost += [
+                    read
+                    for read in reads
+                    if read.is_at(gone) and (output.tensor, read.tensor) in run.op.in_place
+                ]
+        return lost
+
+    def _copied(self, op: Op, tensor: str, reads: Sequence[Place]) -> list[tuple[int, int, Place]]:
+        """Bytes of an output's stay that are only copied, and from where."""
+        _, start = self.graph.root[tensor]
+        by_name = {place.tensor: place for place in reads}
+        found = []
+        for part, whole, offset in op.placements:
+            size = self.graph.tensor[part].nbytes
+            if whole == tensor and part in by_name:
+                found.append((start + offset, start + offset + size, by_name[part]))
+            elif part == tensor and whole in by_name:
+                base = by_name[whole]
+                begin = base.begin + offset
+                found.append((start, start + size, base._replace(begin=begin, end=begin + size)))
+        return sorted(found, key=lambda copy: copy[:2])
+
+    def _run_body(self, body: Graph, op: Op, start: int, call: str, number: int) -> int:
+        program = to_anf(body)
+        stop = start + max(1, program.starts[-1])
+        boundary = [t for t in body.tensors if t.kind in ("input", "output")]
+        given = {
+            tensor.name: self.place(tensor.name).stay
+            for tensor in boundary
+            if tensor.name in op.tensors and body.is_storage(tensor.name)
+        }
+        inner = _Scope(body, self.record, f"{call}/{number}/", given)
+        # The op brings what its body is given; that is there as long as the body runs.
+        carried = []
+        inputs = {body.root[tensor.name][0] for tensor in boundary if tensor.kind == "input"}
+        for root in dict.fromkeys(body.root[tensor.name][0] for tensor in boundary):
+            if root not in body.producer:
+                inner.begin_unproduced(root, call, start)
+            elif root not in inputs:
+                continue
+            elif root not in given:
+                self.record.touch(
+                    start, call, inner._place_in(inner._begin(root), root), writes=True
+                )
+            carried.append(inner._place_in(inner.newest[root], root))
+        used = {body.root[name][0] for inner_op in body.ops for name in inner_op.tensors}
+        for tensor in body.tensors:
+            if tensor.kind == "constant" and tensor.name in used:
+                inner.begin_unproduced(tensor.name, call, start)
+        inner.run(program, start)
+        # It takes away the outputs at the end; until they are written they need no bytes.
+        carried += [inner.place(tensor.name) for tensor in boundary if tensor.kind == "output"]
+        for place in carried:
+            self.record.touch(stop - 1, call, place, writes=False)
+        return stop
+
+    def _stay_to_write(self, tensor: str, reads: Sequence[Place]) -> Stay:
+        root = self.graph.root[tensor][0]
+        passed = [p.stay for p in reads if self.graph.root[p.tensor][0] == root]
+        if passed:
+            return max(passed, key=lambda stay: stay.number)
+        newest = self.newest.get(root)
+        if newest is None or (root not in self.given and self.home.get(tensor) is newest):
+            return self._begin(root)
+        return newest
+
+    def _begin(self, root: str) -> Stay:
+        tensor, previous = self.graph.tensor[root], self.newest.get(root)
+        number = 0 if previous is None else previous.number + 1
+        name = f"{self.prefix}{self.names.copy(root, number)}"
+        placed = tensor.kind != "constant" or self.record.residency.constants == "keep"
+        if placed and name in self.record.names:
+            raise VerificationError(f"two buffers would bear the name {name!r}")
+        self.record.names.add(name)
+        tensors = self.tensors[root]
+        stay = Stay(
+            name,
+            number,
+            tensor.nbytes,
+            self._alignment(root),
+            placed,
+            tensors,
+            tensor.kind,
+            bool(self.prefix),
+            names=self.names,
+        )
+        self.newest[root] = stay
+        if tensor.kind == "constant":
+            # All copies of a constant's storage are there throughout.
+            self.record.constants.append(self._place_in(stay, root))
+        return stay
+
+    def _place_in(self, stay: Stay, tensor: str) -> Place:
+        begin = self.graph.root[tensor][1]
+        return Place(tensor, stay, begin, begin + self.graph.tensor[tensor].nbytes)
+
+
+def _by_source(
+    place: Place, begin: int, end: int, copied: Sequence[tuple[int, int, Place]]
+) -> Iterator[tuple[Place, Place | None]]:
+    """``[begin, end)`` of a place, cut into what is copied from somewhere and what is new."""
+    for low, high, source in copied:
+        low, first = max(low, begin), low
+        high = min(high, end)
+        if low < high:
+            if begin < low:
+                yield place._replace(begin=begin, end=low), None
+            start = source.begin + low - first
+            yield (
+                place._replace(begin=low, end=high),
+                source._replace(begin=start, end=start + high - low),
+            )
+            begin = high
+    if begin < end or begin == place.begin:
+        yield place._replace(begin=begin, end=max(begin, end)), None
+
+
+def outside(begin: int, end: int, cover: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The pieces of ``[begin, end)`` that ``cover`` leaves."""
+    for low, high in sorted(cover):
+        if begin < min(low, end):
+            yield begin, min(low, end)
+        begin = max(begin, high)
+    if begin < end:
+        yield begin, end

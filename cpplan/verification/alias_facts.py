@@ -1,0 +1,116 @@
+"""Whether what an op says of a result holds of all that it writes there.
+
+An op may write bytes under several names: an output and a view of it. What it says of the one, that
+it is copied from an input or may be written over it, is of use only if it says so of the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cpplan.verification.runs import Place, Stay
+
+
+class Said(NamedTuple):
+    """Bytes of a result, as a place, are those of a stay ``source``, ``shift`` bytes further on."""
+
+    result: Place
+    source: Stay
+    shift: int
+
+
+def written_over(output: Place, source: Place) -> Said:
+    """What is said by a pair in place.
+
+    Examples
+    --------
+    >>> from cpplan.verification.runs import Place, Stay
+    >>> x, y = Stay("x", 0, 8, 1), Stay("y", 0, 4, 1)
+    >>> written_over(Place("y", y, 0, 4), Place("v", x, 4, 8)).shift
+    4
+    """
+    return Said(output, source.stay, source.begin - output.begin)
+
+
+def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
+    """What is said by a placement; ``joined`` if the whole is the op's result, not the part.
+
+    Examples
+    --------
+    >>> from cpplan.verification.runs import Place, Stay
+    >>> part, whole = Place("p", Stay("p", 0, 4, 1), 0, 4), Place("w", Stay("w", 0, 8, 1), 0, 8)
+    >>> said = copied(part, whole, 4, joined=True)
+    >>> said.result.begin, said.result.end, said.source.name, said.shift
+    (4, 8, 'p', -4)
+    >>> copied(part, whole, 4, joined=False)[1:] == (whole.stay, 4)
+    True
+    """
+    begin = whole.begin + offset
+    if joined:
+        end = begin + part.size
+        return Said(whole._replace(begin=begin, end=end), part.stay, part.begin - begin)
+    return Said(part, whole.stay, begin - part.begin)
+
+
+def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Iterator[bool]:
+    """Whether each holds, given all that is said of one kind and all that the op writes.
+
+    Parameters
+    ----------
+    once
+        Whether no byte can be said to be two others, as of copies.
+
+    Examples
+    --------
+    >>> from cpplan.verification.runs import Place, Stay
+    >>> x, y = Stay("x", 0, 8, 1), Stay("y", 0, 8, 1)
+    >>> whole, view = Place("y", y, 0, 8), Place("v", y, 0, 1)
+    >>> list(agreed([Said(whole, x, 0)], [whole], once=True))
+    [True]
+    >>> list(agreed([Said(whole, x, 0)], [whole, view], once=True))
+    [False]
+    >>> list(agreed([Said(whole, x, 0), Said(view, x, 0)], [whole, view], once=True))
+    [True, True]
+    """
+    places: dict[Stay, list[Place]] = defaultdict(list)
+    others: dict[Stay, list[Said]] = defaultdict(list)
+    for place in written:
+        places[place.stay].append(place)
+    for one in sorted(said, key=lambda one: one.result[2:]):
+        others[one.result.stay].append(one)
+    # Most ops write one tensor of a storage, and copy what lies side by side.
+    plain = {
+        stay
+        for stay, found in others.items()
+        if len(places[stay]) == 1
+        and not (once and any(_meet(a.result, b.result) for a, b in pairwise(found)))
+    }
+    for one in said:
+        stay = one.result.stay
+        yield stay in plain or _holds(one, places[stay], others[stay], once)
+
+
+def _holds(one: Said, places: Sequence[Place], others: Sequence[Said], once: bool) -> bool:
+    if once and any(_meet(other.result, one.result) and other[1:] != one[1:] for other in others):
+        return False
+    return all(
+        place.tensor == one.result.tensor
+        or any(
+            other.result.tensor == place.tensor
+            and other[1:] == one[1:]
+            and other.result.begin <= max(place.begin, one.result.begin)
+            and min(place.end, one.result.end) <= other.result.end
+            for other in others
+        )
+        for place in places
+        if _meet(place, one.result)
+    )
+
+
+def _meet(one: Place, other: Place) -> bool:
+    """Whether two places in one stay have bytes in common."""
+    return max(one.begin, other.begin) < min(one.end, other.end)

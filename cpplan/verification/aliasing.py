@@ -1,0 +1,273 @@
+"""Tensors that share bytes by choice: whether they may, and what they fill together.
+
+Two stays may meet at a byte and a step only if both hold the same value there, because all the ops
+between have only copied it, or if the op that runs then writes the one in place over the other,
+which nobody reads again. All of it follows from what every op touches and from the addresses in the
+plan: no lifespan analysis and no planner is believed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.plan import Plan, Relation
+from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.relations import describe
+from cpplan.verification.runs import Run, Stay, allowed_relations
+from cpplan.verification.script import Content, clip, copied_content
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Bytes ``[begin, end)`` of a pool, addresses, held during the steps ``[lower, upper)``."""
+
+    name: str
+    lower: int
+    upper: int
+    begin: int
+    end: int
+
+
+def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
+    """Stays that may share bytes by choice: of tensors between ops, written by one run alone.
+
+    What an op begins by writing but a view of it, since that runs again, is none.
+    """
+    writers: dict[Stay, set[int | None]] = defaultdict(set)
+    whole: set[Stay] = set()
+    for touch in touches:
+        if touch.writes and touch.place.begin < touch.place.end:
+            writers[touch.place.stay].add(touch.owner)
+            if touch.place.copy == touch.place.stay.name:
+                whole.add(touch.place.stay)
+    return {
+        stay.name: stay
+        for stay, by in writers.items()
+        if len(by) == 1
+        and stay in whole
+        and not stay.inner
+        and stay.kind not in ("constant", "workspace")
+    }
+
+
+def shared_unions(
+    plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]
+) -> dict[str, tuple[list[str], list[Union]]]:
+    """What each group of related stays fills together: name -> members and rectangles.
+
+    O(storages that are live together in a group).
+
+    Raises
+    ------
+    VerificationError
+        If two of a group meet where they may not; names both, the step and the bytes.
+    """
+    if not plan.relations:
+        return {}
+    check = _Check(plan, touches, runs)
+    free, allowed = sharing_stays(touches), allowed_relations(runs)
+    joined = []
+    for relation in plan.relations:
+        if any(place.begin == place.end for place in allowed[relation]):
+            continue  # At some sizes a tensor is empty, and shares nothing.
+        for place in allowed[relation]:
+            if place.stay.name not in free:
+                raise VerificationError(
+                    f"{describe(relation)}: {place.copy!r} lies in a constant, a workspace, or "
+                    "what several ops write, which shares no bytes by choice"
+                )
+        one, other = allowed[relation]
+        joined.append((one.stay.name, other.stay.name))
+    unions = {}
+    for names in _groups(joined):
+        members = sorted((check.stays[name] for name in names), key=check.spans.__getitem__)
+        check.members(members)
+        unions[names[0]] = names, list(check.union(names[0], members))
+    return unions
+
+
+class _Check:
+    def __init__(self, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]):
+        self.relations = frozenset(plan.relations)
+        self.run_at = {run.step: run for run in runs}
+        self.stays = {touch.place.stay.name: touch.place.stay for touch in touches}
+        self.spans, self.values = lifespans(touches), _values(touches)
+        self.touches: dict[Stay, list[tuple[int, Touch]]] = defaultdict(list)
+        for number, touch in enumerate(touches):
+            self.touches[touch.place.stay].append((number, touch))
+        self.copies = _copies(runs)
+        assert plan.offset is not None
+        self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
+
+    def members(self, members: Sequence[Stay]) -> None:
+        """Every two that are live together; sorted by their first step."""
+        live: list[Stay] = []
+        for new in members:
+            lower = self.spans[new][0]
+            live = [old for old in live if self.spans[old][1] > lower]
+            for old in live:
+                self._pair(old, new)
+            live.append(new)
+
+    def union(self, name: str, members: Sequence[Stay]) -> Iterator[Union]:
+        """Rectangles without overlap that cover what the members fill."""
+        times = sorted({step for stay in members for step in self.spans[stay]})
+        live: list[Stay] = []
+        waiting = list(members)
+        for lower, upper in pairwise(times):
+            live = [stay for stay in live if self.spans[stay][1] > lower]
+            while waiting and self.spans[waiting[0]][0] <= lower:
+                live.append(waiting.pop(0))
+            begin = end = -1
+            for low, high in sorted(self._extent(stay) for stay in live if stay.size):
+                if low > end:
+                    if begin < end:
+                        yield Union(name, lower, upper, begin, end)
+                    begin = low
+                end = max(end, high)
+            if begin < end:
+                yield Union(name, lower, upper, begin, end)
+
+    def _extent(self, stay: Stay) -> tuple[int, int]:
+        return self.address[stay.name], self.address[stay.name] + stay.size
+
+    def _pair(self, one: Stay, other: Stay) -> None:
+        """``one`` begins no later than ``other``; what the caller brings and the first op's result
+        begin together."""
+        (here, past), (there, beyond) = self._extent(one), self._extent(other)
+        begin, end = max(here, there), min(past, beyond)
+        if begin >= end:
+            return
+        self._check_copies(one, other, begin, end)
+        if self._same(one, other, begin, end):
+            return
+        step, until = self.spans[other][0], min(self.spans[one][1], self.spans[other][1])
+        if until == step + 1 and any(
+            self._handed_over(old, new, step, begin, end)
+            for old, new in ((one, other), (other, one))
+        ):
+            return
+        raise VerificationError(
+            f"buffers {one.name!r} and {other.name!r} share bytes {begin}..{end} at step {step}, "
+            "where they hold different values"
+        )
+
+    def _check_copies(self, one: Stay, other: Stay, begin: int, end: int) -> None:
+        """No op copies between bytes of the two that overlap without being the same."""
+        for run, inner, outer, shift, size in self.copies.get(frozenset((one, other)), ()):
+            off = self.address[inner.name] - self.address[outer.name] - shift
+            if 0 < abs(off) < size:
+                raise VerificationError(
+                    f"buffers {one.name!r} and {other.name!r} share bytes {begin}..{end} at step "
+                    f"{run.step}, where op {run.op.name!r} copies {size} B between them by "
+                    f"{abs(off)} B"
+                )
+
+    def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:
+        """Whether two stays hold the same value in the bytes ``[begin, end)``."""
+        mine, theirs = self._moved(one, begin, end), self._moved(other, begin, end)
+        at = begin
+        while at < end:
+            if not mine or not theirs or max(mine[-1][0], theirs[-1][0]) > at:
+                return False  # bytes that nobody wrote
+            (low, high, serial, start), (other_low, other_high, *same) = mine[-1], theirs[-1]
+            if serial < 0 or same != [serial, start - low + other_low]:
+                return False
+            at = min(high, other_high)
+            for pieces, past in ((mine, high), (theirs, other_high)):
+                if past == at:
+                    pieces.pop()
+        return True
+
+    def _moved(self, stay: Stay, begin: int, end: int) -> Content:
+        """What lies at these addresses, the highest first."""
+        at = self.address[stay.name]
+        moved = [
+            (low + at, high + at, serial, start)
+            for low, high, serial, start in clip(self.values[stay], begin - at, end - at)
+        ]
+        return sorted(moved, reverse=True)
+
+    def _handed_over(self, old: Stay, new: Stay, step: int, begin: int, end: int) -> bool:
+        """Whether the op at a step writes ``new`` in place over ``old``, for good."""
+        run = self.run_at.get(step)
+        if run is None or self._needed_later(old, new, begin, end):
+            return False
+        for output, source in run.in_place():
+            low = self.address[new.name] + output.begin
+            covered = low <= begin and end <= low + output.size
+            same_place = low == self.address[old.name] + source.begin
+            if (output.stay, source.stay) == (new, old) and covered and same_place:
+                return Relation("in place", output.copy, source.copy) in self.relations
+        return False
+
+    def _needed_later(self, old: Stay, new: Stay, begin: int, end: int) -> bool:
+        """Whether anybody touches these bytes of ``old`` once ``new`` is written."""
+        written = next(number for number, touch in self.touches[new] if touch.writes)
+        at = self.address[old.name]
+        return any(
+            number > written and max(begin, at + touch.place.begin) < min(end, at + touch.place.end)
+            for number, touch in self.touches[old]
+        )
+
+
+def _copies(
+    runs: Iterable[Run],
+) -> dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]]:
+    """Two stays -> what is copied between them: run, inner, outer, distance if placed, bytes."""
+    found: dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]] = defaultdict(list)
+    for run in runs:
+        for part, whole, offset in run.placements():
+            shift = whole.begin + offset - part.begin
+            between = frozenset((part.stay, whole.stay))
+            found[between].append((run, part.stay, whole.stay, shift, part.size))
+    return found
+
+
+def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Stays that relations join."""
+    group: dict[str, list[str]] = {}
+    for one, other in joined:
+        ours, theirs = group.setdefault(one, [one]), group.setdefault(other, [other])
+        if len(ours) < len(theirs):
+            ours, theirs = theirs, ours
+        if ours is not theirs:
+            ours += theirs
+            group.update(dict.fromkeys(theirs, ours))
+    return list({id(members): members for members in group.values()}.values())
+
+
+def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
+    """What every stay holds at the end: serial numbers of the writes its bytes go back to.
+
+    Bytes that two ops write get a negative one, which is no one else's: copies of them go back to
+    the op that copies. What one op writes again is its own affair, as what its bodies write: the
+    last write counts.
+    """
+    content: dict[Stay, Content] = defaultdict(list)
+    writer: dict[Stay, int | None] = {}
+    serial = 0
+    for _, _, (_, stay, begin, end), writes, source, owner in touches:
+        if not writes or begin == end:
+            continue
+        again = writer.setdefault(stay, owner) != owner
+        serial += 1
+        new: Content = [(begin, end, serial, 0)]
+        if source is not None:
+            new = [
+                (low, high, written, start) if written > 0 else (low, high, serial, low - begin)
+                for low, high, written, start in copied_content(
+                    content[source.stay], source, begin, serial
+                )
+            ]
+        if clip(content[stay], begin, end):
+            if again:
+                new = [(begin, end, -serial, 0)]
+            rest = (0, begin), (end, stay.size)
+            content[stay] = [piece for span in rest for piece in clip(content[stay], *span)]
+        content[stay] += new
+    return content

@@ -1,0 +1,199 @@
+"""All bounds that a plan may name: what each proves, where it applies, and how it is checked.
+
+A plan names its bounds in ``bound_by`` and ``cost_bound_by``. A name that is not in one of these
+tables, or that proves nothing about the plan that cites it, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from cpplan.model.plan import Plan
+from cpplan.packing.pools.bounds import ACCESSES, OUTSIDE
+from cpplan.packing.pools.fullest_steps import BEYOND, FIXED, LARGEST, LIVE
+
+# The weakest freedom that a bound still covers: each includes the ones before.
+Reach = Literal["given order", "every order", "every schedule"]
+Sharing = Literal["no", "yes", "only"]
+Proof = Literal["recomputed", "certificate", "searched"]
+
+SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
+FORCED, MINIMUM_CUT = "forced live bytes", "minimum cut"
+EVERY_OP_ONCE = "every op once"
+
+
+class ProvedBound(NamedTuple):
+    """One bound that a plan may name.
+
+    Attributes
+    ----------
+    name
+        As plans write it.
+    reach
+        The plans that it covers: those of one order, those of every order that runs each op once,
+        or those of every schedule, in which ops run again as well.
+    sharing
+        ``"no"`` if it proves nothing where tensors may share bytes by choice, ``"only"`` if it
+        applies nowhere else.
+    proof
+        ``"recomputed"`` by the checker; from the plan's ``"certificate"``; or ``"searched"``: it
+        rests on a search that has ended, and nothing but that search can prove it again.
+    proves
+        The statement, as one clause.
+    """
+
+    name: str
+    reach: Reach
+    sharing: Sharing
+    proof: Proof
+    proves: str
+
+
+_PACKING = "no packing of the buffers at this order has a smaller peak"
+_ORDER = "no order has fewer live bytes"
+_LEVEL = "no layout over the pools has a smaller value at this level of the objective"
+
+# On the peak in one pool.
+PEAK_BOUNDS = (
+    ProvedBound(LIVE, "given order", "no", "recomputed", "so many bytes are live at one step"),
+    ProvedBound(FIXED, "given order", "yes", "recomputed", "a buffer of fixed offset ends there"),
+    ProvedBound(LARGEST, "given order", "yes", "recomputed", "one buffer has so many bytes"),
+    ProvedBound(
+        SHARED, "given order", "only", "recomputed", "a step needs so much, whatever is shared"
+    ),
+    *(
+        ProvedBound(name, "given order", "no", "searched", _PACKING)
+        for name in (
+            "canonical search",
+            "niche search",
+            "CP-SAT",
+            "CP-SAT TWA",
+            "CP-SAT WAT",
+            "CP-SAT TAW",
+            "CP-SAT ATW",
+        )
+    ),
+    ProvedBound(
+        "CP-SAT sharing", "given order", "only", "searched", f"{_PACKING}, whatever is shared"
+    ),
+    ProvedBound(
+        FORCED, "every order", "yes", "recomputed", "an op has so many live bytes in every order"
+    ),
+    ProvedBound(
+        MINIMUM_CUT, "every order", "yes", "certificate", "an op has so many, as a flow proves"
+    ),
+    ProvedBound("Liu's algorithm", "every order", "yes", "searched", f"{_ORDER} of a tree"),
+    ProvedBound("downset search", "every order", "yes", "searched", _ORDER),
+    ProvedBound("CP-SAT order", "every order", "yes", "searched", _ORDER),
+    ProvedBound(
+        "CP-SAT order and offsets", "every order", "no", "searched", "no order packs into less"
+    ),
+    ProvedBound(
+        "CP-SAT order, offsets and sharing",
+        "every order",
+        "only",
+        "searched",
+        "no order packs into less, whatever is shared",
+    ),
+    ProvedBound(
+        FOOTPRINT, "every schedule", "yes", "recomputed", "an op, or the end, needs so many bytes"
+    ),
+    ProvedBound(
+        "least reach", "every schedule", "no", "searched", "an op is not reached with fewer bytes"
+    ),
+    ProvedBound(
+        "optimum of the chain",
+        "every schedule",
+        "no",
+        "searched",
+        "no schedule of a chain has less",
+    ),
+    ProvedBound(
+        "live bytes at cuts", "every schedule", "no", "searched", "no schedule has fewer live bytes"
+    ),
+)
+
+# On the levels of an objective, in several pools.
+POOL_BOUNDS = (
+    ProvedBound(
+        SHARED, "given order", "only", "recomputed", "the pools need so much, whatever is shared"
+    ),
+    *(
+        ProvedBound(name, "given order", "no", "recomputed", _LEVEL)
+        for first in (LIVE, BEYOND, FIXED, LARGEST, ACCESSES)
+        for name in (first, f"{first} and {OUTSIDE}")
+    ),
+    ProvedBound(OUTSIDE, "given order", "no", "recomputed", _LEVEL),
+    ProvedBound("CP-SAT", "given order", "no", "searched", _LEVEL),
+    ProvedBound("CP-SAT on live bytes", "given order", "no", "searched", _LEVEL),
+)
+
+# On the cost of a schedule within the capacity.
+COST_BOUNDS = (
+    ProvedBound(
+        EVERY_OP_ONCE, "every schedule", "yes", "recomputed", "every op runs at least once"
+    ),
+    *(
+        ProvedBound(name, "every schedule", "no", "searched", "no schedule that fits costs less")
+        for name in (
+            "chain program",
+            "linear bound at cuts",
+            "CP-SAT at cuts",
+            "CP-SAT rematerialization",
+        )
+    ),
+)
+
+
+def find_bound(table: Iterable[ProvedBound], name: object) -> ProvedBound | None:
+    """The bound of that name, the whole of it, or ``None``.
+
+    Examples
+    --------
+    >>> found = find_bound(PEAK_BOUNDS, "downset search")
+    >>> found.reach, found.proof
+    ('every order', 'searched')
+    >>> find_bound(PEAK_BOUNDS, "downset searches")
+    """
+    return next((bound for bound in table if bound.name == name), None)
+
+
+def why_not(bound: ProvedBound, plan: Plan) -> str | None:
+    """The reason for which a bound proves nothing about a plan, or ``None`` if it applies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "feasible", (), none, none, none, none, scope="every order")
+    >>> why_not(find_bound(PEAK_BOUNDS, "live bytes"), plan)
+    'live bytes of one order prove nothing about every order'
+    """
+    name = bound.name
+    if bound.reach == "given order" and plan.scope != "given order":
+        return f"{name} of one order prove nothing about every order"
+    if bound.reach != "given order" and plan.base_cost is None:
+        return f"{name} needs ops, which a bare problem does not have"
+    if bound.reach == "every order" and may_run_again(plan):
+        return f"{name} covers orders that run every op once, but the plan may run ops again"
+    if bound.sharing == "no" and plan.sharing:
+        return f"{name} prove nothing where tensors may share bytes"
+    if bound.sharing == "only" and not plan.sharing:
+        return f"nothing shares bytes by choice, but the bound is {name!r}"
+    return None
+
+
+def may_run_again(plan: Plan) -> bool:
+    """True if a plan's ops run again, or were free to, as far as the plan tells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> may_run_again(Plan("p", "feasible", (), none, none, none, none, order=("f", "g", "f")))
+    True
+    """
+    found = find_bound(PEAK_BOUNDS, plan.bound_by)
+    repeats = len(plan.order) > len(set(plan.order)) or plan.cost_bound is not None
+    return repeats or (found is not None and found.reach == "every schedule")

@@ -1,0 +1,317 @@
+"""What a plan claims of itself: peak, capacities, bound, objective, status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.pools.bounds import objective_bound
+from cpplan.packing.pools.fullest_steps import FIXED, LARGEST, LIVE
+from cpplan.packing.pools.objective import objective_value, pool_peaks
+from cpplan.verification.bound_table import (
+    COST_BOUNDS,
+    FOOTPRINT,
+    FORCED,
+    MINIMUM_CUT,
+    PEAK_BOUNDS,
+    POOL_BOUNDS,
+    SHARED,
+    Proof,
+    ProvedBound,
+    find_bound,
+    why_not,
+)
+from cpplan.verification.rectangles import Rectangles, check_bound
+
+
+class Floors(NamedTuple):
+    """Bytes that the checker proves itself; ``None`` where the plan does not ask for it.
+
+    Attributes
+    ----------
+    shared
+        Needed at the plan's order, whatever is shared.
+    forced
+        Needed by every order that runs each op once.
+    footprint
+        Needed by every schedule.
+    cut
+        Needed by every order that runs each op once, as the plan's certificate proves.
+    """
+
+    shared: int | None = None
+    forced: int | None = None
+    footprint: int | None = None
+    cut: int | None = None
+
+
+class Proofs(NamedTuple):
+    """How the bounds of a plan were checked; ``None`` for a bound that the plan does not claim."""
+
+    bound: Proof | None = None
+    cost_bound: Proof | None = None
+
+
+_NO_FLOORS = Floors()
+
+
+def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
+    """Check the peak, and that no capacity is exceeded.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim, or the highest buffer of the pool and where it ends.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, peak=0)
+    >>> check_peak(Problem((), none, none, none), plan, none, none)
+    """
+    peaks = pool_peaks(needed, pool, offset).tolist()
+    if not _is_integer(plan.peak) or plan.peak != sum(peaks):
+        raise VerificationError(
+            f"the plan claims a peak of {plan.peak!r} B, but it is {sum(peaks)} B"
+        )
+    limits = [(sum(peaks), "the plan's", plan.capacity, np.arange(len(needed)))]
+    for number, (region, peak) in enumerate(zip(needed.pools, peaks, strict=True)):
+        rows = np.flatnonzero(pool == number)
+        limits.append((peak, f"pool {region.name!r}'s", region.capacity, rows))
+    for peak, what, capacity, rows in limits:
+        if capacity is not None and not (_is_integer(capacity) and peak <= capacity):
+            highest = needed.names[int(rows[np.argmax((offset + needed.size)[rows])])]
+            raise VerificationError(
+                f"buffer {highest!r} ends at {peak} B, beyond {what} capacity of {capacity!r} B"
+            )
+
+
+def check_claims(
+    needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors = _NO_FLOORS
+) -> Proofs:
+    """Check bound and status of a plan for one pool, and say how.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and what can be proved.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, peak=0, lower_bound=0,
+    ...             bound_by="live bytes")
+    >>> problem = Problem((), none, none, none)
+    >>> from cpplan.verification.rectangles import cut_gaps
+    >>> check_claims(problem, plan, cut_gaps(problem))
+    Proofs(bound='recomputed', cost_bound=None)
+    """
+    bound, proof = plan.lower_bound, None
+    if bound is not None:
+        _check_integer_bound(plan)
+        proof = _check_proof(needed, plan, rectangles, floors)
+    elif plan.certificate is not None:
+        raise VerificationError("the plan has a certificate, but claims no bound")
+    if plan.objective_value or plan.objective_bound:
+        raise VerificationError("the plan has an objective, which only several pools have")
+    if plan.cost_bound is not None:
+        return Proofs(proof, _check_cost(plan))
+    _check_no_cost_proof(plan)
+    _check_status(plan, (plan.peak,), None if bound is None else (bound,))
+    return Proofs(proof)
+
+
+def check_pooled_claims(
+    needed: Problem,
+    plan: Plan,
+    pool: Ints,
+    offset: Ints,
+    least: int | None = None,
+    apart: Problem | None = None,
+) -> Proofs:
+    """Check objective, bounds and status of a plan for several pools, and say how.
+
+    Parameters
+    ----------
+    least, apart
+        Bytes that are needed whatever is shared, and the buffers with gaps wherever they may share
+        bytes; if the plan could choose to share.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and what can be proved.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> pools = Pool("p"), Pool("q")
+    >>> problem = Problem(("a",), [0], [1], [4], pools=pools)
+    >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
+    >>> plan = Plan(
+    ...     "p", "feasible", ("a",), offset=np.array([0]), pools=pools, peak=4, **columns,
+    ...     objective_value=(4,),
+    ... )
+    >>> check_pooled_claims(problem, plan, plan.pool, plan.offset)
+    Proofs(bound=None, cost_bound=None)
+    """
+    value = objective_value(needed, plan.objective, pool, offset)
+    # A plan of symbolic sizes at some values claims none.
+    silent = plan.status == "feasible" and not (plan.objective_value or plan.objective_bound)
+    if tuple(plan.objective_value) != value and not silent:
+        raise VerificationError(
+            f"the plan claims an objective ({plan.objective}) of {list(plan.objective_value)}, "
+            f"but it is {list(value)}"
+        )
+    if plan.certificate is not None:
+        raise VerificationError("the plan has a certificate, which no bound of several pools needs")
+    if plan.scope != "given order":
+        raise VerificationError(
+            f"what is proved of several pools holds for the plan's order, not for {plan.scope}"
+        )
+    bound = tuple(plan.objective_bound)
+    proof: Proof | None = None
+    if bound:
+        if len(bound) != len(value) or bound > value:
+            raise VerificationError(
+                f"the objective's bound {list(bound)} is above its value {list(value)}"
+            )
+        proof = _check_levels(needed if apart is None else apart, plan, value, least)
+    if plan.lower_bound is not None:
+        _check_integer_bound(plan)
+        total = least
+        if total is None:
+            total = int(objective_bound(needed, "total", (0,))[0][0])
+        if plan.lower_bound > total:
+            raise VerificationError(
+                f"live bytes prove a lower bound of {total} B, but the plan claims "
+                f"{plan.lower_bound} B"
+            )
+        proof = proof or "recomputed"
+    if plan.cost_bound is not None:
+        return Proofs(proof, _check_cost(plan))
+    _check_no_cost_proof(plan)
+    _check_status(plan, value, bound or None)
+    return Proofs(proof)
+
+
+def _check_levels(
+    needed: Problem, plan: Plan, value: tuple[int | float, ...], least: int | None
+) -> Proof:
+    """Check the bounds on an objective's levels, and say how; ``needed`` as for sharing."""
+    cited = [_applying(POOL_BOUNDS, name, plan) for name in str(plan.bound_by).split("; ")]
+    bound = tuple(plan.objective_bound)
+    proved, _ = objective_bound(needed, plan.objective, value, least or 0)
+    if bound <= proved:
+        return "recomputed"
+    if all(one.proof == "recomputed" for one in cited):
+        raise VerificationError(
+            f"the plan claims that no objective is below {list(bound)}, but what "
+            f"{plan.bound_by!r} proves is {list(proved)}"
+        )
+    return "searched"
+
+
+def _applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedBound:
+    """The bound of that name, if it is in the table and applies to the plan."""
+    found = find_bound(table, name)
+    if found is None:
+        raise VerificationError(f"the lower bound has no known proof: {name!r}")
+    reason = why_not(found, plan)
+    if reason is not None:
+        raise VerificationError(reason)
+    return found
+
+
+def _check_cost(plan: Plan) -> Proof:
+    """Check the bound on a cost: a plan that runs ops again to fit is optimal if it meets that."""
+    cost, bound = plan.cost, plan.cost_bound
+    limited = plan.capacity is not None or all(pool.capacity is not None for pool in plan.pools)
+    if cost is None or bound is None or not limited:
+        raise VerificationError("a bound on the cost needs a cost and a capacity")
+    found = find_bound(COST_BOUNDS, plan.cost_bound_by)
+    reason = None if found is None else why_not(found, plan)
+    if found is None or reason is not None:
+        why = "" if reason is None else f": {reason}"
+        raise VerificationError(f"{plan.cost_bound_by!r} is not known to bound the cost{why}")
+    if found.proof == "recomputed" and bound != plan.base_cost:
+        raise VerificationError(
+            f"every op once costs {plan.base_cost}, but the plan's bound on the cost is {bound}"
+        )
+    if bound > cost:
+        raise VerificationError(f"the bound on the cost, {bound}, is above the cost of {cost}")
+    if plan.status != ("optimal" if cost == bound else "feasible"):
+        raise VerificationError(
+            f"status {plan.status!r} contradicts cost {cost} and its bound {bound}"
+        )
+    return found.proof
+
+
+def _check_no_cost_proof(plan: Plan) -> None:
+    if plan.cost_bound_by is not None:
+        raise VerificationError(
+            f"{plan.cost_bound_by!r} bounds the cost, but the plan claims no bound on it"
+        )
+
+
+def _check_integer_bound(plan: Plan) -> None:
+    bound, peak = plan.lower_bound, plan.peak
+    if not _is_integer(bound) or bound < 0:  # type: ignore[operator]
+        raise VerificationError(f"the lower bound must be a byte count, not {bound!r}")
+    if bound > peak:  # type: ignore[operator]
+        raise VerificationError(f"lower bound {bound} B is above the peak of {peak} B")
+
+
+def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors) -> Proof:
+    """Check that the bound named proves as much as the plan claims, and say how."""
+    bound, found = plan.lower_bound, _applying(PEAK_BOUNDS, plan.bound_by, plan)
+    if plan.certificate is not None and found.proof != "certificate":
+        raise VerificationError(f"the plan has a certificate, which {found.name!r} has no use for")
+    assert bound is not None
+    if found.name == LIVE:
+        check_bound(rectangles, needed.alignment, bound)
+    elif found.name == FIXED:
+        ends = [at + int(needed.size[k]) for k, at in needed.fixed.items()]
+        if bound > max(ends, default=0):
+            raise VerificationError(f"no fixed offset proves a lower bound of {bound} B")
+    elif found.name == LARGEST:
+        if bound > needed.size.max(initial=0):
+            raise VerificationError(f"no buffer is so large as to prove a lower bound of {bound} B")
+    elif found.name == SHARED:
+        _compare(f"{SHARED}, prove a lower bound", floors.shared, bound)
+    elif found.name == FORCED:
+        if plan.sharing and bound > (floors.forced or 0):
+            return "searched"
+        _compare(f"{FORCED} prove a lower bound", floors.forced, bound)
+    elif found.name == MINIMUM_CUT:
+        if plan.sharing:
+            return "searched"
+        if plan.certificate is None:
+            raise VerificationError("the lower bound is a minimum cut, but the plan has no flow")
+        _compare("the flow proves a lower bound", floors.cut, bound)
+    elif found.name == FOOTPRINT:
+        _compare("the ops prove a least footprint", floors.footprint, bound)
+    return found.proof
+
+
+def _compare(what: str, proved: int | None, bound: int) -> None:
+    if proved is None or bound > proved:
+        raise VerificationError(f"{what} of {proved} B, but the plan claims {bound} B")
+
+
+def _check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ...] | None) -> None:
+    if plan.status not in ("optimal", "feasible"):
+        raise VerificationError(f"the plan holds offsets, but claims to be {plan.status!r}")
+    if (plan.status == "optimal") != (value == bound):
+        shown = [", ".join(map(str, numbers or ("None",))) for numbers in (value, bound)]
+        what = "peak {} B and lower bound {} B" if len(value) == 1 else "objective {} and bound {}"
+        raise VerificationError(f"status {plan.status!r} contradicts {what.format(*shown)}")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

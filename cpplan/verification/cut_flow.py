@@ -1,0 +1,124 @@
+"""The bound "minimum cut", proved again from the flow that a plan carries.
+
+While an op runs, the ops that have run before form a set ``D`` that is closed under predecessors,
+with the op's ancestors, without it and its descendants. A flow that is kept by every op which is
+none of these passes from ``D`` to the rest; it can do so only through storages that an op of ``D``
+has begun and an op outside needs, for all other ways lead from what runs later to what runs
+earlier. So what reaches the op, its descendants and the end is at most the bytes of such storages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from cpplan.model.certificates import CutFlow
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.residency import Residency
+from cpplan.verification.access_trace import Touch
+from cpplan.verification.footprint import Storages, bytes_in_bodies, forced_runs, with_ends
+from cpplan.verification.runs import Run
+
+
+def minimum_cut_bytes(
+    graph: Graph,
+    residency: Residency,
+    flow: CutFlow,
+    touches: Sequence[Touch],
+    runs: Sequence[Run],
+    ends: tuple[Sequence[str], Sequence[str]] = ((), ()),
+) -> int:
+    """Bytes that one op needs in every order that runs each op once, as a flow proves.
+
+    Raises
+    ------
+    VerificationError
+        If the certificate is no flow.
+    """
+    storages = Storages(graph, residency, repeats=False)
+    op, beside = proved_by_flow(storages, with_ends(graph, *ends), flow)
+    inside, constants = bytes_in_bodies(graph, touches, runs)
+    own = sum(storages.size[root] for root in storages.of(graph.ops[op]))
+    return constants + storages.untouched(kept=True) + own + int(inside[op]) + beside
+
+
+def proved_by_flow(
+    storages: Storages, predecessors: Sequence[Sequence[int]], flow: CutFlow
+) -> tuple[int, int]:
+    """The op of the certificate, by position, and the bytes that must be live beside its own.
+
+    Raises
+    ------
+    VerificationError
+        Names what of the flow is no flow.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.residency import Residency
+    >>> tensors = Tensor("t", 8), Tensor("y", 4, kind="output")
+    >>> start, end = Op("a", outputs=("t",)), Op("b", "", ("t",), ("y",), after=("u",))
+    >>> graph = Graph("g", tensors, (start, Op("u", after=("a",)), end))
+    >>> flow = CutFlow("u", (("t", "a", 8),), (("t", "b", 8),), ())
+    >>> proved_by_flow(Storages(graph, Residency(), repeats=False), graph.predecessors, flow)
+    (1, 8)
+    """
+    ops = storages.graph.ops
+    number = {op.name: k for k, op in enumerate(ops)}
+    before, after = forced_runs(predecessors)
+    here = _known(number, flow.op)
+    gained, into, out_of = [0] * len(ops), Counter[str](), Counter[str]()
+    kept, own, ending = set(storages.kept), set(storages.of(ops[here])), 0
+    for rows, through, sign, boundary in (
+        (flow.begun, into, -1, storages.brought),
+        (flow.ended, out_of, 1, kept),
+    ):
+        for storage, name, amount in rows:
+            if storage not in storages.size or storage in own:
+                _refuse(f"storage {storage!r} is not one that op {flow.op!r} leaves untouched")
+            through[storage] += _positive(amount)
+            if name is not None:
+                if _known(number, name) not in storages.touchers[storage]:
+                    _refuse(f"op {name!r} does not touch {storage!r}")
+                gained[number[name]] += sign * amount
+            elif storage not in boundary:
+                _refuse(f"{storage!r} is neither brought nor kept by the caller, as it says")
+            else:
+                ending += amount if sign > 0 else 0
+    for name, earlier, amount in flow.waits:
+        one, other = _known(number, name), _known(number, earlier)
+        if not before[one] >> other & 1:
+            _refuse(f"op {name!r} does not wait for {earlier!r}")
+        gained[one] -= _positive(amount)
+        gained[other] += amount
+    for storage in {*into, *out_of}:
+        if not into[storage] == out_of[storage] <= storages.size[storage]:
+            _refuse(
+                f"{into[storage]} B flow into {storage!r}, {out_of[storage]} B out of it, and it "
+                f"has {storages.size[storage]} B"
+            )
+    for k, op in enumerate(ops):
+        later = k == here or after[here] >> k & 1
+        if later:
+            ending += gained[k]
+        elif gained[k] and not before[here] >> k & 1:
+            _refuse(f"op {op.name!r} does not pass on what flows into it")
+    return here, ending
+
+
+def _known(number: Mapping[str, int], name: str) -> int:
+    if name not in number:
+        _refuse(f"it names unknown op {name!r}")
+    return number[name]
+
+
+def _positive(amount: object) -> int:
+    if type(amount) is not int or amount <= 0:
+        _refuse(f"an amount must be a positive number of bytes, not {amount!r}")
+    return amount
+
+
+def _refuse(why: str) -> NoReturn:
+    raise VerificationError(f"the certificate is no flow: {why}")

@@ -1,0 +1,279 @@
+"""Level 3 of verification: the real model, with real numbers, inside the planned arena.
+
+Every op of an ONNX model runs twice with the same kernel: once without a plan, each
+result in memory of its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. Everything
+the op will write, in its bodies too, is first overwritten with a pattern, as a kernel that writes
+while it reads would do; not what it writes in place, nor what it need not copy, since it lies there
+already. Then its inputs are compared with those of the unplanned run, bit for bit, then its result,
+and, when the result is in the arena, all it read and wrote once more, but for inputs that it has
+overwritten in place. So a plan that breaks any op is caught at that op, even where the final
+outputs hide it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from cpplan.io.onnx.bytes import Array, Bytes, from_bytes, to_bytes
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.plan import Plan
+from cpplan.program.anf import Program
+from cpplan.verification.access_trace import Touch, trace
+from cpplan.verification.needed_buffers import planned_offsets, planned_program, pool_starts
+from cpplan.verification.relations import pairs_in_place
+from cpplan.verification.runs import Place
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.io.onnx.run import OnnxRun
+
+_SCRATCH = np.uint8(0xA5)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Execution:
+    """What an execution did.
+
+    Attributes
+    ----------
+    steps
+        Ops run in the arena, recomputations included.
+    bytes_checked
+        Bytes of the arena compared with the unplanned run.
+    arena_bytes
+        The arena's size.
+    outputs
+        The model's outputs by name, as they lay in the arena at the end.
+    """
+
+    steps: int
+    bytes_checked: int
+    arena_bytes: int
+    outputs: Mapping[str, Array] = field(repr=False)
+
+
+def execute(
+    model: str | PathLike[str] | onnx.ModelProto,
+    plan: Plan,
+    *,
+    inputs: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    weights: Literal["model", "random"] = "model",
+) -> Execution:
+    """Run an ONNX model inside the planned arena; every byte must be that of the unplanned run.
+
+    Parameters
+    ----------
+    model
+        A file or a loaded model.
+    plan
+        Offsets and order for this model.
+    inputs
+        Values of graph inputs; the others are random: normal, or 0 and 1 for integers.
+    seed
+        Of random inputs and weights.
+    dims
+        Extents of symbolic dimensions, the same as for the plan, or within its bounds.
+    weights
+        ``"random"`` replaces the constant weights of convolutions, matrix products, normalisations
+        and the like: He-normal, so that activations neither vanish nor blow up. Constant weights
+        can make all activations equal, and would hide a broken plan.
+
+    Raises
+    ------
+    InputError
+        If the model cannot be read or run, or an input does not match; names an op whose reference
+        kernel gives more than the operator's definition says.
+    VerificationError
+        If the plan is for another model, a kernel's result takes more bytes than the model
+        declares, or a byte differs: names op, step, tensor, address, and the last writer of that
+        byte.
+
+    Examples
+    --------
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (float[4] x) => (float[4] y) { t = Exp(x) y = Neg(t) }''')
+    >>> columns = {"size": [16] * 3, "lower": [0, 0, 1], "upper": [1, 2, 2], "offset": [0, 16, 0]}
+    >>> plan = Plan(
+    ...     "tiny",
+    ...     "feasible",
+    ...     ("x", "t", "y"),
+    ...     **{key: np.array(column) for key, column in columns.items()},
+    ...     peak=32,
+    ...     order=("Exp_0", "Neg_1"),
+    ... )
+    >>> done = execute(model, plan)
+    >>> done.steps, done.arena_bytes
+    (2, 32)
+    """
+    from cpplan.io.onnx.run import OnnxRun
+
+    if not isinstance(plan, Plan):
+        raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
+    if plan.symbols is not None:
+        if plan.symbols.unbounded:
+            name = next(iter(plan.symbols.unbounded))
+            raise InputError(f"tensor {name!r} may have any size: no arena holds it")
+        plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
+    offsets = planned_offsets(plan) + pool_starts(plan)
+    if plan.peak is None:
+        raise VerificationError("the plan holds no peak")
+    run = OnnxRun(model, dims or {}, inputs or {}, seed=seed, weights=weights)
+    program = planned_program(run.graph, plan)
+    arena: Bytes = np.full(plan.peak, _SCRATCH)
+    placed = dict(zip(plan.buffers, offsets.tolist(), strict=True))
+    return _Arena(run.graph, arena, placed, plan, run.values()).execute(program, run)
+
+
+class _Arena:
+    """The arena's bytes, what they should be, and who wrote them."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        arena: Bytes,
+        offset: Mapping[str, int],
+        plan: Plan,
+        unplanned: Mapping[str, Array],
+    ):
+        self.graph, self.bytes, self.offset = graph, arena, offset
+        self.residency, self.unplanned = plan.residency, unplanned
+        self.over = pairs_in_place(graph, plan)
+        self.writes: list[tuple[int, int, str]] = []
+        self.checked = 0
+
+    def execute(self, program: Program, run: OnnxRun) -> Execution:
+        touches = trace(program, self.residency, self.over)
+        callers = [touch for touch in touches if touch.op is None]
+        before = list(takewhile(lambda touch: touch.op is None, touches))
+        groups: list[list[Touch]] = [[] for _ in program.order]
+        for touch in touches:
+            if touch.op is not None:
+                groups[bisect_right(program.starts, touch.step) - 1].append(touch)
+        for touch in before:
+            if touch.writes:
+                self._store(touch.place, self.unplanned[touch.place.tensor], "the caller")
+            else:
+                self._check(touch.place, "before the first step:")
+        for op, step, group in zip(program.ops, program.starts, groups, strict=False):
+            self._run_op(op, step, group, run)
+        for touch in callers[len(before) :]:
+            self._check(touch.place, "after the last step:")
+        lying = {touch.place.tensor: touch.place for touch in callers}
+        outputs = {
+            name: self._load(lying[name]).copy() if name in lying else self.unplanned[name]
+            for name in run.output_names
+        }
+        return Execution(len(program.order), self.checked, len(self.bytes), outputs)
+
+    def _run_op(self, op: Op, step: int, touches: list[Touch], run: OnnxRun) -> None:
+        where = f"step {step}: op {op.name!r}"
+        writes = [touch for touch in touches if touch.writes]
+        in_place = {output for output, _ in self.over}
+        for touch in writes:
+            lies_there = touch.source is not None and self._span(touch.source) == self._span(
+                touch.place
+            )
+            if not lies_there and touch.place.copy not in in_place:
+                begin, end = self._span(touch.place)
+                self.bytes[begin:end] = _SCRATCH
+                self._log(touch.place, f"{touch.op!r} at step {touch.step}")
+        own = set(op.tensors)
+        # The op's own checks come last, so that they stand for its tensors.
+        checks = [t.place for t in touches if not t.writes and t.op == op.name]
+        places = {place.tensor: place for place in checks if place.tensor in own}
+        # Inputs are checked before the op and after, unless they end with it.
+        times = Counter(place.tensor for place in checks)
+        lost = {name for name in op.inputs if times[name] == 1}
+        for name in op.inputs:
+            if name in places:
+                self._check(places[name], f"{where} reads")
+        placed = {name: places[name] for name in op.inputs if name in places}
+        arrays = {name: self._load(place) for name, place in placed.items()}
+        results = run.compute(op, arrays)
+        for name, result in results.items():
+            expected = self.unplanned[name]
+            dtype = self._dtype(name)
+            same = result.shape == expected.shape
+            if not same or not np.array_equal(to_bytes(result, dtype), to_bytes(expected, dtype)):
+                raise VerificationError(
+                    f"{where} computes other bytes for {name!r} than in the unplanned run, "
+                    "from the same inputs"
+                )
+        for touch in writes:
+            if touch.place.tensor in op.outputs and touch.op == op.name:
+                result = results[touch.place.tensor]
+                self._store(touch.place, result, f"{op.name!r} at step {step}")
+        for name, place in places.items():
+            if name not in lost:
+                self._check(place, f"{where} {'wrote' if name in op.outputs else 'had read'}")
+
+    def _span(self, place: Place) -> tuple[int, int]:
+        """Addresses of a tensor's bytes."""
+        if place.stay.name not in self.offset:
+            raise VerificationError(f"the plan places no buffer {place.stay.name!r}")
+        offset = self.offset[place.stay.name]
+        begin, end = offset + place.begin, offset + place.end
+        if begin < 0 or end > len(self.bytes):
+            raise VerificationError(
+                f"tensor {place.tensor!r} at bytes [{begin}, {end}) lies outside the arena of "
+                f"{len(self.bytes)} B"
+            )
+        return begin, end
+
+    def _part(self, place: Place, value: Array) -> Bytes:
+        """The bytes of a tensor's value that belong at a place, which may be a part of its own.
+
+        They may be fewer than planned: a branch or a loop may write less than it may.
+        """
+        start = self.graph.root[place.tensor][1]
+        whole = to_bytes(value, self._dtype(place.tensor))
+        return whole[place.begin - start : place.end - start]
+
+    def _store(self, place: Place, value: Array, writer: str) -> None:
+        begin, _ = self._span(place)
+        part = self._part(place, value)
+        self.bytes[begin : begin + len(part)] = part
+        self._log(place, writer)
+
+    def _load(self, place: Place) -> Array:
+        begin, _ = self._span(place)
+        expected = self.unplanned[place.tensor]
+        raw = self.bytes[begin : begin + len(self._part(place, expected))]
+        return from_bytes(raw, self._dtype(place.tensor), expected)
+
+    def _dtype(self, tensor: str) -> str:
+        dtype = self.graph.tensor[tensor].dtype
+        assert dtype is not None  # the reader refuses tensors without
+        return dtype
+
+    def _check(self, place: Place, where: str) -> None:
+        begin, _ = self._span(place)
+        expected = self._part(place, self.unplanned[place.tensor])
+        actual = self.bytes[begin : begin + len(expected)]
+        self.checked += len(expected)
+        if np.array_equal(actual, expected):
+            return
+        address = begin + int(np.argmax(actual != expected))
+        writers = (by for low, high, by in reversed(self.writes) if low <= address < high)
+        raise VerificationError(
+            f"{where} tensor {place.tensor!r} at bytes [{begin}, {begin + len(expected)}), but "
+            f"byte {address} is not that of the unplanned run: last written by "
+            f"{next(writers, 'nobody')}"
+        )
+
+    def _log(self, place: Place, writer: str) -> None:
+        self.writes.append((*self._span(place), f"{writer} as {place.tensor!r}"))

@@ -1,0 +1,79 @@
+"""A simulation in real bytes: every write fills its own with a pattern, checks look for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.verification.script import Script, copies
+
+# Larger arenas are simulated in cells instead of bytes.
+_BYTES_AT_MOST = 1 << 30
+_CHUNK = 1 << 20
+
+# What access number k writes to, or finds in, cells [low, high).
+_Pattern = Callable[[int, int, int], "Ints | int"]
+
+
+def run_in_bytes(
+    script: Script, offset: Ints, begin: Ints, end: Ints, peak: int
+) -> tuple[int, tuple[int, int] | None]:
+    """Rounds made, and the first check that fails, with the first address found wrong."""
+    arena_size, borders = peak, None
+    if peak > _BYTES_AT_MOST:
+        borders = np.unique(np.concatenate([begin, end]))
+        begin, end = np.searchsorted(borders, begin), np.searchsorted(borders, end)
+        arena_size = len(borders)
+    arena = np.zeros(arena_size, np.uint8)
+    patterns = _patterns(script, offset, borders)
+    writes, begins, ends = script.writes.tolist(), begin.tolist(), end.tolist()
+    for pattern in patterns:
+        arena[:] = 0
+        for k, is_write in enumerate(writes):
+            for low in range(begins[k], ends[k], _CHUNK):
+                high = min(ends[k], low + _CHUNK)
+                wanted = pattern(k, low, high)
+                if is_write:
+                    arena[low:high] = wanted
+                elif np.count_nonzero(arena[low:high] != wanted):
+                    wrong = low + int(np.argmax(arena[low:high] != wanted))
+                    return len(patterns), (k, wrong if borders is None else int(borders[wrong]))
+    return len(patterns), None
+
+
+def rounds_needed(script: Script) -> int:
+    """How many rounds it takes until any two writes, or bytes of copies, differ in one."""
+    return sum(map(len, _shifts(script)))
+
+
+def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Pattern]:
+    """One for each round; ``borders`` are the addresses of the cells if they are not bytes."""
+    serial = script.serial.tolist()
+    # Where the first byte of the write would lie.
+    origin = (offset[script.buffer] + script.begin - script.start).tolist()
+
+    def number_of_write(shift: int) -> _Pattern:
+        return lambda k, low, high: serial[k] >> shift & 255
+
+    def number_of_byte(shift: int) -> _Pattern:
+        def pattern(k: int, low: int, high: int) -> Ints:
+            address = np.arange(low, high) if borders is None else borders[low:high]
+            position: Ints = address - origin[k]
+            return position >> shift & 255
+
+        return pattern
+
+    of_writes, of_bytes = _shifts(script)
+    return [*map(number_of_write, of_writes), *map(number_of_byte, of_bytes)]
+
+
+def _shifts(script: Script) -> tuple[range, range]:
+    """Of the bytes of the highest number of a write; and, where writes are copied, of a byte."""
+    last = int(script.serial.max(initial=0))
+    of_writes = range(0, max(1, last.bit_length()), 8)
+    if not copies(script):
+        return of_writes, range(0)
+    last = int((script.start + script.end - script.begin).max()) - 1
+    return of_writes, range(0, max(1, last.bit_length()), 8)

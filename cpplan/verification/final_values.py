@@ -1,0 +1,67 @@
+"""Where a plan says that values lie in the end: views, copies, and what the caller finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.verification.runs import Run
+
+
+def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run]) -> None:
+    """Check where the plan puts the latest value of every tensor, and its inputs and outputs.
+
+    A tensor lies where the last run of its op wrote it; a view that no op writes, in its base. The
+    plan lists, of these, what is in its pools: inputs, outputs, and as ``views`` all that is
+    elsewhere than at the start of the buffer of its name.
+
+    Raises
+    ------
+    VerificationError
+        Names the tensor, where the plan puts it and where it lies; or the list, and a tensor that
+        is missing or too many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> check_ends(Graph("g", (), ()), Plan("g", "optimal", (), none, none, none, none), [])
+    """
+    places = _last_places(graph, runs)
+    placed = set(plan.buffers)
+    needed = {
+        name: place for name, place in places.items() if place[0] in placed and place != (name, 0)
+    }
+    for name in (*needed, *plan.views):
+        claimed, wanted = plan.views.get(name), needed.get(name)
+        if claimed is None or wanted is None or tuple(claimed) != wanted:
+            place = places.get(name)
+            lies = f"at {place}" if place and place[0] in placed else "in none of its buffers"
+            raise VerificationError(
+                f"the plan's views put tensor {name!r} at {claimed}, but it lies {lies}"
+            )
+    for kind, listed in (("input", plan.inputs), ("output", plan.outputs)):
+        there = {t.name for t in graph.tensors if t.kind == kind and places[t.name][0] in placed}
+        wrong = next(iter(sorted(there.symmetric_difference(listed))), None)
+        if wrong is not None:
+            raise VerificationError(
+                f"the plan's {kind}s are not those of the model in its pools: {wrong!r} is "
+                f"{'missing' if wrong in there else 'too many'}"
+            )
+
+
+def _last_places(graph: Graph, runs: Sequence[Run]) -> dict[str, tuple[str, int]]:
+    """Tensor -> buffer and byte offset in it, after the last run."""
+    written = {
+        name: run.places[name].stay.name
+        for run in runs
+        for name in run.op.outputs + run.op.workspaces
+    }
+    places = {}
+    for tensor in graph.tensors:
+        # Every op runs: what it writes lies where its last run wrote it.
+        holder = graph.holder[tensor.name]
+        places[tensor.name] = written.get(holder, holder), graph.root[tensor.name][1]
+    return places

@@ -1,0 +1,241 @@
+"""The plan against the model: what it runs, what that needs in the arena, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.tensor import LIMIT
+from cpplan.program.anf import Program, to_anf
+from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.runs import Stay
+
+
+def check_types(source: object, plan: object) -> None:
+    """Refuse what is no model, or no plan.
+
+    Raises
+    ------
+    InputError
+        Says what was given instead.
+
+    Examples
+    --------
+    >>> check_types(Graph("g", (), ()), "plan.json")
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.InputError: expected a Graph, a Program or a Problem and its Plan, not Graph and \
+str
+    """
+    if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
+        found = f"{type(source).__name__} and {type(plan).__name__}"
+        raise InputError(f"expected a Graph, a Program or a Problem and its Plan, not {found}")
+
+
+def planned_program(source: Graph | Program, plan: Plan) -> Program:
+    """The program the plan's order makes of the graph.
+
+    Raises
+    ------
+    VerificationError
+        If the order names an unknown op, leaves one out, or runs one before its inputs exist.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, order=("a",))
+    >>> planned_program(Graph("empty", (), ()), plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: order names unknown op 'a'
+    """
+    graph = source.graph if isinstance(source, Program) else source
+    if not all(isinstance(name, str) for name in plan.order):
+        raise VerificationError("the plan's order must hold names of ops")
+    try:
+        return to_anf(graph, plan.order)
+    except InputError as error:
+        raise VerificationError(str(error)) from error
+
+
+def check_first_last(plan: Plan) -> None:
+    """Raise if the order does not begin and end with the ops that it had to.
+
+    Raises
+    ------
+    VerificationError
+        Names the end of the order, and the ops that it was to consist of.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "feasible", (), none, none, none, none, order=("a", "b"), last=("b",))
+    >>> check_first_last(plan)
+    """
+    count = len(plan.order)
+    for what, names, there in (
+        ("first", plan.first, plan.order[: len(plan.first)]),
+        ("last", plan.last, plan.order[max(0, count - len(plan.last)) :]),
+    ):
+        if tuple(there) != tuple(names):
+            raise VerificationError(
+                f"the plan says that {', '.join(map(repr, names))} come {what}, but its order has "
+                f"{', '.join(map(repr, there))} there"
+            )
+
+
+def planned_offsets(plan: Plan) -> Ints:
+    """The plan's offsets in bytes, shape ``(n,)``.
+
+    Raises
+    ------
+    VerificationError
+        If there are none, they are not integers, or not one for each buffer.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> planned_offsets(Plan("p", "unknown", (), none, none, none, None))
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: the plan holds no offsets
+    """
+    if plan.offset is None:
+        raise VerificationError("the plan holds no offsets")
+    if len(set(plan.buffers)) < len(plan.buffers):
+        twice = next(name for name, count in Counter(plan.buffers).items() if count > 1)
+        raise VerificationError(f"buffer {twice!r} is in the plan twice")
+    return integers("offset", plan.offset, len(plan.buffers))
+
+
+def pool_starts(plan: Plan) -> Ints:
+    """Where the pool of every buffer starts if the pools used lie one above the other; bytes.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> column = np.array([4, 8])
+    >>> pools = Pool("sram"), Pool("dram")
+    >>> plan = Plan("p", "feasible", ("a", "b"), column, column, column, column, pools, column // 8)
+    >>> pool_starts(plan).tolist()
+    [0, 8]
+    """
+    pool = integers("pool", plan.pool, len(plan.buffers))
+    if pool.size and not 0 <= pool.min() <= pool.max() < len(plan.pools):
+        raise VerificationError("a buffer of the plan lies in none of its pools")
+    ends = np.zeros(len(plan.pools), np.int64)
+    offset, size = (integers(c, getattr(plan, c), len(pool)) for c in ("offset", "size"))
+    np.maximum.at(ends, pool, offset + size)
+    return (np.cumsum(ends) - ends)[pool]
+
+
+def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) -> Problem:
+    """The buffers that a program needs in these pools, from all it touches there.
+
+    Raises
+    ------
+    VerificationError
+        If the sizes or an alignment exceed 2**62 bytes, or a buffer may lie in none of the pools.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Tensor
+    >>> from cpplan.verification.access_trace import trace
+    >>> from cpplan.model.residency import Residency
+    >>> program = to_anf(Graph("g", (Tensor("x", 8, kind="input"),), ()))
+    >>> needed_buffers(trace(program, Residency())).names
+    ('x',)
+    """
+    spans = lifespans(touches)
+    if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= LIMIT:
+        raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
+    # Without pools of the user's, there is one arena, and what tensors say of pools is not asked.
+    everywhere, one_arena = tuple(range(len(pools))), tuple(pools) == (Pool(),)
+    return Problem(
+        names=tuple(stay.name for stay in spans),
+        lower=np.array([lower for lower, _ in spans.values()], np.int64),
+        upper=np.array([upper for _, upper in spans.values()], np.int64),
+        size=np.array([stay.size for stay in spans], np.int64),
+        alignment=np.array([stay.alignment for stay in spans], np.int64),
+        reads=np.array([stay.reads for stay in spans], np.int64),
+        writes=np.array([stay.writes for stay in spans], np.int64),
+        pools=tuple(pools),
+        candidates={
+            row: allowed
+            for row, stay in enumerate(() if one_arena else spans)
+            if (allowed := _allowed_pools(stay, pools)) != everywhere
+        },
+    )
+
+
+def _allowed_pools(stay: Stay, pools: Sequence[Pool]) -> tuple[int, ...]:
+    """Positions of the pools that all tensors of a stay may lie in, in order of preference."""
+    constant = any(tensor.kind == "constant" for tensor in stay.tensors)
+    named = [tensor.pools for tensor in stay.tensors if tensor.pools is not None]
+    for_constants = constant and any(pool.kind == "constant" for pool in pools)
+    wanted = "constant" if for_constants else "workspace"
+    number = {pool.name: k for k, pool in enumerate(pools)}
+    in_order = [number[name] for name in named[0] if name in number] if named else range(len(pools))
+    allowed = tuple(
+        k
+        for k, pool in ((k, pools[k]) for k in in_order)
+        if all(pool.name in names for names in named)
+        and (pool.kind == wanted or named)
+        and (pool.kind == "workspace" or constant)
+    )
+    if not allowed:
+        raise VerificationError(f"buffer {stay.name!r} may lie in none of the plan's pools")
+    return allowed
+
+
+def check_costs(program: Program, plan: Plan) -> None:
+    """Check the sums of op costs that the plan claims, with and without recomputation.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and the sum.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, cost=0, base_cost=0)
+    >>> check_costs(to_anf(Graph("g", (), ())), plan)
+    """
+    for claim, ops in (("cost", program.ops), ("base_cost", program.graph.ops)):
+        claimed, cost = getattr(plan, claim), sum(op.cost for op in ops)
+        right = claimed == cost and not isinstance(claimed, bool)
+        if isinstance(cost, float) and isinstance(claimed, float):
+            # Sums of floats depend on the order of the terms.
+            right = math.isclose(claimed, cost, rel_tol=1e-9)
+        if not right:
+            raise VerificationError(f"the plan claims a {claim} of {claimed!r}, but it is {cost}")
+
+
+def integers(column: str, values: object, count: int) -> Ints:
+    """``values`` as an array of ``count`` integers.
+
+    Raises
+    ------
+    VerificationError
+        If they are not that; names the column.
+
+    Examples
+    --------
+    >>> integers("offset", [0, 8], 2).tolist()
+    [0, 8]
+    """
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise VerificationError(f"{column} has shape {array.shape}: expected ({count},)")
+    if array.size and array.dtype.kind not in "iu":
+        raise VerificationError(f"{column} must hold integers, not {array.dtype}")
+    return array.astype(np.int64)

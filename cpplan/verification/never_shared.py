@@ -1,0 +1,114 @@
+"""What of a problem is left apart however its tensors share bytes.
+
+Every plan that shares bytes is also a layout, without sharing, of a problem that asks for less:
+
+* what an op may write over an input that ends with it need not be there at that op's step, but only
+  from the next on;
+* of storages that placements join, and what may be written over these, only the largest one that is
+  live at a step need be there then.
+
+So no buffer of this problem shares a byte with another at any step, in any plan, and its bounds
+hold for all plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from cpplan.model.problem import Gap, Problem
+from cpplan.verification.access_trace import Touch
+from cpplan.verification.runs import Run
+from cpplan.verification.shared_bound import Sharing
+
+
+def never_shared(
+    problem: Problem, kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]
+) -> Problem:
+    """The problem with gaps wherever a buffer may share all of its bytes.
+
+    Parameters
+    ----------
+    problem
+        The buffers of the program, without gaps.
+    kinds
+        Of the relations that a plan may choose.
+    touches, runs
+        Of the program.
+
+    Examples
+    --------
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.verification.access_trace import replay
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.program.liveness import to_problem
+    >>> from cpplan.model.residency import Residency
+    >>> graph = Graph(
+    ...     "tiny",
+    ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
+    ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
+    ... )
+    >>> program = to_anf(graph)
+    >>> problem = to_problem(program)
+    >>> less = never_shared(problem, ("in place",), *replay(program, Residency()))
+    >>> problem.live_bytes().tolist(), less.live_bytes().tolist()
+    ([16], [8])
+    """
+    sharing = Sharing(kinds, touches, runs)
+    row = {name: k for k, name in enumerate(problem.names)}
+    pairs = [
+        (row[output.name], row[source.name], step)
+        for step in sharing.run_at
+        for output, source, _ in sharing.in_place_at(step)
+    ]
+    placed = [[row[name] for name in group] for group in sharing.groups]
+    gaps: dict[int, list[Gap]] = {}
+    joined = set()
+    for rows in _joined(placed, pairs):
+        joined.update(rows)
+        gaps.update(_all_but_the_largest(problem, rows))
+    for output, _, step in pairs:
+        if output not in joined:
+            gaps[output] = [Gap(step, step + 1)]
+    return replace(problem, gaps={**problem.gaps, **gaps})
+
+
+def _joined(
+    placed: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int, int]]
+) -> Iterator[list[int]]:
+    """Groups of placements, with what is in place of them, or of that, and so on."""
+    neighbours: dict[int, list[int]] = {}
+    for one, other in [
+        *((rows[0], row) for rows in placed for row in rows),
+        *((output, source) for output, source, _ in pairs),
+    ]:
+        neighbours.setdefault(one, []).append(other)
+        neighbours.setdefault(other, []).append(one)
+    seen: set[int] = set()
+    for rows in placed:
+        waiting, found = [rows[0]], []
+        while waiting:
+            row = waiting.pop()
+            if row not in seen:
+                seen.add(row)
+                found.append(row)
+                waiting += neighbours[row]
+        if found:
+            yield sorted(found)
+
+
+def _all_but_the_largest(problem: Problem, rows: Sequence[int]) -> Mapping[int, list[Gap]]:
+    """Gaps that leave at every step only the largest of these rows that is live."""
+    lower, upper = problem.lower.tolist(), problem.upper.tolist()
+    times = sorted({time for row in rows for time in (lower[row], upper[row])})
+    gaps: dict[int, list[Gap]] = {}
+    for begin, end in pairwise(times):
+        live = [row for row in rows if lower[row] <= begin < upper[row]]
+        if not live:
+            continue
+        largest = max(live, key=lambda row: (int(problem.size[row]), -row))
+        for row in live:
+            if row != largest:
+                gaps.setdefault(row, []).append(Gap(begin, end))
+    return gaps

@@ -1,0 +1,222 @@
+"""Rectangles of steps × bytes: which there are, that they are apart, how high they must pile up."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.problem import Ints, Problem
+
+# With more rectangles than that, a compiled sweep first asks whether there is any overlap to name.
+_VERY_MANY = 50_000
+
+
+class Rectangles(NamedTuple):
+    """What buffers fill: arrays of one row a rectangle, bytes relative to the buffer's offset."""
+
+    buffer: Ints
+    lower: Ints
+    upper: Ints
+    begin: Ints
+    end: Ints
+
+
+def cut_gaps(problem: Problem) -> Rectangles:
+    """What the buffers fill once their gaps are cut out; no rectangle is empty.
+
+    Examples
+    --------
+    >>> from cpplan.model.problem import Gap
+    >>> problem = Problem(("a",), [0], [9], [8], gaps={0: [Gap(2, 4), Gap(6, 9, 0, 3)]})
+    >>> for rectangle in zip(*cut_gaps(problem)):
+    ...     print(*rectangle)
+    0 0 2 0 8
+    0 4 6 0 8
+    0 6 9 0 3
+    """
+    has_gaps = np.zeros(len(problem), bool)
+    has_gaps[[*problem.gaps]] = True
+    whole = np.flatnonzero(~has_gaps)
+    rows = [
+        whole,
+        problem.lower[whole],
+        problem.upper[whole],
+        np.zeros(len(whole), np.int64),
+        problem.size[whole],
+    ]
+    pieces: list[tuple[int, int, int, int, int]] = []
+    for row, gaps in problem.gaps.items():
+        lower, upper, size = (int(c[row]) for c in (problem.lower, problem.upper, problem.size))
+        # Gaps of the same steps are several windows of one.
+        windows: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for gap in gaps:
+            windows.setdefault((gap.lower, gap.upper), []).append((gap.begin, gap.end))
+        cuts = sorted({lower, upper, *(step for gap in gaps for step in (gap.lower, gap.upper))})
+        # Gaps lie apart: between two neighbouring cuts the buffer is in one gap or in none.
+        pieces += [
+            (row, a, b, *held)
+            for a, b in pairwise(cuts)
+            for held in windows.get((a, b), [(0, size)])
+        ]
+    extra = np.array(pieces, np.int64).reshape(-1, 5)
+    columns = [np.concatenate([column, extra[:, k]]) for k, column in enumerate(rows)]
+    filled = columns[4] > columns[3]
+    return Rectangles(*(column[filled] for column in columns))
+
+
+def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> None:
+    """Check that no byte belongs to two rectangles at one step; ``offset`` has one row a buffer.
+
+    Raises
+    ------
+    VerificationError
+        Names the two buffers and the first step at which two overlap.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[1, 3], size=[4, 8])
+    >>> check_apart(cut_gaps(problem), problem.names, np.array([0, 0]))
+    """
+    found = find_overlap(rectangles, offset)
+    if found is not None:
+        raise overlap_error(rectangles, names, offset, *found)
+
+
+def overlap_error(
+    rectangles: Rectangles, names: Sequence[str], offset: Ints, one: int, other: int
+) -> VerificationError:
+    """What to say of two rectangles, by position, that have a byte in common at a step.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> overlap_error(cut_gaps(problem), problem.names, np.array([0, 2]), 0, 1)
+    VerificationError("buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10")
+    """
+    (first, *one_bytes), (second, *other_bytes) = (
+        (names[row], int(offset[row] + rectangles.begin[k]), int(offset[row] + rectangles.end[k]))
+        for k, row in ((k, int(rectangles.buffer[k])) for k in (one, other))
+    )
+    step = max(rectangles.lower[one], rectangles.lower[other])
+    return VerificationError(
+        f"buffers {first!r} and {second!r} overlap at step {step}: bytes "
+        f"{one_bytes[0]}..{one_bytes[1]} and {other_bytes[0]}..{other_bytes[1]}"
+    )
+
+
+def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None:
+    """Positions of two rectangles that have a byte in common, at the first step at which any do.
+
+    One sweep over the steps keeps the live rectangles sorted by address: while they are disjoint, a
+    new one can only meet its two neighbours.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> find_overlap(cut_gaps(problem), np.array([0, 2]))
+    (0, 1)
+    """
+    begin = offset[rectangles.buffer] + rectangles.begin
+    end = offset[rectangles.buffer] + rectangles.end
+    count = len(begin)
+    # Where that would have to be compiled first, the sweep in Python is as quick.
+    if count > _VERY_MANY and _sweep_is_compiled() and all_apart(rectangles, offset):
+        return None
+    # Within a step: first what ends, highest first, then what begins, lowest first, so that lists
+    # grow and shrink at their end where everything changes at once.
+    step = np.concatenate([rectangles.upper, rectangles.lower])
+    rank = np.concatenate([-begin - 1, begin])
+    events = np.lexsort((rank, step)).tolist()
+    begins, ends = begin.tolist(), end.tolist()
+    live: list[int] = []
+    holder: dict[int, int] = {}
+    for event in events:
+        if event < count:
+            live.pop(bisect_left(live, begins[event]))
+            continue
+        new = event - count
+        place = bisect_left(live, begins[new])
+        for neighbour in live[max(0, place - 1) : place + 1]:
+            old = holder[neighbour]
+            if begins[new] < ends[old] and begins[old] < ends[new]:
+                return old, new
+        live.insert(place, begins[new])
+        holder[begins[new]] = new
+    return None
+
+
+def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
+    """Whether no two rectangles have a byte in common at a step: the same sweep, compiled."""
+    from cpplan.verification.sweep_kernel import sweep
+
+    begin = offset[rectangles.buffer] + rectangles.begin
+    end = offset[rectangles.buffer] + rectangles.end
+    by_lower, by_upper = np.argsort(rectangles.lower), np.argsort(rectangles.upper)
+    started = rectangles.lower[by_lower], begin[by_lower], end[by_lower]
+    return bool(sweep(*started, rectangles.upper[by_upper], begin[by_upper]))
+
+
+def _sweep_is_compiled() -> bool:
+    from cpplan.runtime.compiled import is_ready
+
+    return is_ready("checks")
+
+
+def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:
+    """Check that the bytes live at some step, padded for alignment, need ``bound`` bytes.
+
+    Rectangles that must start at multiples of ``unit`` lie, two at a time, at least their rounded
+    heights apart; only the topmost one's rounding may stick out above the peak. So the rounded
+    heights live at a step, less the largest rounding among them, can be asked for.
+
+    Raises
+    ------
+    VerificationError
+        If no step and no unit asks for so much; says how much can be proved.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), [0, 0], [1, 1], size=[3, 3], alignment=[4, 4])
+    >>> check_bound(cut_gaps(problem), problem.alignment, 7)
+    """
+    proved = 0
+    for unit in sorted({1, *alignment.tolist()}):
+        aligned = alignment[rectangles.buffer] % unit == 0
+        proved = max(proved, _pile(rectangles, aligned & (rectangles.begin % unit == 0), unit))
+        if proved >= bound:
+            return
+    raise VerificationError(
+        f"live bytes prove a lower bound of {proved} B, but the plan claims {bound} B"
+    )
+
+
+def _pile(rectangles: Rectangles, counted: np.ndarray, unit: int) -> int:
+    """The most that one step asks for, counting rounded heights of these rectangles only."""
+    lower, upper = rectangles.lower[counted], rectangles.upper[counted]
+    height = (rectangles.end - rectangles.begin)[counted]
+    rounding = -height % unit
+    rounded = height + rounding
+    step = np.concatenate([upper, lower])
+    change = np.concatenate([-rounded, rounded])
+    # Ends come before beginnings within a step: a partial sum is never above the step's own.
+    events = np.lexsort((change > 0, step))
+    if not rounding.any():
+        return int(np.max(np.cumsum(change[events]), initial=0))
+    best = total = 0
+    topmost: list[tuple[int, int]] = []
+    uppers, roundings, changes = upper.tolist(), rounding.tolist(), change.tolist()
+    steps = step.tolist()
+    for event in events.tolist():
+        total += changes[event]
+        if event >= len(uppers):
+            heappush(topmost, (-roundings[event - len(uppers)], uppers[event - len(uppers)]))
+            while topmost[0][1] <= steps[event]:
+                heappop(topmost)
+            best = max(best, total + topmost[0][0])
+    return best

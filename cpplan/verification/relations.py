@@ -1,0 +1,107 @@
+"""Relations of a plan: each is one that an op allows, and its tensors lie as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan, Relation
+from cpplan.program.copy_names import CopyNames, tensor_copies
+from cpplan.verification.runs import Run, allowed_relations
+
+
+def pairs_in_place(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
+    """``(output, input)`` copies that the plan says, and has, in place of one another.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> stray = (Relation("in place", "y", "x"),)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, relations=stray)
+    >>> pairs_in_place(Graph("g", (), ()), plan)
+    set()
+    """
+    if not plan.relations:
+        return set()
+    names = tensor_copies(graph)
+    return {
+        (r.tensor, r.other)
+        for r in plan.relations
+        if r.kind == "in place"
+        and (here := _address(graph, names, plan, r.tensor)) is not None
+        and here == _address(graph, names, plan, r.other)
+    }
+
+
+def _address(graph: Graph, names: CopyNames, plan: Plan, copy: str) -> tuple[int, int] | None:
+    """Pool and offset; ``None`` of what the plan does not place."""
+    tensor, number = names.split(copy)
+    if tensor not in graph.tensor or plan.offset is None:
+        return None
+    root, within = graph.root[tensor]
+    row = plan.row.get(names.copy(root, number))
+    return None if row is None else (int(plan.pool[row]), int(plan.offset[row]) + within)
+
+
+def check_relations(runs: Sequence[Run], plan: Plan) -> None:
+    """Check that every relation is one that an op allows, and that its tensors lie as it says.
+
+    Raises
+    ------
+    VerificationError
+        Names the relation and what is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> stray = (Relation("in place", "y", "x"),)
+    >>> plan = Plan(
+    ...     "g", "optimal", (), none, none, none, none, sharing=("in place",), relations=stray
+    ... )
+    >>> check_relations([], plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: relation 'y' in place of 'x': no op of the model allows it
+    """
+    if not plan.relations:
+        return
+    allowed = allowed_relations(runs)
+    assert plan.offset is not None
+    for relation in plan.relations:
+        here = describe(relation)
+        if relation.kind not in plan.sharing:
+            raise VerificationError(f"{here}: the plan was not free to choose such relations")
+        if relation not in allowed:
+            raise VerificationError(f"{here}: no op of the model allows it")
+        rows = []
+        for place in allowed[relation]:
+            if not place.stay.placed or place.stay.name not in plan.row:
+                raise VerificationError(f"{here}: {place.copy!r} is not in the arena")
+            rows.append(plan.row[place.stay.name])
+        pools = [plan.pools[int(plan.pool[row])].name for row in rows]
+        if pools[0] != pools[1]:
+            raise VerificationError(f"{here}: they lie in pools {pools[0]!r} and {pools[1]!r}")
+        there, base = (
+            int(plan.offset[row]) + place.begin
+            for row, place in zip(rows, allowed[relation], strict=True)
+        )
+        if there != base + relation.offset:
+            raise VerificationError(
+                f"{here}: {relation.tensor!r} lies at {there}, not at {base + relation.offset}"
+            )
+
+
+def describe(relation: Relation) -> str:
+    """A relation in words, for messages.
+
+    Examples
+    --------
+    >>> describe(Relation("placement", "x", "y", 16))
+    "relation 'x' within 'y' at byte 16"
+    """
+    if relation.kind == "in place":
+        return f"relation {relation.tensor!r} in place of {relation.other!r}"
+    return f"relation {relation.tensor!r} within {relation.other!r} at byte {relation.offset}"

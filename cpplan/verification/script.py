@@ -1,0 +1,224 @@
+"""The writes and checks of a simulation, as arrays: what is put where, and must be found there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.tensor import LIMIT
+from cpplan.verification.access_trace import Touch
+from cpplan.verification.rectangles import cut_gaps
+from cpplan.verification.runs import Place, Stay
+
+# Bytes [begin, end) are those that write number ``serial`` wrote, from its byte ``start`` on.
+Content = list[tuple[int, int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Writes and checks in the order in which they happen.
+
+    Attributes
+    ----------
+    names, size, alignment, first_step
+        Of the buffers: name, bytes, alignment in bytes, and the step of the first access.
+    writes
+        Whether it is a write, shape ``(n,)`` like all that follow; else a check.
+    serial
+        The number of the write, from 1; of a check, the write whose bytes must be found. What is
+        copied keeps the number of the write it goes back to.
+    start
+        Which byte of that write comes first.
+    buffer, begin, end
+        Row of the buffer, and the bytes relative to its offset.
+    step
+        When.
+    tensors, op_names
+        What is accessed, and by whom; empty for a bare problem and for the caller.
+    """
+
+    names: Sequence[str]
+    size: Ints
+    alignment: Ints
+    first_step: Ints
+    writes: NDArray[np.bool_]
+    serial: Ints
+    start: Ints
+    buffer: Ints
+    begin: Ints
+    end: Ints
+    step: Ints
+    tensors: Sequence[str | None]
+    op_names: Sequence[str | None]
+
+    def subject(self, row: int) -> str:
+        """Whose bytes an access is about: the buffer, or the tensor in it and the op that wrote."""
+        name, tensor, op = self.names[self.buffer[row]], self.tensors[row], self.op_names[row]
+        if tensor is None:
+            return f"buffer {name!r}"
+        where = f"tensor {tensor!r}" + (f" in buffer {name!r}" if name != tensor else "")
+        return f"{where} (op {op!r})" if op is not None and self.writes[row] else where
+
+
+def from_touches(touches: Iterable[Touch]) -> Script:
+    """The script of a program.
+
+    A check asks for what was last written to each of its bytes in a memory where every stay has
+    bytes of its own; bytes that nobody wrote are not asked for.
+
+    Raises
+    ------
+    VerificationError
+        If an alignment exceeds 2**62 bytes.
+    """
+    rows: dict[Stay, int] = {}
+    first_step: list[int] = []
+    content: dict[Stay, Content] = {}
+    accesses: list[tuple[bool, int, int, int, int, int, int]] = []
+    tensors: list[str | None] = []
+    op_names: list[str | None] = []
+    serial = 0
+    for step, op, (tensor, stay, begin, end), writes, source, _ in touches:
+        if stay not in rows:
+            rows[stay] = len(rows)
+            first_step.append(step)
+            content[stay] = []
+        if writes and begin < end:
+            new = [(begin, end, serial + 1, 0)]
+            if source is not None:
+                new = copied_content(content[source.stay], source, begin, serial + 1)
+            serial += 1
+            content[stay] = [*clip(content[stay], 0, begin), *clip(content[stay], end, stay.size)]
+            content[stay] += new
+        for low, high, written, start in clip(content[stay], begin, end):
+            accesses.append((writes, written, start, rows[stay], low, high, step))
+            tensors.append(tensor)
+            op_names.append(op)
+    if max((stay.alignment for stay in rows), default=0) >= LIMIT:
+        raise VerificationError("an alignment of the model exceeds 2**62 bytes")
+    table = np.array(accesses, np.int64).reshape(-1, 7)
+    is_write, serials, starts, buffer, begins, ends, steps = table.T
+    return Script(
+        [stay.name for stay in rows],
+        np.array([stay.size for stay in rows], np.int64),
+        np.array([stay.alignment for stay in rows], np.int64),
+        np.array(first_step, np.int64),
+        is_write.astype(bool),
+        serials,
+        starts,
+        buffer,
+        begins,
+        ends,
+        steps,
+        tensors,
+        op_names,
+    )
+
+
+def from_problem(problem: Problem) -> Script:
+    """The script of a bare problem: a write and a check for each rectangle of steps × bytes.
+
+    Bytes once destroyed stay so: checking at the last step of each rectangle sees what checks at
+    all of its steps would. A window directly after a full rectangle keeps what that wrote.
+
+    Examples
+    --------
+    >>> problem = Problem(("a",), lower=[0], upper=[2], size=[4])
+    >>> script = from_problem(problem)
+    >>> script.writes.tolist(), script.step.tolist()
+    ([True, False], [0, 1])
+    """
+    shapes = cut_gaps(problem)
+    # Of each buffer, they come in the order of their steps.
+    by_buffer = np.argsort(shapes.buffer, kind="stable")
+    buffer, lower, upper, begin, end = (column[by_buffer] for column in shapes)
+    height = end - begin
+    kept = np.zeros(len(buffer), bool)
+    kept[1:] = (
+        (buffer[1:] == buffer[:-1])
+        & (lower[1:] == upper[:-1])
+        & (height[:-1] == problem.size[buffer[:-1]])
+        & (height[1:] < problem.size[buffer[1:]])
+    )
+    count, written = len(buffer), np.flatnonzero(~kept)
+    # Serial numbers by step; a kept window bears the number of the rectangle before it.
+    written = written[np.argsort(lower[written], kind="stable")]
+    serial = np.zeros(count, np.int64)
+    serial[written] = np.arange(1, len(written) + 1)
+    serial = serial[np.maximum.accumulate(np.where(kept, 0, np.arange(count)))]
+    held = np.argsort(serial, kind="stable")
+    step = np.concatenate([lower[written], upper[held] - 1])
+    # Within a step writes come first, and both in the order of their numbers.
+    order = np.argsort(step, kind="stable")
+    shape, none = np.concatenate([written, held])[order], [None] * len(order)
+    number, begins = serial[shape], begin[shape]
+    return Script(
+        problem.names,
+        problem.size,
+        problem.alignment,
+        problem.lower,
+        order < len(written),
+        number,
+        begins - begin[written][number - 1],
+        buffer[shape],
+        begins,
+        end[shape],
+        step[order],
+        none,
+        none,
+    )
+
+
+def copies(script: Script) -> bool:
+    """Whether two writes bear the same number, because one only copies.
+
+    Examples
+    --------
+    >>> problem = Problem(("a",), lower=[0], upper=[2], size=[4])
+    >>> copies(from_problem(problem))
+    False
+    """
+    return bool(np.bincount(script.serial[script.writes]).max(initial=0) > 1)
+
+
+def copied_content(content: Content, source: Place, begin: int, unknown: int) -> Content:
+    """What lies from byte ``begin`` on once ``source`` is copied there.
+
+    Bytes that nobody wrote are copied too: they then are those of a write ``unknown``.
+
+    Examples
+    --------
+    >>> from cpplan.verification.runs import Stay
+    >>> copied_content([(0, 4, 7, 0)], Place("x", Stay("x", 0, 8, 1), 2, 6), 10, unknown=9)
+    [(10, 12, 7, 2), (12, 14, 9, 2)]
+    """
+    move, at = begin - source.begin, source.begin
+    pieces = []
+    for low, high, written, start in sorted(clip(content, source.begin, source.end)):
+        if at < low:
+            pieces.append((at + move, low + move, unknown, at - source.begin))
+        pieces.append((low + move, high + move, written, start))
+        at = high
+    if at < source.end:
+        pieces.append((at + move, source.end + move, unknown, at - source.begin))
+    return pieces
+
+
+def clip(content: Content, begin: int, end: int) -> Content:
+    """What lies in ``[begin, end)``.
+
+    Examples
+    --------
+    >>> clip([(0, 4, 7, 0), (4, 8, 8, 0)], 2, 4)
+    [(2, 4, 7, 2)]
+    """
+    return [
+        (max(low, begin), min(high, end), serial, start + max(0, begin - low))
+        for low, high, serial, start in content
+        if max(low, begin) < min(high, end)
+    ]

@@ -1,0 +1,171 @@
+"""The bound "live bytes, shared", proved again: what a step needs however tensors share bytes.
+
+Step by step, and byte by byte of what placements join, from the touches alone. Slow and plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
+
+from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.aliasing import sharing_stays
+from cpplan.verification.runs import Place, Run, Stay
+
+Places = Mapping[str, int] | Mapping[str, None]
+
+
+def least_bytes(kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]) -> int:
+    """What some step of a program needs, bytes, whatever is shared at this order.
+
+    All placements of the graph are taken at once: storages joined by them cover at least the union
+    of their bytes at their distances from one another, or, where the distances contradict each
+    other, the largest of them. An output that its op may write over an input that nobody reads
+    again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
+    only stays that one run alone, or the caller, writes.
+    """
+    demands = Sharing(kinds, touches, runs)
+    alone = demands.bytes_alone()
+    return max(
+        (alone[step] + demands.at(step, live) for step, live in demands.live_sets()), default=0
+    )
+
+
+class Sharing:
+    """What the tensors of a program may share by choice, from the touches alone.
+
+    Attributes
+    ----------
+    run_at
+        The run that starts at a step.
+    groups
+        Stays joined by placements, with their distances; ``None`` where these contradict.
+    """
+
+    def __init__(self, kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]):
+        self.kinds, self.run_at = kinds, {run.step: run for run in runs}
+        self.spans = lifespans(touches)
+        self.last = {touch.place.stay: touch for touch in touches}
+        self.stay = sharing_stays(touches)
+        self.groups = self._find_groups()
+        self.group = {name: k for k, group in enumerate(self.groups) for name in group}
+
+    def bytes_alone(self) -> dict[int, int]:
+        """Live bytes of the stays that no placement joins, at every step at which any changes."""
+        change = dict.fromkeys(sorted({step for span in self.spans.values() for step in span}), 0)
+        for stay, (lower, upper) in self.spans.items():
+            if stay.name not in self.group:
+                change[lower] += stay.size
+                change[upper] -= stay.size
+        return dict(zip(change, accumulate(change.values()), strict=True))
+
+    def live_sets(self) -> Iterator[tuple[int, list[Stay]]]:
+        """Every step at which something begins or has just ended, with what is joined and live."""
+        joined = [stay for stay in self.spans if stay.name in self.group]
+        waiting = sorted(joined, key=lambda stay: self.spans[stay][0], reverse=True)
+        live: list[Stay] = []
+        for step in sorted({step for span in self.spans.values() for step in span}):
+            live = [stay for stay in live if self.spans[stay][1] > step]
+            while waiting and self.spans[waiting[-1]][0] <= step:
+                live.append(waiting.pop())
+            yield step, list(live)
+
+    def at(self, step: int, live: Sequence[Stay]) -> int:
+        """Bytes that a step needs for what placements join, less what its op may overwrite."""
+        joined: dict[int, list[Stay]] = {}
+        for stay in live:
+            joined.setdefault(self.group[stay.name], []).append(stay)
+        covered = sum(_cover(self.groups[k], stays) for k, stays in joined.items())
+        return covered - self._savings(step)
+
+    def _find_groups(self) -> list[Places]:
+        """Stays joined by placements, with their distances; ``None`` where these contradict."""
+        edges: dict[str, list[tuple[str, int]]] = {}
+        for inner, outer, distance in self._placements():
+            edges.setdefault(outer, []).append((inner, distance))
+            edges.setdefault(inner, []).append((outer, -distance))
+        groups: list[Places] = []
+        seen: set[str] = set()
+        for first in edges:
+            if first in seen:
+                continue
+            places: dict[str, int] = {first: 0}
+            waiting, contradiction = [first], False
+            while waiting:
+                name = waiting.pop()
+                for other, distance in edges[name]:
+                    if other not in places:
+                        places[other] = places[name] + distance
+                        waiting.append(other)
+                    contradiction |= places[other] != places[name] + distance
+            seen.update(places)
+            groups.append(dict.fromkeys(places) if contradiction else places)
+        return groups
+
+    def _placements(self) -> Iterator[tuple[str, str, int]]:
+        """Stays, and how far the first lies above the second if placed."""
+        for run in self.run_at.values():
+            if "placement" not in self.kinds or run.op.bodies:
+                continue
+            for part, whole, offset in run.placements():
+                inner, outer = part.stay.name, whole.stay.name
+                if inner in self.stay and outer in self.stay and inner != outer and part.size:
+                    yield inner, outer, whole.begin + offset - part.begin
+
+    def in_place_at(self, step: int) -> Iterator[tuple[Stay, Stay, int]]:
+        """Outputs that the op at a step may write over inputs that end with it; bytes of these."""
+        run = self.run_at.get(step)
+        if run is None or run.op.bodies or "in place" not in self.kinds:
+            return
+        for output, source in run.in_place():
+            new, old = (self.stay.get(place.stay.name) for place in (output, source))
+            if new is None or old is None or new is old or self.spans[new][0] != step:
+                continue
+            if needed_otherwise(run, output, source):
+                continue
+            if self.last[old].op == run.op.name and self.last[old].step == step:
+                yield new, old, output.size
+
+    def _savings(self, step: int) -> int:
+        """Bytes of all outputs at a step that may lie over inputs."""
+        saved: dict[str, int] = {}
+        for new, _, size in self.in_place_at(step):
+            saved[new.name] = max(size, saved.get(new.name, 0))
+        return sum(saved.values())
+
+
+def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
+    """Whether an op has bytes of an input under a name that an output must not write over, too.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op
+    >>> x = Place("x", Stay("x", 0, 4, 1), 0, 4)
+    >>> y = Place("y", Stay("y", 0, 4, 1), 0, 4)
+    >>> op = Op("f", "", ("x",), ("y",), in_place=(("y", "x"),))
+    >>> needed_otherwise(Run(0, op, {"x": x, "y": y}, frozenset()), y, x)
+    False
+    """
+    for place in run.places.values():
+        meets = place.stay is source.stay and max(place.begin, source.begin) < min(
+            place.end, source.end
+        )
+        alike = place.is_at(source) and (output.tensor, place.tensor) in run.op.in_place
+        if meets and not alike:
+            return True
+    return False
+
+
+def _cover(places: Places, live: Sequence[Stay]) -> int:
+    """Bytes under at least one of the live stays of a group; at least the largest of them."""
+    extents = []
+    for stay in live:
+        place = places[stay.name]
+        if place is None:
+            return max(stay.size for stay in live)
+        extents.append((place, place + stay.size))
+    covered, reached = 0, min(low for low, _ in extents)
+    for low, high in sorted(extents):
+        covered += max(0, high - max(low, reached))
+        reached = max(reached, high)
+    return covered

@@ -1,0 +1,238 @@
+"""``verify``: does a plan keep every rule it promises? Geometry only; no solver, no planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.model.problem import Ints, Problem
+from cpplan.program.anf import Program
+from cpplan.verification.access_trace import replay
+from cpplan.verification.aliasing import Union, shared_unions
+from cpplan.verification.bound_table import FOOTPRINT, FORCED, MINIMUM_CUT
+from cpplan.verification.claims import Floors, Proofs, check_claims, check_peak, check_pooled_claims
+from cpplan.verification.cut_flow import minimum_cut_bytes
+from cpplan.verification.final_values import check_ends
+from cpplan.verification.footprint import forced_live_bytes, least_footprint
+from cpplan.verification.layout import check_addresses, check_all_apart, check_pools
+from cpplan.verification.needed_buffers import (
+    check_costs,
+    check_first_last,
+    check_types,
+    integers,
+    needed_buffers,
+    planned_offsets,
+    planned_program,
+)
+from cpplan.verification.never_shared import never_shared
+from cpplan.verification.rectangles import check_apart, cut_gaps
+from cpplan.verification.relations import check_relations, pairs_in_place
+from cpplan.verification.shared_bound import least_bytes
+
+
+def verify(
+    source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
+) -> None:
+    """Check every claim of a plan against the model, from the definitions alone.
+
+    Checked: the order and its cost; that exactly the buffers the model needs are there, with the
+    sizes and lifespans it needs; that every offset is a non-negative multiple of the buffer's
+    alignment, and the one that was fixed; that no two buffers share a byte at a step; peak,
+    capacity, status; that every bound is at most the value that it bounds, bears the name of a
+    known bound that applies to such a plan, and is proved again unless it rests on a search
+    (:mod:`cpplan.verification.bound_table` lists them; :func:`check_plan` says how each was
+    checked).
+    O(n log n + n × buffers live at once / a machine word).
+
+    Parameters
+    ----------
+    source
+        What was planned. Of a program the graph counts; the order is the plan's.
+    plan
+        The plan to check.
+    dims
+        Values at which to check a plan of symbolic sizes; at its bounds, or all the sizes that it
+        was made for, if left out.
+
+    Raises
+    ------
+    InputError
+        If the arguments are of other types.
+    VerificationError
+        At the first broken rule; names the buffers and the step, or what was expected.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
+    >>> plan = Plan("p", "feasible", ("a", "b"), offset=np.array([0, 2]), peak=10, **columns)
+    >>> verify(problem, plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
+    """
+    check_plan(source, plan, dims=dims)
+
+
+def check_plan(
+    source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
+) -> Proofs:
+    """Check a plan as :func:`verify` does, and say how its bounds were checked.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> columns = dict(size=problem.size, lower=problem.lower, upper=problem.upper)
+    >>> claims = dict(peak=12, lower_bound=12, bound_by="live bytes")
+    >>> plan = Plan("p", "optimal", ("a", "b"), offset=np.array([0, 4]), **columns, **claims)
+    >>> check_plan(problem, plan).bound
+    'recomputed'
+    """
+    check_types(source, plan)
+    if dims:
+        from cpplan.program.binding import bind_both
+
+        source, plan = bind_both(source, plan, dims)
+    elif plan.symbols is not None and plan.symbols.sizes and plan.offset is not None:
+        from cpplan.program.binding import bind_largest
+
+        for values in plan.symbols.sizes:
+            verify(source, plan, dims=values)
+        source, plan = bind_largest(source, plan)
+    offset = planned_offsets(plan)
+    for column in ("size", "lower", "upper", "pool"):
+        integers(column, getattr(plan, column), len(plan.buffers))
+    if isinstance(source, Problem):
+        _check_problem_plan(source, plan)
+        needs = _Needs(source)
+    else:
+        needs = _check_program_plan(source, plan)
+    needed = needs.buffers
+    offset, pool = _match_buffers(needed, plan, offset)
+    rectangles = cut_gaps(needed)
+    check_pools(needed, pool)
+    check_addresses(needed, pool, offset)
+    check_all_apart(needed, rectangles, pool, offset, needs.unions)
+    check_peak(needed, plan, pool, offset)
+    if len(needed.pools) > 1:
+        return check_pooled_claims(needed, plan, pool, offset, needs.floors.shared, needs.apart)
+    padded = needed.aligned_to(needed.pools[0].alignment)
+    return check_claims(padded, plan, rectangles, needs.floors)
+
+
+def _check_problem_plan(source: Problem, plan: Plan) -> None:
+    claims = plan.order, plan.views, plan.relations, plan.sharing, plan.first, plan.last
+    if any(claims) or plan.cost is not None or plan.base_cost is not None:
+        raise VerificationError(
+            "a bare problem has no order, cost, views or relations, but the plan has"
+        )
+    if plan.pools != source.pools:
+        names = [", ".join(repr(p.name) for p in pools) for pools in (plan.pools, source.pools)]
+        raise VerificationError(f"the plan is for pools {names[0]}, not {names[1]} as given")
+
+
+class _Needs(NamedTuple):
+    """What is needed, what related buffers fill together, and the least that will do.
+
+    What is ``apart`` in any plan, where bytes may be shared by choice.
+    """
+
+    buffers: Problem
+    unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None
+    apart: Problem | None = None
+    floors: Floors = Floors()
+
+
+def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
+    program = planned_program(source, plan)
+    touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
+    needed = needed_buffers(touches, plan.pools)
+    check_costs(program, plan)
+    check_first_last(plan)
+    check_ends(program.graph, plan, runs)
+    check_relations(runs, plan)
+    unions = shared_unions(plan, touches, runs)
+    sharing, forced, footprint = plan.sharing, None, None
+    what = program.graph, plan.residency, sharing, touches, runs
+    if plan.bound_by == FOOTPRINT:
+        footprint = least_footprint(*what)
+    if plan.bound_by == FORCED:
+        forced = forced_live_bytes(*what, (plan.first, plan.last))
+    if not sharing:
+        cut = None
+        if plan.bound_by == MINIMUM_CUT and plan.certificate is not None:
+            ends = plan.first, plan.last
+            cut = minimum_cut_bytes(
+                program.graph, plan.residency, plan.certificate, touches, runs, ends
+            )
+        return _Needs(needed, unions, floors=Floors(None, forced, footprint, cut))
+    floors = Floors(least_bytes(sharing, touches, runs), forced, footprint)
+    return _Needs(needed, unions, never_shared(needed, sharing, touches, runs), floors)
+
+
+def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
+    """Check what an algorithm answered: one offset a row, aligned, as fixed, and no overlap.
+
+    Raises
+    ------
+    VerificationError
+        Names the algorithm, the buffers and the step.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> check_offsets(problem, np.array([8, 0]), "mine")
+    """
+    try:
+        offset = integers("offset", offsets, len(problem))
+        pool = np.zeros(len(problem), np.int64)
+        check_addresses(problem, pool, offset)
+        check_apart(cut_gaps(problem), problem.names, offset)
+    except VerificationError as error:
+        raise VerificationError(f"algorithm {algorithm!r}: {error}") from error
+
+
+def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> tuple[Ints, Ints]:
+    """The plan's offsets and pools, in the order of the buffers needed.
+
+    Each is there once, as needed.
+    """
+    rows = _matching_rows(needed, plan)
+    for column in ("size", "lower", "upper"):
+        planned, wanted = np.asarray(getattr(plan, column))[rows], getattr(needed, column)
+        if (planned != wanted).any():
+            k = int(np.argmax(planned != wanted))
+            raise VerificationError(
+                f"buffer {needed.names[k]!r} has {column} {planned[k]} in the plan, but needs "
+                f"{wanted[k]}"
+            )
+    planned_gaps = {plan.buffers[k]: sorted(gaps) for k, gaps in plan.gaps.items() if gaps}
+    needed_gaps = {needed.names[k]: sorted(gaps) for k, gaps in needed.gaps.items() if gaps}
+    if planned_gaps != needed_gaps:
+        names = [*planned_gaps, *needed_gaps]
+        name = next(name for name in names if planned_gaps.get(name) != needed_gaps.get(name))
+        raise VerificationError(f"buffer {name!r} has other gaps in the plan than it needs")
+    return offset[rows], np.asarray(plan.pool, np.int64)[rows]
+
+
+def _matching_rows(needed: Problem, plan: Plan) -> Ints:
+    """For each buffer needed, its row in the plan; all of the plan's are needed."""
+    if tuple(plan.buffers) == tuple(needed.names):
+        return np.arange(len(needed), dtype=np.int64)
+    row = {name: k for k, name in enumerate(plan.buffers)}
+    absent = next((k for k, name in enumerate(needed.names) if name not in row), None)
+    if absent is not None:
+        raise VerificationError(
+            f"buffer {needed.names[absent]!r}, needed from step {needed.lower[absent]}, "
+            "is not in the plan"
+        )
+    if len(row) > len(needed):
+        known = set(needed.names)
+        extra = next(name for name in row if name not in known)
+        raise VerificationError(f"buffer {extra!r} of the plan is not needed in the arena")
+    return np.array([row[name] for name in needed.names], np.int64)

@@ -1,0 +1,140 @@
+"""Which write the bytes of an arena go back to, as runs of bytes that one write left."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.problem import Ints
+from cpplan.verification.script import Script, copies
+
+# With more accesses than that, a compiled loop keeps the runs, unless it would have to be compiled
+# first.
+_VERY_MANY = 50_000
+
+
+class WrittenRuns:
+    """An arena too busy to be filled byte by byte; before the first write, all bytes are 0's.
+
+    A write costs O(log runs), and what it costs to move their list.
+
+    Examples
+    --------
+    >>> arena = WrittenRuns()
+    >>> arena.write(0, 8, 1)
+    >>> arena.write(6, 10, 2)
+    >>> arena.first_other(0, 6, 1), arena.first_other(0, 8, 1), arena.first_other(6, 12, 2)
+    (None, 6, 10)
+    """
+
+    def __init__(self) -> None:
+        self._begin = [0]
+        self._number = [0]
+
+    def write(self, low: int, high: int, number: int) -> None:
+        """Bytes ``[low, high)``, at least one, are that write's."""
+        first = bisect_left(self._begin, low)
+        after = bisect_left(self._begin, high, lo=first)
+        begins, numbers = [low], [number]
+        if after == len(self._begin) or self._begin[after] != high:
+            begins.append(high)
+            numbers.append(self._number[after - 1])
+        self._begin[first:after], self._number[first:after] = begins, numbers
+
+    def first_other(self, low: int, high: int, number: int) -> int | None:
+        """The first byte of ``[low, high)`` that is not that write's."""
+        run = bisect_right(self._begin, low) - 1
+        while run < len(self._begin) and self._begin[run] < high:
+            if self._number[run] != number:
+                return max(low, self._begin[run])
+            run += 1
+        return None
+
+    def number_at(self, address: int) -> int:
+        """The number of the write that a byte goes back to.
+
+        Examples
+        --------
+        >>> arena = WrittenRuns()
+        >>> arena.write(4, 8, 1)
+        >>> arena.number_at(3), arena.number_at(4)
+        (0, 1)
+        """
+        return self._number[bisect_right(self._begin, address) - 1]
+
+
+def run_in_runs(script: Script, begin: Ints, end: Ints) -> tuple[int, int] | None:
+    """The first check that fails, with the first address found wrong.
+
+    ``begin`` and ``end`` are the addresses of every access. Of very many, a compiled loop keeps the
+    runs, where it is ready.
+    """
+    number = _numbers(script, begin)
+    if len(begin) > _VERY_MANY and _loop_is_compiled():
+        return first_wrong_compiled(script.writes, begin, end, number)
+    return first_wrong(script.writes, begin, end, number)
+
+
+def first_wrong(
+    writes: NDArray[np.bool_], begin: Ints, end: Ints, number: Ints
+) -> tuple[int, int] | None:
+    """The first access that checks for what is not there, with the first address found wrong.
+
+    Parameters
+    ----------
+    writes, begin, end, number
+        Of every access, in time: whether it writes, its addresses, at least one, and the number
+        that is written or must be found.
+
+    Examples
+    --------
+    >>> accesses = np.array([[0, 8, 1], [6, 10, 2], [0, 8, 1]]).T
+    >>> first_wrong(np.array([True, True, False]), *accesses)
+    (2, 6)
+    """
+    arena = WrittenRuns()
+    accesses = zip(*(column.tolist() for column in (writes, begin, end, number)), strict=True)
+    for k, (is_write, low, high, written) in enumerate(accesses):
+        if is_write:
+            arena.write(low, high, written)
+        elif (wrong := arena.first_other(low, high, written)) is not None:
+            return k, wrong
+    return None
+
+
+def first_wrong_compiled(
+    writes: NDArray[np.bool_], begin: Ints, end: Ints, number: Ints
+) -> tuple[int, int] | None:
+    """The same, compiled."""
+    from cpplan.verification import runs_kernel
+
+    # Other strides would be other types, for which the loop would be compiled anew.
+    columns = map(np.ascontiguousarray, (writes, begin, end, number))
+    access, wrong = runs_kernel.first_wrong(*columns)
+    return None if access < 0 else (int(access), int(wrong))
+
+
+def _numbers(script: Script, begin: Ints) -> Ints:
+    """What each access writes, or must find, from 1: one number a write and address of its byte 0.
+
+    A write's bytes have several addresses where it is copied. Bytes with the same number are the
+    same bytes of the same write, as they have the same address.
+    """
+    if not copies(script):
+        return script.serial
+    origin = begin - script.start
+    order = np.lexsort((origin, script.serial))
+    serial, origin = script.serial[order], origin[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (serial[1:] != serial[:-1]) | (origin[1:] != origin[:-1])
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(new)
+    return number
+
+
+def _loop_is_compiled() -> bool:
+    from cpplan.runtime.compiled import is_ready
+
+    return is_ready("checks")

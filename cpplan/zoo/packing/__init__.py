@@ -1,0 +1,19 @@
+"""Packing problems made to measure, for tests and comparisons: every seed gives another one.
+
+Problems cut from one rectangle, whose optimum is known; buffers that come and go at random, a
+million of them if need be; and the repeating pattern of a training step.
+"""
+
+from __future__ import annotations
+
+from cpplan.zoo.packing.arrivals import random_lifespans
+from cpplan.zoo.packing.cuts import Planted, near_perfect_packing, perfect_packing
+from cpplan.zoo.packing.layers import training_layers
+
+__all__ = [
+    "Planted",
+    "near_perfect_packing",
+    "perfect_packing",
+    "random_lifespans",
+    "training_layers",
+]

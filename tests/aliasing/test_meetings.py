@@ -1,0 +1,86 @@
+"""The distances at which two storages may share bytes in some order, and why."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support.sharing_instances import setting, two_branches, unary
+from support.sharing_oracle import may_lie, random_sharing_graph
+
+from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.meetings import find_meetings
+from cpplan.aliasing.value_numbers import Origins
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.residency import Residency
+from formulations.joint_sharing import Meeting
+
+
+def meetings_of(graph: Graph) -> tuple[list[str], dict[tuple[int, int], list[Meeting]]]:
+    links = find_links(graph, Residency())
+    names = [t.name for t in graph.tensors if t.view_of is None and t.kind != "constant"]
+    size = [graph.tensor[name].nbytes for name in names]
+    row = {name: k for k, name in enumerate(names)}
+    return names, find_meetings(row, size, links, Origins(graph, links))
+
+
+def test_parts_meet_their_concatenation_whatever_runs_when():
+    """Tensors x, a, b, y."""
+    _, meetings = meetings_of(two_branches())
+    assert meetings == {(1, 3): [Meeting(0)], (2, 3): [Meeting(-4)]}
+
+
+def test_two_readers_may_each_be_the_last():
+    tensors = (Tensor("x", 4, kind="input"), *(Tensor(n, 4, kind="output") for n in "ab"))
+    _, meetings = meetings_of(Graph("g", tensors, (unary("f", "x", "a"), unary("g", "x", "b"))))
+    assert meetings == {(0, 1): [Meeting(0, op=0, old=0)], (0, 2): [Meeting(0, op=1, old=0)]}
+
+
+def test_a_result_over_a_part_only_is_no_meeting_of_the_whole():
+    """f writes 4 bytes over bytes 2..6 of x; the storage of w reaches beyond them."""
+    tensors = (
+        Tensor("x", 8, kind="input"),
+        Tensor("v", 4, view_of=("x", 2)),
+        Tensor("s", 8, kind="output"),
+        Tensor("w", 4, view_of=("s", 1)),
+    )
+    graph = Graph("g", tensors, (unary("f", "v", "w"), Op("end", "", ("w",), ())))
+    assert [k.shift for k in find_links(graph, Residency())] == [1]
+    assert meetings_of(graph)[1] == {}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_agrees_with_all_orders_byte_by_byte(seed):
+    """A distance is listed if and only if in some order both are live together and survive there.
+
+    The other way round, what is listed without an op survives in all of them.
+    """
+    graph = random_sharing_graph(seed, 1 + seed % 4)
+    names, meetings = meetings_of(graph)
+    size = [graph.tensor[name].nbytes for name in names]
+    orders = [
+        order
+        for order in itertools.permutations(range(len(graph.ops)))
+        if all(set(graph.predecessors[op]) <= set(order[:k]) for k, op in enumerate(order))
+    ]
+    lives = {order: setting_at(graph, order) for order in orders}
+    for (i, j), found in meetings.items():
+        for meeting in found:
+            assert -size[j] < meeting.shift < size[i]
+            if meeting.op is None:
+                assert all(may_lie(graph, o, names[i], names[j], meeting.shift) for o in orders)
+    for j in range(len(names)):
+        for i in range(j):
+            shifts = {meeting.shift for meeting in meetings.get((i, j), ())}
+            for order in orders:
+                if lives[order].apart(names[i], names[j]):
+                    continue
+                for shift in range(1 - size[j], size[i]):
+                    if may_lie(graph, order, names[i], names[j], shift):
+                        assert shift in shifts, (order, names[i], names[j], shift)
+
+
+def setting_at(graph: Graph, order: tuple[int, ...]):
+    """Lives when the ops run in another order."""
+    listed = Graph(graph.name, graph.tensors, tuple(graph.ops[k] for k in order))
+    return setting(listed).lives

@@ -1,0 +1,73 @@
+"""The index finds what looking at every placed buffer finds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from support.oracles import problems
+
+from cpplan.model.problem import Problem
+from cpplan.packing.heuristics import fit_index_kernel as kernel
+from cpplan.packing.heuristics.fit_index import fit_index
+from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.runtime.deadline import Deadline
+
+
+def place(problem: Problem, order: np.ndarray) -> np.ndarray:
+    index = fit_index(problem)
+    offset, placed = np.zeros(len(problem), np.int64), np.zeros(len(problem), bool)
+    for row, at in problem.fixed.items():
+        kernel.insert(index, row, at)
+        offset[row], placed[row] = at, True
+    kernel.place(index, order, offset, placed)
+    return offset
+
+
+def random_problem(seed: int, count: int) -> Problem:
+    """Lifespans of very different lengths, so that there are several levels."""
+    rng = np.random.default_rng(seed)
+    lower = rng.integers(0, 4000, count)
+    return Problem(
+        tuple(f"b{k}" for k in range(count)),
+        lower,
+        lower + 1 + (2.0 ** rng.uniform(0, 11, count)).astype(int),
+        rng.integers(0, 500, count),
+        alignment=2 ** rng.integers(0, 5, count),
+    )
+
+
+@given(problem=problems())
+def test_first_fit_with_gaps_and_fixed_offsets(problem):
+    order = np.lexsort((problem.lower, -problem.size))
+    expected = first_fit_in_order(problem, order, Deadline(math.inf))
+    filled = np.isin(np.arange(len(problem)), problem.spans.buffer)
+    assert place(problem, order)[filled].tolist() == expected[filled].tolist()
+
+
+@given(seed=st.integers(0, 1000), count=st.integers(1, 300))
+def test_first_fit_over_many_levels(seed, count):
+    problem = random_problem(seed, count)
+    order = np.random.default_rng(seed).permutation(count)
+    expected = first_fit_in_order(problem, order, Deadline(math.inf))
+    filled = problem.size > 0
+    assert place(problem, order)[filled].tolist() == expected[filled].tolist()
+
+
+def test_what_is_removed_leaves_its_place():
+    problem = random_problem(3, 200)
+    order = np.arange(200)
+    index = fit_index(problem)
+    offset, placed = np.zeros(200, np.int64), np.zeros(200, bool)
+    kernel.place(index, order, offset, placed)
+    first = offset.copy()
+    for row in order[100:]:
+        kernel.remove(index, row)
+        placed[row] = False
+    kernel.place(index, order, offset, placed)
+    assert offset.tolist() == first.tolist()
+    for row in order:
+        kernel.remove(index, row)
+    assert index.bucket_fill.sum() == 0

@@ -1,0 +1,68 @@
+"""Packing of many buffers: what is full is packed first, and nothing looks at all pairs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cpplan
+from cpplan.model.problem import Gap
+from cpplan.packing import heuristics
+from cpplan.packing.heuristics import layout
+from cpplan.packing.heuristics.fullest_first import fullest_first
+from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification.verifier import check_offsets
+from cpplan.zoo.packing import random_lifespans
+
+
+@pytest.mark.parametrize("alignment", [1, 64])
+def test_thousands_of_random_lifespans_meet_their_live_bytes(alignment):
+    problem = random_lifespans(5000, seed=2, alignment=alignment)
+    plan = cpplan.solve(problem, time_limit=60, workers=1)
+    assert plan.status == "optimal"
+    assert plan.found_by == "fullest_first"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_a_hundred_thousand_within_half_a_percent(seed):
+    """What ``fullest_first`` leaves above the bound, insertion in windows lowers."""
+    plan = cpplan.solve(random_lifespans(100_000, seed=seed), time_limit=60, workers=1)
+    assert plan.peak <= 1.005 * plan.lower_bound
+
+
+def test_the_same_offsets_every_time():
+    problem = random_lifespans(3000, seed=5, live=100)
+    one, other = (fullest_first(problem, Deadline(math.inf)) for _ in range(2))
+    assert one.tobytes() == other.tobytes()
+
+
+def test_gaps_and_fixed_offsets_among_many():
+    plain = random_lifespans(3000, seed=4)
+    first, last = int(plain.lower[5]), int(plain.upper[5])
+    problem = replace(plain, gaps={5: [Gap(first, (first + last) // 2 + 1)]}, fixed={9: 4096})
+    offset = fullest_first(problem, Deadline(math.inf))
+    check_offsets(problem, offset, "fullest_first")
+
+
+@pytest.mark.parametrize("fixed", [{}, {3: 512, 1500: 0}])
+def test_first_fit_of_many_is_first_fit(monkeypatch, fixed):
+    problem = replace(random_lifespans(2000, seed=1, live=20), fixed=fixed)
+    order = np.lexsort((problem.lower, -problem.size))
+    many = first_fit_in_order(problem, order, Deadline(math.inf))
+    monkeypatch.setattr(layout, "MANY_BUFFERS", 10_000)
+    assert first_fit_in_order(problem, order, Deadline(math.inf)).tolist() == many.tolist()
+
+
+def test_what_a_user_registers_for_the_portfolio_is_tried_on_many_too():
+    @heuristics.register("mine", portfolio=True)
+    def mine(problem, deadline):
+        return np.cumsum(problem.size) - problem.size
+
+    assert "mine" in heuristics.portfolio(10**6)
+    heuristics.unregister("mine")
+    assert "mine" not in heuristics.portfolio(10**6)

@@ -1,0 +1,94 @@
+"""Guided ejection keeps packings valid, finds what brute force finds, and repeats itself."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpplan.model.problem import Problem
+from cpplan.packing.bounds import lower_bound
+from cpplan.packing.heuristics.bump_allocator import bump
+from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.packing.search.ejection_search import EjectionSearch
+from cpplan.packing.search.outcome import Outcome
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.verification.verifier import check_offsets
+
+
+def random_problem(count: int, seed: int, *, aligned: bool = False) -> Problem:
+    random = np.random.default_rng(seed)
+    lower = random.integers(0, count, count)
+    upper = lower + random.integers(1, count // 2 + 2, count)
+    size = random.integers(1, 9, count)
+    alignment = random.choice([1, 2, 4], count) if aligned else None
+    return Problem(tuple(map(str, range(count))), lower, upper, size, alignment)
+
+
+def start(problem: Problem) -> Outcome:
+    offsets = bump(problem)
+    return Outcome(offsets, int((offsets + problem.size).max()), lower_bound(problem).value)
+
+
+def endless() -> Deadline:
+    return Deadline(1e9, deterministic=True)
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10_000), aligned=st.booleans())
+def test_packings_are_valid_after_any_number_of_moves(seed: int, aligned: bool) -> None:
+    problem = random_problem(30, seed, aligned=aligned)
+    search, state = EjectionSearch(problem, seed), start(problem)
+    for moves in (1, 7, 300, 3000):
+        found = search.run(state, moves=moves, goal=state.bound, deadline=endless())
+        check_offsets(problem, found.offsets, "ejection")
+        assert found.peak == int((found.offsets + problem.size).max())
+        assert state.bound <= found.peak <= state.peak
+        state = found
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), aligned=st.booleans())
+def test_as_low_as_any_order_of_first_fit(seed: int, aligned: bool) -> None:
+    problem = random_problem(5, seed, aligned=aligned)
+    least = min(
+        int((first_fit_in_order(problem, order, endless()) + problem.size).max())
+        for order in permutations(range(5))
+    )
+    search = EjectionSearch(problem, seed)
+    found = search.run(start(problem), moves=5000, goal=least, deadline=endless())
+    assert found.peak == least
+
+
+def test_two_runs_make_one_and_both_repeat_themselves() -> None:
+    problem = random_problem(80, seed=1)
+    state = start(problem)
+
+    def run(*turns: int) -> Outcome:
+        search, reached = EjectionSearch(problem, seed=3), state
+        for moves in turns:
+            reached = search.run(reached, moves=moves, goal=state.bound, deadline=endless())
+        return reached
+
+    assert run(600, 400).offsets.tolist() == run(1000).offsets.tolist()
+
+
+def test_something_lower_found_elsewhere_is_where_it_goes_on() -> None:
+    problem = random_problem(60, seed=2)
+    search, state = EjectionSearch(problem, seed=0), start(problem)
+    search.run(state, moves=1, goal=state.bound, deadline=endless())
+    other = EjectionSearch(problem, seed=1).run(
+        state, moves=4000, goal=state.bound, deadline=endless()
+    )
+    assert search.run(other, moves=1, goal=state.bound, deadline=endless()).peak <= other.peak
+
+
+def test_what_was_reached_when_time_is_up_is_kept() -> None:
+    problem = random_problem(80, seed=4)
+    search, state = EjectionSearch(problem, seed=0), start(problem)
+    with pytest.raises(TimeUpError):
+        search.run(state, moves=10**6, goal=0, deadline=Deadline(0.5, deterministic=True))
+    assert search.best(state).peak < state.peak

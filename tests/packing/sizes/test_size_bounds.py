@@ -1,0 +1,74 @@
+"""Bounds without search: never above what some layout needs, and tight where that is known."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from support.sizes_oracle import arenas, pushed_down, random_sizes
+
+from cpplan.model.problem import Problem
+from cpplan.packing.reduction import reduce_problem
+from cpplan.packing.sizes.arena_bounds import arena_bounds
+from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.packing.sizes.levels import Level, objective_levels
+from cpplan.packing.sizes.size_set import SizeSet
+from cpplan.packing.sizes.topmost_bound import topmost_bound
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_layout_needs_less(seed):
+    problem, bytes = random_sizes(random.Random(seed), 1 + seed % 5)
+    bounds = arena_bounds(SizeSet(problem, bytes))
+    for offset in pushed_down(problem, bytes):
+        assert (np.array(arenas(bytes, offset)) >= bounds).all()
+
+
+@pytest.mark.parametrize("objective", ["largest", "ratio"])
+@pytest.mark.parametrize("seed", range(60))
+def test_no_layout_as_good_on_the_levels_before_is_better(seed, objective):
+    problem, bytes = random_sizes(random.Random(seed), 1 + seed % 5)
+    sizes = SizeSet(problem, bytes)
+    alone = np.array([3 + k for k in range(len(bytes))])
+    bounds = arena_bounds(sizes)
+    levels = objective_levels(bounds, alone, objective, prefix_stable=True)
+    layouts = list(pushed_down(problem, bytes))
+    reduction = reduce_problem(sizes.merged)
+
+    def values(offset):
+        return [level.value(np.array(arenas(bytes, offset))) for level in levels]
+
+    start = min(layouts, key=values)
+    best = BestLayout(sizes, reduction, levels, bounds, start[reduction.rows], "oracle")
+    for number in range(len(levels)):
+        assert topmost_bound(best, number) <= best.values[number]
+
+
+def test_room_below_is_rounded_up_to_the_alignment():
+    """5 and 6 aligned to 4, at one step: what is on top starts at 8."""
+    problem = Problem(("a", "b"), [0, 0], [1, 1], [0, 0], alignment=[4, 4])
+    sizes = SizeSet(problem, np.array([[1, 2], [5, 6]]))
+    assert arena_bounds(sizes).tolist() == [9, 13]
+
+
+def test_one_buffer_is_on_top_at_all_sizes():
+    """10 and 10 at most. a on top: 11 and 20 (of 5 and 11 alone); b: 14 and 11.
+
+    Each size has a bound of 11, but one of the prices is at least 14 / 5.
+    """
+    problem = Problem(("a", "b"), [0, 0], [1, 1], [0, 0])
+    sizes = SizeSet(problem, np.array([[1, 4], [10, 1], [1, 10]]))
+    assert arena_bounds(sizes).tolist() == [11, 11, 11]
+    price = Level("price", np.array([0, 1]), np.array([5, 11]), np.array([0, 0]), 1000)
+    start = np.array([0, 10])
+    best = BestLayout(sizes, reduce_problem(sizes.merged), [price], np.zeros(3, int), start, "hand")
+    assert best.values == [2800]
+    # a on top costs 11 / 5 and 20 / 11: less.
+    assert topmost_bound(best, 0) == 2200
+    only_second = Level("at 1", np.array([1]), np.array([1]), np.array([0]))
+    both = [only_second, Level("at 0", np.array([0]), np.array([1]), np.array([0]))]
+    best = BestLayout(sizes, reduce_problem(sizes.merged), both, np.zeros(3, int), start, "hand")
+    # With a on top the arena at 1 would be 20: b has to be, and needs 14 at size 0.
+    assert best.values == [11, 14]
+    assert [topmost_bound(best, number) for number in range(2)] == [11, 14]

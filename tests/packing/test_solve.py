@@ -1,0 +1,35 @@
+"""What comes first where there are many buffers, and what a run keeps when time is up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cpplan.packing import heuristics
+from cpplan.packing import solve as packing
+from cpplan.packing.incumbent import Incumbent
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.zoo.packing import random_lifespans
+
+
+def never_in_time(problem, deadline):
+    raise TimeUpError
+
+
+def pack(problem) -> Incumbent:
+    incumbent = Incumbent(problem)
+    packing.pack(incumbent, Deadline(60), workers=1, seed=0, most_effort=0)
+    return incumbent
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+def test_a_plain_plan_is_there_before_anything_that_may_end_late(monkeypatch, hinted):
+    problem = random_lifespans(3000, seed=1)
+    if hinted:
+        problem = replace(problem, hint={0: 0})
+    monkeypatch.setitem(heuristics._REGISTRY._functions, "fullest_first", never_in_time)
+    monkeypatch.setattr(packing, "follow_hint", never_in_time)
+    incumbent = pack(problem)
+    assert incumbent.found_by == "segregated_fit"
+    assert incumbent.peak < 2 * incumbent.bound.value

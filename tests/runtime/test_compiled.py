@@ -1,0 +1,166 @@
+"""Loops are compiled once, never beyond a deadline."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cpplan.model.errors import InputError
+from cpplan.runtime import compiled
+from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.warm_up_runs import FIRST_USES
+
+SEARCHES = """
+import cpplan, cpplan.zoo.packing, numpy as np
+from cpplan.model.graph import Graph, Op, Tensor
+random = np.random.default_rng(0)
+lower = random.integers(0, 300, 300)
+problem = cpplan.Problem(
+    tuple(map(str, range(300))), lower, lower + random.integers(1, 40, 300),
+    random.integers(1, 100, 300) * 64 + 1,
+)
+cpplan.solve(problem, time_limit=5, workers=1)
+cpplan.solve(cpplan.zoo.packing.random_lifespans(3000, seed=0), time_limit=5, workers=1)
+tensors = [Tensor(f"t{k}", int(random.integers(1, 99))) for k in range(200)]
+ops = [
+    Op(f"f{k}", inputs=tuple({f"t{j}" for j in random.integers(max(0, k - 20), k, 3)}) if k else (),
+       outputs=(f"t{k}",))
+    for k in range(200)
+]
+graph = Graph("random", tensors, ops)
+plan = cpplan.solve(graph, order="search", time_limit=5, workers=1)
+cpplan.solve(graph, remat=True, memory_limit=int(0.8 * plan.peak), time_limit=15, workers=1)
+"""
+
+
+@pytest.fixture
+def never_compiled(monkeypatch, tmp_path):
+    monkeypatch.setattr(compiled, "_ready", set())
+    monkeypatch.setattr(compiled, "_compiling", {})
+    monkeypatch.setattr(compiled, "_stamp", lambda group: tmp_path / group)
+
+
+def test_every_group_has_a_first_use():
+    assert list(FIRST_USES) == list(compiled.LOOPS)
+
+
+def test_no_group_deletes_what_another_has_stored():
+    """Before a group is compiled, what is stored of its modules is deleted."""
+    modules = [name for group in compiled.LOOPS.values() for name in group]
+    assert len(modules) == len(set(modules))
+
+
+def test_groups_are_compiled_side_by_side(never_compiled, monkeypatch):
+    """Neither ends before the other has begun."""
+    script = "import sys, time; from pathlib import Path; one, other = map(Path, sys.argv[1:])\n"
+    script += "one.touch()\nwhile not other.exists(): time.sleep(0.01)"
+
+    def command(group: str) -> list[str]:
+        other = {"sizes": "eviction", "eviction": "sizes"}[group]
+        paths = [f"{compiled._stamp(name)}.begun" for name in (group, other)]
+        return [sys.executable, "-c", script, *paths]
+
+    monkeypatch.setattr(compiled, "_command", command)
+    assert compiled.prepare_all(("sizes", "eviction"), Deadline(60))
+
+
+def test_waiting_ends_with_the_deadline_and_goes_on_in_the_next_stage(never_compiled, monkeypatch):
+    sleeping = [sys.executable, "-c", "import time; time.sleep(100)"]
+    monkeypatch.setattr(compiled, "_command", lambda group: sleeping)
+    lines: list[str] = []
+    with compiled.telling(lines.append):
+        assert not compiled.prepare("sizes", Deadline(0.1))
+        process = compiled._compiling["sizes"]
+        assert not compiled.prepare("sizes", Deadline(0.1))
+    assert compiled._compiling["sizes"] is process
+    assert lines == ["compiling the loops for sizes, once for this installation"]
+    process.kill()
+    process.communicate()
+
+
+def test_ready_as_soon_as_the_other_process_is_done(never_compiled, monkeypatch):
+    monkeypatch.setattr(compiled, "_command", lambda group: [sys.executable, "-c", "pass"])
+    assert compiled.prepare("sizes", Deadline(60))
+    assert compiled.prepare("sizes", Deadline(0))
+
+
+def test_a_failure_to_compile_is_an_error(never_compiled, monkeypatch):
+    failing = [sys.executable, "-c", "raise ValueError('no such register')"]
+    monkeypatch.setattr(compiled, "_command", lambda group: failing)
+    with pytest.raises(RuntimeError, match="for sizes failed: ValueError: no such register"):
+        compiled.prepare("sizes", Deadline(60))
+
+
+def test_threads_wait_for_one_process_together(never_compiled, monkeypatch):
+    napping = [sys.executable, "-c", "import time; time.sleep(0.2)"]
+    monkeypatch.setattr(compiled, "_command", lambda group: napping)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda k: compiled.prepare("sizes", Deadline(60)), range(4)))
+    assert compiled._compiling == {}
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
+def test_ctrl_c_ends_the_wait_and_not_the_compiling(tmp_path):
+    """Interrupt a process and its group, as a terminal does; then let it wait again."""
+    script = f"""
+import os, signal, sys, threading
+from pathlib import Path
+from cpplan.runtime import compiled
+from cpplan.runtime.deadline import Deadline
+compiled._stamp = lambda group: Path({str(tmp_path)!r}) / group
+compiled._command = lambda group: [sys.executable, "-c", "import time; time.sleep(0.5)"]
+threading.Timer(0.2, lambda: os.killpg(0, signal.SIGINT)).start()
+try:
+    compiled.prepare("sizes", Deadline(60))
+except KeyboardInterrupt:
+    print(compiled.prepare("sizes", Deadline(60)))
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, start_new_session=True
+    )
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_waits_for_no_process_of_its_parent(never_compiled, monkeypatch):
+    """Nor does it end one: what the parent began is done when the parent asks again."""
+    napping = [sys.executable, "-c", "import time; time.sleep(0.5)"]
+    monkeypatch.setattr(compiled, "_command", lambda group: napping)
+    assert not compiled.prepare("sizes", Deadline(0.1))
+    child = os.fork()
+    if child == 0:
+        os._exit(len(compiled._compiling))
+    assert os.waitpid(child, 0)[1] == 0
+    assert compiled.prepare("sizes", Deadline(60))
+
+
+def test_an_unknown_group_is_named():
+    with pytest.raises(InputError, match="'cooking' is not understood: expected one of packing"):
+        compiled.warm_up("cooking")
+
+
+@pytest.mark.slow
+def test_of_a_loop_for_packing_there_is_one_version(tmp_path):
+    """A constant passed on would make another, which takes seconds to compile."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "cpplan", "warm-up", "packing"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    versions = [file.name.split(".py")[0] for file in tmp_path.rglob("*.nbc")]
+    assert sorted(versions) == sorted(set(versions)) != []
+
+
+@pytest.mark.slow
+def test_after_a_warm_up_nothing_is_compiled(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "cpplan", "warm-up"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    files = set(Path(tmp_path).rglob("*"))
+    assert any(file.suffix == ".nbc" for file in files)
+    subprocess.run([sys.executable, "-c", SEARCHES], env=environment, check=True)
+    assert {file for file in Path(tmp_path).rglob("*.nb?") if file not in files} == set()

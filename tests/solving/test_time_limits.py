@@ -1,0 +1,251 @@
+"""What grows with a graph grows in proportion, and models are built only while there is time."""
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cpplan import Graph, Op, Tensor, solve
+from cpplan.aliasing.alias_sets import FEW_MEMBERS
+from cpplan.aliasing.lives import ProgramLives
+from cpplan.aliasing.segments import MOST_OPS, share_in_any_order
+from cpplan.model.problem import Problem
+from cpplan.model.residency import Residency
+from cpplan.ordering import bounds as bounds_module
+from cpplan.ordering.bounds import order_bounds
+from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.search.order_pieces import cut_into_pieces
+from cpplan.packing.problem import as_problem, as_program
+from cpplan.packing.storage_ids.cp_sat_storages import LARGEST_MODEL, count_entries, improve
+from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.deadline import Deadline
+from tests.benchmarks.time_limits import GRAPHS
+
+
+def random_order_problem(seed: int, ops: int, storages: int) -> OrderProblem:
+    """Ops that wait for earlier ones, storages that any of them touch."""
+    rng = np.random.default_rng(seed)
+    density = rng.choice([0.1, 0.3, 0.6])
+    return OrderProblem(
+        predecessors=tuple(tuple(np.flatnonzero(rng.random(k) < density)) for k in range(ops)),
+        extra=rng.integers(0, 4, ops),
+        size=rng.integers(1, 10, storages),
+        touched_by=tuple(
+            tuple(sorted(rng.choice(ops, min(ops, int(rng.integers(1, 5))), replace=False)))
+            for _ in range(storages)
+        ),
+        present=rng.random(storages) < 0.3,
+        kept=rng.random(storages) < 0.3,
+        base=int(rng.integers(0, 4)),
+    )
+
+
+def forced_by_definition(problem: OrderProblem) -> list[int]:
+    """Forced bytes of every op from sets of ancestors."""
+    ops = range(len(problem))
+    upto: list[set[int]] = []
+    for op in ops:
+        upto.append({op}.union(*(upto[other] for other in problem.predecessors[op])))
+    forced = []
+    for op in ops:
+        live = problem.base + int(problem.extra[op])
+        for storage, touched in enumerate(problem.touched_by):
+            born = problem.present[storage] or any(other in upto[op] for other in touched)
+            needed = problem.kept[storage] or any(op in upto[other] for other in touched)
+            live += int(problem.size[storage]) if born and needed else 0
+        forced.append(live)
+    return forced
+
+
+@pytest.mark.parametrize("columns", [1, 3, 1024])
+def test_forced_bytes_do_not_depend_on_how_many_ops_are_looked_at_together(columns, monkeypatch):
+    monkeypatch.setattr(bounds_module, "MOST_BITS", 1)
+    monkeypatch.setattr(bounds_module, "LEAST_COLUMNS", columns)
+    for seed in range(60):
+        problem = random_order_problem(seed, ops=1 + seed % 9, storages=seed % 7)
+        forced = forced_by_definition(problem)
+        assert order_bounds(problem).forced.tolist() == forced
+        some = order_bounds(problem, order=np.arange(len(problem)))
+        assert some.bound == max(forced)
+        assert (some.forced <= np.array(forced)).all()
+
+
+def test_forced_bytes_at_an_expired_deadline_are_bounds(monkeypatch):
+    monkeypatch.setattr(bounds_module, "MOST_BITS", 1)
+    monkeypatch.setattr(bounds_module, "LEAST_COLUMNS", 1)
+    for seed in range(30):
+        problem = random_order_problem(seed, ops=8, storages=6)
+        hasty = order_bounds(problem, deadline=Deadline(0))
+        assert (hasty.forced <= np.array(forced_by_definition(problem))).all()
+
+
+def test_bounds_and_pieces_of_many_ops_take_linear_memory(monkeypatch):
+    """Bit sets of all ops would have 2 × 5,000² bits, 6 MiB."""
+    monkeypatch.setattr(bounds_module, "MOST_BITS", 1 << 20)
+    problem = order_problem(GRAPHS["diamonds"](5000))
+    order = np.arange(len(problem))
+    assert problem.successors  # made before memory is counted
+    assert problem.touches
+    tracemalloc.start()
+    bounds = order_bounds(problem, order=order)
+    pieces = cut_into_pieces(problem, order, bounds, "given", 0)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(pieces) > 100
+    assert most < 1000 * len(problem)
+
+
+def test_a_piece_is_made_only_when_it_is_searched():
+    problem = order_problem(GRAPHS["diamonds"](410))
+    pieces = cut_into_pieces(problem, np.arange(410), order_bounds(problem), "given", 0)
+    assert not any("problem" in vars(piece) or "windows" in vars(piece) for piece in pieces)
+    assert max(piece.peak for piece in pieces) == problem.peak(range(410))
+    assert [piece.problem.peak(piece.order) for piece in pieces] == [p.peak for p in pieces]
+
+
+def test_chained_views_are_walked_once(monkeypatch):
+    """Walking from each of n views to its base would look up n²/2 tensors."""
+    graph = GRAPHS["views"](3000)
+    looked_up = 0
+
+    class Counted(dict):
+        def __getitem__(self, name):
+            nonlocal looked_up
+            looked_up += 1
+            return super().__getitem__(name)
+
+    vars(graph)["tensor"] = Counted(graph.tensor)
+    vars(graph).pop("holder", None)
+    plan = solve(graph, algorithm="size_classes")
+    assert plan.peak == 72
+    assert looked_up < 100 * len(graph.tensors)
+
+
+def test_the_holder_of_a_view_is_what_an_op_writes_or_the_base():
+    tensors = (
+        Tensor("x", 8, kind="input"),
+        Tensor("v", 8, view_of=("x", 0)),
+        Tensor("w", 8, view_of=("v", 0)),
+        Tensor("u", 4, view_of=("w", 4)),
+    )
+    graph = Graph("views", tensors, (Op("write", inputs=("v",), outputs=("w",)),))
+    assert graph.holder == {"x": "x", "v": "x", "w": "w", "u": "w"}
+    assert graph.source("v") is None
+    assert graph.source("u") is graph.ops[0]
+
+
+def test_storages_that_live_together_are_found_without_all_pairs():
+    """Against the definition, for more storages than one block holds."""
+    rng = np.random.default_rng(0)
+    names = [f"b{k}" for k in range(700)]
+    lower = rng.integers(0, 300, len(names))
+    problem = Problem(names, lower, lower + rng.integers(1, 90, len(names)), np.ones(700, int))
+    program = as_program(Graph("empty", (), ()))
+    lives = ProgramLives(program, problem, Residency())
+    live_with = lives.together(names)
+    for name in names[::37]:
+        expected = {other for other in names if other != name and not lives.apart(name, other)}
+        assert set(live_with(name)) == expected
+    assert len(names) > FEW_MEMBERS
+
+
+def test_in_place_chains_of_very_many_ops_take_linear_memory():
+    """Pairs of a storage and an op would take 4.9 MiB, one byte each."""
+    graph = GRAPHS["chain"](MOST_OPS + 200)
+    ordering = order_problem(graph)
+    tracemalloc.start()
+    shared, _ = share_in_any_order(graph, ordering, Residency())
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1500 * len(graph.ops)
+    given = np.arange(len(graph.ops))
+    assert shared.peak(given) < ordering.peak(given)
+
+
+def test_what_is_handed_over_at_a_glance_is_shared_in_any_order(monkeypatch):
+    """The linear way shares no more than the exact one, and a chain as much."""
+    graph = GRAPHS["chain"](60)
+    ordering = order_problem(graph)
+    exact, _ = share_in_any_order(graph, ordering, Residency())
+    monkeypatch.setattr("cpplan.aliasing.segments.MOST_OPS", 0)
+    linear, complete = share_in_any_order(graph, ordering, Residency())
+    assert linear.peak(range(60)) == exact.peak(range(60))
+    assert not complete
+    other = GRAPHS["local"](60)
+    ordering = order_problem(other)
+    linear, _ = share_in_any_order(other, ordering, Residency())
+    assert linear.peak(range(60)) <= ordering.peak(range(60))
+
+
+def test_a_build_ends_when_time_is_up():
+    from formulations.storage_classes import build
+
+    problem = as_problem(as_program(GRAPHS["local"](200)), Residency())
+    group = np.zeros(len(problem), np.int64)
+    upper = int(problem.size.sum())
+    make = lambda: build(problem, group, upper=upper)  # noqa: E731
+    assert build_in_time(make, Deadline(0)) is None
+    assert build_in_time(make, Deadline(60)) is not None
+
+
+def test_storages_build_no_model_of_too_many_entries(monkeypatch):
+    """5,000 buffers of four sizes are few literals, but hundreds of them live at every step."""
+    problem = as_problem(as_program(GRAPHS["local"](5000)), Residency())
+    assert count_entries(problem) > LARGEST_MODEL
+    monkeypatch.setattr("formulations.storage_classes.build", None)  # would be called
+    improve(
+        problem,
+        np.zeros(len(problem), np.int64),
+        np.arange(len(problem)),
+        Deadline(60),
+        found=lambda storage: None,
+        proved=lambda bound: None,
+    )
+
+
+def test_live_sets_are_those_of_the_definition():
+    from formulations.shared_storage import live_sets
+
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        count = int(rng.integers(1, 12))
+        lower = rng.integers(0, 9, count)
+        upper = lower + rng.integers(1, 6, count)
+        problem = Problem([f"b{k}" for k in range(count)], lower, upper, rng.integers(0, 3, count))
+        rows = np.flatnonzero(rng.random(count) < 0.8)
+        held = [row for row in rows.tolist() if problem.size[row]]
+        live = [{row for row in held if lower[row] <= step < upper[row]} for step in range(15)]
+        maximal = [one for one in live if one and not any(one < other for other in live)]
+        unique = [one for k, one in enumerate(maximal) if one not in maximal[:k]]
+        assert [set(clique.tolist()) for clique in live_sets(problem, rows)] == unique
+
+
+def test_where_nothing_can_be_shared_the_plan_is_the_one_without_sharing():
+    graph = GRAPHS["local"](60)
+    graph = replace(graph, ops=tuple(replace(op, in_place=()) for op in graph.ops))
+    plain = solve(graph, order="search", deterministic=True, time_limit=0.1)
+    shared = solve(graph, order="search", in_place=True, deterministic=True, time_limit=0.1)
+    assert shared.offset.tolist() == plain.offset.tolist()
+    assert shared.order == plain.order
+    assert shared.sharing == ("in place", "placement")
+
+
+def test_sharing_among_many_buffers_starts_from_the_plan_without_it():
+    """Cut off at once, what may be shared must not cost bytes."""
+    from cpplan.aliasing.solve import MANY, SharingSearch
+
+    program = as_program(GRAPHS["local"](MANY + 100))
+    problem = as_problem(program, Residency())
+    search = SharingSearch(program, problem, Residency(), kinds=("in place", "placement"))
+    assert search.best.clusters.links == []
+    search.run(Deadline(0.2, deterministic=True), workers=1, seed=0)
+    assert search.best.peak < problem.size.sum()
+
+
+def test_bytes_are_reused_even_when_reading_took_all_the_time():
+    """The last plan without reuse is of no use: a linear heuristic takes less than reading did."""
+    problem = as_problem(as_program(GRAPHS["chain"](3000)), Residency())
+    plan = solve(problem, time_limit=1e-9)
+    assert plan.method.startswith("size_classes")
+    assert plan.peak < problem.size.sum() / 100

@@ -1,0 +1,173 @@
+"""The plan of the house: rooms import rooms below them, never above, also inside functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# From the ground up: a room imports rooms of lower floors.
+FLOORS = (
+    ("model",),
+    ("program",),
+    ("runtime",),
+    ("verification", "symbolic"),
+    ("packing",),
+    ("ordering",),
+    ("aliasing",),
+    ("remat",),
+    ("splitting", "spilling"),
+    ("solving",),
+    ("explanation",),
+    ("comparison",),
+    ("zoo",),
+    ("io",),
+    ("batches",),
+    ("report",),
+    ("cli",),
+)
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+# What a checker may know: data, programs, and how loops are compiled; of planners nothing.
+CHECKER_KNOWS = {"model", "program", "runtime", "verification"}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Names that a module imports, also inside functions; not those for type checkers alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        yield from imported(node)
+
+
+def arrows() -> Iterator[tuple[str, str]]:
+    """Importing module, and what it imports of the project; the door of the package is no room."""
+    for folder in ("cpplan", "formulations"):
+        for path in sorted((ROOT / folder).glob("**/*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            if module in ("cpplan.__init__", "cpplan.__main__"):
+                continue
+            for name in imported(ast.parse(path.read_text("utf-8"))):
+                if name.split(".")[0] in ("cpplan", "formulations", "ortools"):
+                    yield module.removesuffix(".__init__"), name
+
+
+def room_of(name: str) -> str | None:
+    """Room of a module, or ``None`` outside the package."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "cpplan" and len(parts) > 1 and parts[1] in FLOOR else None
+
+
+def test_every_folder_is_a_room_and_no_file_lies_loose() -> None:
+    top = {path.name for path in (ROOT / "cpplan").iterdir() if path.name != "__pycache__"}
+    folders = {name for name in top if (ROOT / "cpplan" / name).is_dir()}
+    assert folders <= set(FLOOR)
+    # `python -m cpplan` runs a file of just this name and place.
+    assert top - folders == {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_no_import_runs_upwards() -> None:
+    upwards = {
+        (importer, name)
+        for importer, name in arrows()
+        if (here := room_of(importer)) is not None
+        and (there := room_of(name)) is not None
+        and there != here
+        and FLOOR[there] >= FLOOR[here]
+    }
+    assert upwards == KNOWN_UPWARDS
+
+
+def test_the_checker_knows_no_planner() -> None:
+    known = {
+        room_of(name) or name
+        for importer, name in arrows()
+        if room_of(importer) == "verification" and (importer, name) not in KNOWN_UPWARDS
+    }
+    assert known
+    assert known <= CHECKER_KNOWS
+
+
+def test_formulations_know_no_room() -> None:
+    ours = [(importer, name) for importer, name in arrows() if importer.startswith("formulations")]
+    assert ours
+    assert [name for _, name in ours if name.startswith("cpplan")] == []
+
+
+def test_only_solvers_of_rooms_import_ortools() -> None:
+    above = {room_of(importer) for importer, name in arrows() if name.startswith("ortools")}
+    assert above <= {None, "runtime", "packing", "ordering", "aliasing", "remat"}
+
+
+# Arrows that still run upwards; none may be added.
+KNOWN_UPWARDS: set[tuple[str, str]] = {
+    ("cpplan.comparison.rivals.relax_planner", "cpplan.io.onnx.dims.bind_dims"),
+    ("cpplan.comparison.rivals.relax_planner", "cpplan.io.onnx.model.load_model"),
+    ("cpplan.comparison.rivals.relax_planner", "cpplan.io.onnx.model.naming"),
+    ("cpplan.explanation.explained", "cpplan.report.explanation_text.format_explanation"),
+    ("cpplan.model.graph", "cpplan.io.networkx_graph.from_networkx"),
+    ("cpplan.model.graph", "cpplan.io.networkx_graph.to_networkx"),
+    ("cpplan.model.graph", "cpplan.program.binding.bind"),
+    ("cpplan.model.plan", "cpplan.explanation.explain"),
+    ("cpplan.model.plan", "cpplan.io.c_header.format_c_header"),
+    ("cpplan.model.plan", "cpplan.io.onnx.reorder.reorder_onnx"),
+    ("cpplan.model.plan", "cpplan.io.plan_json.format_plan"),
+    ("cpplan.model.plan", "cpplan.io.plan_json.plan_from_dict"),
+    ("cpplan.model.plan", "cpplan.io.plan_json.plan_text"),
+    ("cpplan.model.plan", "cpplan.io.plan_json.plan_to_dict"),
+    ("cpplan.model.plan", "cpplan.io.tflite.write.write_tflite"),
+    ("cpplan.model.plan", "cpplan.io.torch.reorder_graph_module"),
+    ("cpplan.model.plan", "cpplan.report.html.plan_report"),
+    ("cpplan.model.plan", "cpplan.runtime.atomic.write_pieces"),
+    ("cpplan.model.plan", "cpplan.runtime.atomic.write_text"),
+    ("cpplan.model.plan", "cpplan.runtime.json_file.read_json"),
+    ("cpplan.model.plan", "cpplan.symbolic.at_values.at_values"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.ordering.heuristics"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.ordering.problem.OrderProblem"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.ordering.search.downset_search.search_downsets"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.heuristics.fit_index.index_first_fit"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.heuristics.segregated_fit.segregated_fit"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.heuristics.skyline.Skyline"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.ejection_search.EjectionSearch"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.exact_search.ExactSearch"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.insertion_search.InsertionSearch"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.outcome.Outcome"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.packing.sizes.fit_kernel.first_fit"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.remat.heuristics.eviction.evict"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.remat.problem.remat_problem"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.remat.search.local_search.search_sequences"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.remat.search.packed_search.search_packed"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.verification.rectangles.all_apart"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.verification.rectangles.cut_gaps"),
+    ("cpplan.runtime.warm_up_runs", "cpplan.verification.written_runs.first_wrong_compiled"),
+    ("cpplan.solving.sizes.sizes_plan", "cpplan.io.sizes_json.format_sizes_json"),
+    ("cpplan.solving.sizes.sizes_plan", "cpplan.io.sizes_json.sizes_from_dict"),
+    ("cpplan.solving.sizes.sizes_plan", "cpplan.io.sizes_json.sizes_to_dict"),
+    ("cpplan.solving.sizes.sizes_plan", "cpplan.report.tables.format_sizes"),
+    ("cpplan.symbolic.at_values", "cpplan.solving.pipeline.solve"),
+    ("cpplan.verification.bound_table", "cpplan.packing.pools.bounds.ACCESSES"),
+    ("cpplan.verification.bound_table", "cpplan.packing.pools.bounds.OUTSIDE"),
+    ("cpplan.verification.bound_table", "cpplan.packing.pools.fullest_steps.BEYOND"),
+    ("cpplan.verification.bound_table", "cpplan.packing.pools.fullest_steps.FIXED"),
+    ("cpplan.verification.bound_table", "cpplan.packing.pools.fullest_steps.LARGEST"),
+    ("cpplan.verification.bound_table", "cpplan.packing.pools.fullest_steps.LIVE"),
+    ("cpplan.verification.claims", "cpplan.packing.pools.bounds.objective_bound"),
+    ("cpplan.verification.claims", "cpplan.packing.pools.fullest_steps.FIXED"),
+    ("cpplan.verification.claims", "cpplan.packing.pools.fullest_steps.LARGEST"),
+    ("cpplan.verification.claims", "cpplan.packing.pools.fullest_steps.LIVE"),
+    ("cpplan.verification.claims", "cpplan.packing.pools.objective.objective_value"),
+    ("cpplan.verification.claims", "cpplan.packing.pools.objective.pool_peaks"),
+    ("cpplan.verification.execution", "cpplan.io.onnx.bytes.Array"),
+    ("cpplan.verification.execution", "cpplan.io.onnx.bytes.Bytes"),
+    ("cpplan.verification.execution", "cpplan.io.onnx.bytes.from_bytes"),
+    ("cpplan.verification.execution", "cpplan.io.onnx.bytes.to_bytes"),
+    ("cpplan.verification.execution", "cpplan.io.onnx.run.OnnxRun"),
+    ("cpplan.zoo.network", "cpplan.io.torch.read_torch"),
+    ("cpplan.zoo.network", "cpplan.io.torch.training_graph"),
+    ("cpplan.zoo.onnx_models", "cpplan.io.onnx.model.read_onnx"),
+}

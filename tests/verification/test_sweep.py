@@ -1,0 +1,60 @@
+"""The compiled sweep and the one in Python agree, whatever is wrong with a packing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.oracles import problems
+
+from cpplan.model.errors import VerificationError
+from cpplan.packing.heuristics.by_size import first_fit_by_size
+from cpplan.runtime.deadline import Deadline
+from cpplan.verification import rectangles
+from cpplan.verification.rectangles import all_apart, cut_gaps, find_overlap
+from cpplan.verification.verifier import check_offsets
+from cpplan.zoo.packing import random_lifespans
+
+
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_the_same_verdict_on_any_offsets(problem, seed):
+    offsets = np.random.default_rng(seed).integers(0, 30, len(problem))
+    filled = cut_gaps(problem)
+    assert all_apart(filled, offsets) == (find_overlap(filled, offsets) is None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_verdict_on_packings_with_one_buffer_moved(seed):
+    """Three hundred live at once: the arrays of the sweep grow beyond where they start."""
+    problem = random_lifespans(1000, seed=seed, live=300)
+    filled = cut_gaps(problem)
+    offsets = first_fit_by_size(problem, Deadline(60))
+    assert all_apart(filled, offsets)
+    random = np.random.default_rng(seed)
+    for row in random.integers(0, 1000, 30):
+        moved = offsets.copy()
+        moved[row] = max(0, moved[row] + random.integers(-2000, 2000))
+        assert all_apart(filled, moved) == (find_overlap(filled, moved) is None)
+
+
+def test_nothing_is_compiled_to_check_a_packing(monkeypatch):
+    """A run whose time is up has no seconds left for that."""
+    monkeypatch.setattr(rectangles, "_VERY_MANY", 0)
+    monkeypatch.setattr(rectangles, "_sweep_is_compiled", lambda: False)
+    monkeypatch.setattr(rectangles, "all_apart", None)
+    filled = cut_gaps(random_lifespans(20, seed=0))
+    assert find_overlap(filled, np.arange(20) * 2**30) is None
+
+
+def test_what_the_compiled_sweep_refuses_is_named(monkeypatch):
+    monkeypatch.setattr(rectangles, "_VERY_MANY", 100)
+    monkeypatch.setattr(rectangles, "_sweep_is_compiled", lambda: True)
+    problem = random_lifespans(200, seed=0)
+    offsets = first_fit_by_size(problem, Deadline(60))
+    check_offsets(problem, offsets, "mine")
+    step = int(problem.lower[7])
+    other = next(row for row in problem.live_at(step).tolist() if row != 7)
+    offsets[7] = offsets[other]
+    with pytest.raises(VerificationError, match="overlap at step"):
+        check_offsets(problem, offsets, "mine")
