@@ -6,6 +6,7 @@ Inputs may be overwritten after their last use, outputs stay, constants are else
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import lcm
 
 from cpplan import Graph
@@ -43,6 +44,32 @@ def waits_for(graph: Graph) -> list[set[int]]:
             last[op.sequence] = k
         waits.append(before - {k})
     return waits
+
+
+def without_empty(graph: Graph) -> Graph:
+    """The graph without its tensors of zero bytes, which occupy and keep alive nothing.
+
+    Ops wait for the same ops as before.
+    """
+    full = {tensor.name for tensor in graph.tensors if tensor.size}
+
+    def kept(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if name in full)
+
+    ops = tuple(
+        replace(
+            op,
+            inputs=kept(op.inputs),
+            outputs=kept(op.outputs),
+            workspaces=kept(op.workspaces),
+            in_place=tuple(pair for pair in op.in_place if full.issuperset(pair)),
+            placements=tuple(place for place in op.placements if full.issuperset(place[:2])),
+            after=tuple(graph.ops[k].name for k in sorted(before)),
+            sequence=None,
+        )
+        for op, before in zip(graph.ops, waits_for(graph), strict=True)
+    )
+    return Graph(graph.name, tuple(t for t in graph.tensors if t.name in full), ops)
 
 
 def orders(graph: Graph) -> Iterator[tuple[int, ...]]:
