@@ -19,7 +19,7 @@ from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.liveness import outside_storages
-from cpplan.verification.bound_table import may_run_again
+from cpplan.verification.bound_table import PEAK_BOUNDS, find_bound, may_run_again
 
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
@@ -120,7 +120,10 @@ def _relax_nothing(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]
     instead = f"a smaller one, at up to {MOST_COST:g} times the cost"
     once = replace(rules, source=to_anf(_graph(rules)), any_order=True, runs_again=True)
     cheap = plan.cost is not None and plan.cost <= MOST_COST * (plan.base_cost or 0)
-    yield Relaxed(name, instead, once, keeps_plan=cheap, known=known)
+    # A bound on the plan's own order says nothing of other schedules.
+    proof = find_bound(PEAK_BOUNDS, plan.bound_by)
+    holds = proof is not None and proof.reach == "every schedule"
+    yield Relaxed(name, instead, once, keeps_plan=cheap, known=known if holds else None)
 
 
 def _graph(rules: Rules) -> Graph:

@@ -101,7 +101,8 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path):
     # The second task would sleep far beyond the test's patience.
     program = """if True:
         import sys
-        import batch_manifests, cpplan
+        import cpplan
+        from support import batch_manifests
         from cpplan.batches import manifest
         from cpplan.batches.model_entry import Model
         from cpplan.batches.setting import Setting

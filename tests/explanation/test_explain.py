@@ -248,6 +248,20 @@ def test_hostile_names_stay_on_their_line():
     assert len(text.splitlines()) == 7
 
 
+def test_bound_of_one_order_is_none_of_other_schedules():
+    # `y` is written first and kept while `f` needs its workspace; written again, it is not.
+    tensors = (
+        Tensor("y", 1, kind="output"),
+        Tensor("z", 0, kind="output"),
+        Tensor("w", 1, kind="workspace"),
+    )
+    ops = Op("g", outputs=("y",)), Op("f", outputs=("z",), workspaces=("w",))
+    graph = Graph("twice", tensors, ops)
+    plan = cpplan.solve(cpplan.Program(graph, (0, 1, 0, 1)), algorithm="bump")
+    (limit,) = (r for r in plan.explain(graph).relaxations if r.rule == "cost limit")
+    assert limit.bound == 1
+
+
 @settings(max_examples=6)
 @given(programs(), st.booleans())
 def test_plans_without_a_rule_lie_between_bound_and_plan(program, in_place):

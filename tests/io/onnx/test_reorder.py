@@ -263,14 +263,13 @@ def test_weights_that_no_onnx_file_holds_go_to_a_file_beside_it(
 
     rng = np.random.default_rng(0)
     loaded = model(
-        """g (float[64,64] x) => (float[64,64] y) { a = Add(x, w) b = Mul(x, v) c = Add(a, u)
+        """g (float[64,64] x, bool t) => (float[64,64] y) { a = Add(x, w) b = Mul(x, v) c = Add(a, u)
         y = If(t) <then_branch = p () => (float[64,64] q) { q = MatMul(a, b) },
                    else_branch = n () => (float[64,64] r) { r = MatMul(c, b) }> }"""
     )
     for name in "wvu":
         array = rng.standard_normal((64, 64), np.float32)
         loaded.graph.initializer.append(numpy_helper.from_array(array, name))
-    loaded.graph.initializer.append(numpy_helper.from_array(np.array(True), "t"))
     path, target = tmp_path / "m.onnx", tmp_path / "to" / "m.onnx"
     target.parent.mkdir()
     onnx.save_model(loaded, path, save_as_external_data=True, location="w.bin", size_threshold=1024)
