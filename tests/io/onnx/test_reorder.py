@@ -263,7 +263,8 @@ def test_weights_that_no_onnx_file_holds_go_to_a_file_beside_it(
 
     rng = np.random.default_rng(0)
     loaded = model(
-        """g (float[64,64] x, bool t) => (float[64,64] y) { a = Add(x, w) b = Mul(x, v) c = Add(a, u)
+        """g (float[64,64] x, bool t) => (float[64,64] y) {
+        a = Add(x, w) b = Mul(x, v) c = Add(a, u)
         y = If(t) <then_branch = p () => (float[64,64] q) { q = MatMul(a, b) },
                    else_branch = n () => (float[64,64] r) { r = MatMul(c, b) }> }"""
     )
