@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
 import pytest
+from support.pages import blocks_of, commands_of, timeless
 
 from cpplan.batches.manifest import read_manifest
 from cpplan.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CONSOLE = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
-def commands(block: str) -> list[tuple[list[str], str]]:
-    """Commands of a block, each with the output below it."""
-    parts = re.split(r"^\$ cpplan (.*)\n", block, flags=re.MULTILINE)
-    return [(shlex.split(c), out) for c, out in zip(parts[1::2], parts[2::2], strict=True)]
-
-
-def timeless(text: str) -> str:
-    return re.sub(r"^(runtime +).*$", r"\1some", text, flags=re.MULTILINE).strip()
+CONSOLE = [block.text for block in blocks_of(README) if block.language == "console"]
 
 
 @pytest.mark.parametrize("block", CONSOLE)
 def test_commands_print_what_the_readme_shows(block, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "datasets").symlink_to(ROOT / "datasets")
-    shown = commands(block)
+    shown = commands_of(block)
     assert shown
     for command, output in shown:
-        assert main(command) == 0
+        program, *arguments = shlex.split(command)
+        assert program == "cpplan"
+        assert main(arguments) == 0
         assert timeless(capsys.readouterr().out) == timeless(output)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
 
 
 def test_the_table_has_a_row_for_every_model_of_the_manifest():
