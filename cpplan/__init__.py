@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cpplan.model.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from cpplan import report as report
     from cpplan.batches.running import batch as batch
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from cpplan.verification.arena import simulate as simulate
     from cpplan.verification.execution import execute as execute
     from cpplan.verification.verifier import verify as verify
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Answer": "model.answers",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cpplan import __version__
 from cpplan.batches.content_digest import digest_value
 from cpplan.batches.model_entry import Model
 from cpplan.batches.setting import Setting
 from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError
+from cpplan.model.version import __version__
 
 # The system waits for 2**31 milliseconds at most.
 _MOST_SECONDS = 1_000_000

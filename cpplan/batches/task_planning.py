@@ -6,10 +6,10 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from cpplan import __version__
 from cpplan.comparison.baselines import run_baseline
 from cpplan.model.errors import CpplanError
 from cpplan.model.printable import MESSAGE, printable
+from cpplan.model.version import __version__
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.solving.pipeline import solve
 

@@ -11,7 +11,6 @@ import sys
 
 import click
 
-from cpplan import __version__
 from cpplan.cli.batch_command import batch
 from cpplan.cli.compare_command import compare
 from cpplan.cli.pareto_command import pareto
@@ -24,6 +23,7 @@ from cpplan.cli.verify_command import verify
 from cpplan.cli.warm_up_command import warm_up
 from cpplan.model.errors import CpplanError
 from cpplan.model.printable import MESSAGE, printable
+from cpplan.model.version import __version__
 from cpplan.runtime.streams import write_to
 
 

@@ -83,7 +83,7 @@ def _explain(
     time_limit: float | None,
 ) -> str:
     """Why a saved plan is not smaller, as text."""
-    from cpplan.report.explanation_text import MOST, format_explanation
+    from cpplan.explanation.explanation_text import MOST, format_explanation
 
     values = parse_dims(dims)
     if model is None and values is not None:

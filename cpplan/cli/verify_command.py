@@ -52,7 +52,9 @@ def verify(
 
     Without PLAN, the one that a TFLite model carries in its metadata.
     """
-    import cpplan
+    from cpplan.io import load
+    from cpplan.verification.arena import simulate as simulate_plan
+    from cpplan.verification.execution import execute
     from cpplan.verification.verifier import check_plan
 
     if run and not model.lower().endswith(".onnx"):
@@ -67,7 +69,7 @@ def verify(
     else:
         result = read_plan(plan_file)
         bounds, values = _bounds_and_values(model, result, parse_dims(dims))
-        source = cpplan.load(
+        source = load(
             model,
             dims=bounds,
             in_place=parse_kinds(kinds),
@@ -91,10 +93,10 @@ def verify(
             by = printable(str(result.cost_bound_by))
             print_out(f"cost bound ok: {result.cost_bound:g} by {by}, {_SAID[proofs.cost_bound]}\n")
         if simulate:
-            ran = cpplan.simulate(source, planned, dims=values)
+            ran = simulate_plan(source, planned, dims=values)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
         if run:
-            done = cpplan.execute(model, planned, dims={**_most(bounds), **values})
+            done = execute(model, planned, dims={**_most(bounds), **values})
             print_out(
                 f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from cpplan.explanation.explanation_text import format_explanation
 from cpplan.explanation.fullest_step import FullestStep
 from cpplan.model.plan import Scope, Status
 
@@ -145,8 +146,6 @@ class Explanation:
         return None if self.peak is None else self.peak - self.fullest.filled
 
     def __str__(self) -> str:
-        from cpplan.report.explanation_text import format_explanation
-
         return format_explanation(self)
 
     def to_dict(self) -> dict[str, Any]:

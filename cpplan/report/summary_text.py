@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpplan.batches.summary import Summary
 from cpplan.model.printable import printable
-from cpplan.report.tables import format_table
+from cpplan.model.text_table import format_table
 
 
 def format_summary(summary: Summary) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cpplan.model.plan import Plan
 from cpplan.model.printable import MESSAGE, printable
-from cpplan.report.tables import format_table
+from cpplan.model.text_table import format_table
 from cpplan.symbolic.sized import SizedPlan
 
 # Tensors listed unless all are asked for.

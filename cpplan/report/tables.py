@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,10 +10,8 @@ from cpplan.comparison.baselines import Baseline
 from cpplan.comparison.remat_comparison import RematBaseline
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.plan import Plan
-from cpplan.model.printable import MESSAGE, printable
-
-if TYPE_CHECKING:
-    from cpplan.solving.sizes.sizes_plan import SizesPlan
+from cpplan.model.printable import printable
+from cpplan.model.text_table import format_table
 
 
 def format_comparison(rows: Iterable[Baseline]) -> str:
@@ -112,50 +109,5 @@ def format_tradeoff(plans: Iterable[Plan]) -> str:
     return format_table(header, cells, left=(2, 5))
 
 
-def format_sizes(found: SizesPlan) -> str:
-    """A plan for several sizes: what was minimised, and what each size needs."""
-    levels = ", ".join(
-        f"{printable(name)} {value}" + ("" if value == bound else f" (at least {bound})")
-        for name, value, bound in found.levels
-    )
-    rows = {
-        "sizes": printable(found.plan.name),
-        "status": found.status,
-        "minimised": levels,
-        "buffers": str(len(found.plan.buffers)),
-        "method": found.plan.found_by and printable(found.plan.found_by),
-        "runtime": None if found.runtime is None else f"{found.runtime:.3f} s",
-        "reason": found.plan.message and printable(found.plan.message, MESSAGE),
-    }
-    head = "".join(f"{key:<12} {value}\n" for key, value in rows.items() if value is not None)
-    cells = [
-        (
-            printable(size.label),
-            "" if size.arena is None else str(size.arena),
-            "" if size.arena is None else format_bytes(size.arena),
-            str(size.lower_bound),
-            str(size.alone),
-            "" if size.price is None else f"{size.price:.3f}",
-            "" if size.capacity is None else str(size.capacity),
-            size.status,
-        )
-        for size in found.sizes
-    ]
-    header = ("size", "arena", "", "bound", "alone", "price", "capacity", "status")
-    return f"{head}\n{format_table(header, cells, left=(0, 2, 7))}"
-
-
 def _extra(cost: float | None, base: float | None) -> str:
     return "" if cost is None or not base else f"{cost / base - 1:+.3%}"
-
-
-def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
-    widths = [max(len(line[k]) for line in [header, *rows]) for k in range(len(header))]
-    lines = []
-    for line in [header, *rows]:
-        cells = [
-            cell.ljust(width) if k in left else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip() + "\n")
-    return "".join(lines)

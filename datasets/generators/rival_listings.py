@@ -80,9 +80,40 @@ def run_vela(name: str, *options: str) -> None:
     (TARGET / f"{name}.txt").write_text(tables[0])
 
 
-def plan_relax() -> None:
-    from cpplan.comparison.rivals.relax_planner import relax_text
+def relax_text(source: Path) -> str:
+    """The function that TVM's Relax makes of an ONNX model, with its storages planned, as text.
 
+    Relax legalises and fuses the ops, so that the tensors are its own; then
+    ``StaticPlanBlockMemory`` plans their storages.
+    """
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    from cpplan.io.onnx.model import load_model
+
+    passes = relax.transform
+    planned = tvm.transform.Sequential(
+        [
+            passes.DecomposeOpsForInference(),
+            passes.LegalizeOps(),
+            passes.AnnotateTIROpPattern(),
+            passes.FoldConstant(),
+            passes.FuseOps(),
+            passes.FuseTIR(),
+            passes.ToNonDataflow(),
+            passes.RemovePurityChecking(),
+            passes.CallTIRRewrite(),
+            passes.StaticPlanBlockMemory(),
+        ]
+    )
+    with tvm.target.Target("llvm"):
+        module = planned(from_onnx(load_model(source, with_weights=True)))
+    text: str = module["main"].script(show_meta=False)
+    return text
+
+
+def plan_relax() -> None:
     (TARGET / f"relax_{ONNX.stem}.txt").write_text(relax_text(ONNX))
 
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cpplan import __version__
 from cpplan.model.errors import InputError
+from cpplan.model.version import __version__
 from cpplan.report.html.page_text import fill_page
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan import __version__
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
+from cpplan.model.version import __version__
 from cpplan.program.anf import Program, to_anf
 
 if TYPE_CHECKING:

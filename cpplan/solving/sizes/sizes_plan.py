@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpplan.model.plan import Plan, Status
+from cpplan.solving.sizes.sizes_text import format_sizes
 
 if TYPE_CHECKING:
     import pandas
@@ -104,8 +105,6 @@ class SizesPlan:
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        from cpplan.report.tables import format_sizes
-
         return format_sizes(self)
 
     def to_frame(self) -> pandas.DataFrame:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.printable import printable
-from cpplan.report.tables import format_table
+from cpplan.model.text_table import format_table
 
 if TYPE_CHECKING:
     from cpplan.explanation.explained import Explanation, Relaxation
