@@ -167,7 +167,4 @@ KNOWN_UPWARDS: set[tuple[str, str]] = {
     ("cpplan.verification.execution", "cpplan.io.onnx.bytes.from_bytes"),
     ("cpplan.verification.execution", "cpplan.io.onnx.bytes.to_bytes"),
     ("cpplan.verification.execution", "cpplan.io.onnx.run.OnnxRun"),
-    ("cpplan.zoo.network", "cpplan.io.torch.read_torch"),
-    ("cpplan.zoo.network", "cpplan.io.torch.training_graph"),
-    ("cpplan.zoo.onnx_models", "cpplan.io.onnx.model.read_onnx"),
 }

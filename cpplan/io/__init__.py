@@ -139,7 +139,7 @@ def _read(
             f"dims are for ONNX, torch and TFLite models only: {what} has no symbolic dimensions"
         )
     if suffix == SCHEME:
-        from cpplan.zoo import read_named
+        from cpplan.io.zoo_names import read_named
 
         return read_named(source)  # type: ignore[arg-type]
     if isinstance(source, (Graph, Problem)):

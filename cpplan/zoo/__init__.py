@@ -31,24 +31,27 @@ from cpplan.zoo.source import Options, Source, parse_source, read_options, unkno
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from cpplan.model.graph import Graph
     from cpplan.zoo.network import Network
 
-__all__ = ["build_network", "names", "read_named"]
+__all__ = ["build_network", "find_model", "names"]
 
 
 class Family(Protocol):
-    """A module of this package: where models of one kind come from."""
+    """A module of this package: where models of one kind come from.
+
+    It has ``build``, which makes a model's module, or ``path``, a model's ONNX file.
+    """
 
     OPTIONS: Mapping[str, int | None]
     MODES: tuple[str, ...]
 
     def names(self) -> tuple[str, ...]: ...
 
-    def read(self, model: str, options: Options) -> Graph: ...
-
     def build(self, model: str, options: Options) -> Network: ...
+
+    def path(self, model: str) -> Path: ...
 
 
 _FAMILIES = {
@@ -90,34 +93,14 @@ def names(family: str | None = None) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def read_named(text: str) -> Graph:
-    """The graph of a model by its name.
-
-    Raises
-    ------
-    InputError
-        If the name is of another form, there is no such family, model or option, or the model
-        cannot be traced; names what was expected.
-    MissingExtraError
-        If the family's package is missing.
-
-    Examples
-    --------
-    >>> read_named("zoo://onnx/squeezenet").name
-    'squeezenet'
-    """
-    family, source, options = _find(text)
-    with located(text):
-        return family.read(source.model, options)
-
-
 def build_network(text: str) -> Network:
     """The module of a model by its name, with random weights, and inputs for it.
 
     Raises
     ------
     InputError
-        As :func:`read_named`; or if the family has graphs only.
+        If the name is of another form, there is no such family, model or option, or the model
+        cannot be built; names what was expected. Or if the family has graphs only.
     MissingExtraError
         If the family's package is missing.
 
@@ -127,7 +110,7 @@ def build_network(text: str) -> Network:
     >>> network.module(*network.inputs).shape  # doctest: +SKIP
     torch.Size([1, 3, 10000])
     """
-    family, source, options = _find(text)
+    family, source, options = find_model(text)
     if not hasattr(family, "build"):
         raise InputError(f"{text}: models of {source.family} are graphs only, there is no module")
     from cpplan.zoo.network import with_weights
@@ -136,7 +119,22 @@ def build_network(text: str) -> Network:
         return with_weights(lambda: family.build(source.model, options), options)
 
 
-def _find(text: str) -> tuple[Family, Source, Options]:
+def find_model(text: str) -> tuple[Family, Source, Options]:
+    """The family of a model by its name, the name's parts, and the options it is built with.
+
+    Raises
+    ------
+    InputError
+        As :func:`build_network`, before anything is built.
+    MissingExtraError
+        If the family's package is missing.
+
+    Examples
+    --------
+    >>> _, source, options = find_model("zoo://onnx/squeezenet")
+    >>> source.model, options.training
+    ('squeezenet', False)
+    """
     source = parse_source(text)
     family = _family(source)
     options = read_options(source, family.OPTIONS, family.MODES)

@@ -19,9 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from cpplan.io.torch import read_torch, training_graph
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph
 from cpplan.zoo.source import Options
 
 # Of the losses of auxiliary classifiers, after Szegedy et al., "Going Deeper with Convolutions".
@@ -61,31 +59,26 @@ def with_weights(build: Callable[[], Network], options: Options) -> Network:
     InputError
         If it cannot be built.
     """
-    with torch.random.fork_rng(devices=()), _quietly("built"):
+    with torch.random.fork_rng(devices=()), quietly("built"):
         torch.manual_seed(0)
         network = build()
         return Network(network.module.train(options.training), network.inputs)
 
 
-def trace(build: Callable[[], Network], name: str, options: Options) -> Graph:
-    """The network's graph, without its weights ever being stored.
+def without_weights(build: Callable[[], Network], options: Options) -> Network:
+    """The network to be traced: its weights are never stored, and inputs and they have no data.
 
     Raises
     ------
     InputError
-        If it cannot be built or traced.
+        If it cannot be built.
     """
-    with _quietly("built"), _no_weights():
+    with quietly("built"), _no_weights():
         network = build()
     module = network.module.train(options.training)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         _let_weights_pass_for_real(module)
-    inputs = tuple(mode.from_tensor(given) for given in network.inputs)
-    with _quietly("traced"):
-        if options.training:
-            return training_graph(module, inputs, name=f"{name}_train")
-        program = torch.export.export(module, inputs, strict=False)
-    return read_torch(program, name=name)
+    return Network(module, tuple(mode.from_tensor(given) for given in network.inputs))
 
 
 @contextmanager
@@ -118,8 +111,11 @@ def _let_weights_pass_for_real(module: nn.Module) -> None:
 
 
 @contextmanager
-def _quietly(what: str) -> Iterator[None]:
-    """Nothing of what other packages warn of concerns the caller; what they raise does."""
+def quietly(what: str) -> Iterator[None]:
+    """Drop what other packages warn of meanwhile; what they raise becomes an ``InputError``.
+
+    ``what`` is what happens to the model: ``"built"`` or ``"traced"``.
+    """
     log = logging.getLogger("torch._subclasses.fake_tensor")
     silent, log.disabled = log.disabled, True  # its tracebacks: what they say is raised, too
     try:

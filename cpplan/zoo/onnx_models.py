@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from cpplan.model.graph import Graph
 from cpplan.zoo.packages import need_packages
-from cpplan.zoo.source import Options
 
 OPTIONS: Mapping[str, int | None] = {}
 MODES: tuple[str, ...] = ()
@@ -18,10 +16,8 @@ def names() -> tuple[str, ...]:
     return tuple(_files())
 
 
-def read(model: str, options: Options) -> Graph:
-    from cpplan.io.onnx.model import read_onnx
-
-    return read_onnx(_files()[model], name=model)
+def path(model: str) -> Path:
+    return _files()[model]
 
 
 def _files() -> dict[str, Path]:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
 
 if TYPE_CHECKING:
     from cpplan.zoo.network import Network
 
-__all__ = ["MODES", "OPTIONS", "build", "names", "read"]
+__all__ = ["MODES", "OPTIONS", "build", "names"]
 
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "size": None, "length": None, "seed": 1}
 
@@ -46,9 +45,3 @@ def build(model: str, options: Options) -> Network:
         return score_images(UNet(), (3, size, size), UNet.CLASSES, options, dense=True)
     module = RandWire(options.number("seed"))
     return score_images(module, (3, size, size), RandWire.CLASSES, options)
-
-
-def read(model: str, options: Options) -> Graph:
-    from cpplan.zoo.network import trace
-
-    return trace(lambda: build(model, options), model, options)

@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
 from cpplan.zoo.torchvision_import import import_torchvision
@@ -15,7 +14,7 @@ from cpplan.zoo.torchvision_import import import_torchvision
 if TYPE_CHECKING:
     from cpplan.zoo.network import Network
 
-__all__ = ["MODES", "OPTIONS", "build", "names", "read"]
+__all__ = ["MODES", "OPTIONS", "build", "names"]
 
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "size": None}
 
@@ -37,12 +36,6 @@ def build(model: str, options: Options) -> Network:
         if hasattr(module, "set_input_size"):  # those with a weight for every position
             module.set_input_size(img_size=(size, size))
     return score_images(module, (channels, height, width), module.num_classes, options)
-
-
-def read(model: str, options: Options) -> Graph:
-    from cpplan.zoo.network import trace
-
-    return trace(lambda: build(model, options), model, options)
 
 
 @cache

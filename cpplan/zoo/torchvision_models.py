@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cpplan.model.graph import Graph
 from cpplan.zoo.source import MODES, Options
 from cpplan.zoo.torchvision_import import import_torchvision
 
 if TYPE_CHECKING:
     from cpplan.zoo.network import Network
 
-__all__ = ["MODES", "OPTIONS", "build", "names", "read"]
+__all__ = ["MODES", "OPTIONS", "build", "names"]
 
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "size": None}
 
@@ -39,12 +38,6 @@ def build(model: str, options: Options) -> Network:
         settings["input_size"] = (size, size)
     module = models.get_model(model, weights=None, **settings)
     return score_images(module, (3, size, size), 21 if dense else 1000, options, dense=dense)
-
-
-def read(model: str, options: Options) -> Graph:
-    from cpplan.zoo.network import trace
-
-    return trace(lambda: build(model, options), model, options)
 
 
 def _published_size(model: str) -> int:

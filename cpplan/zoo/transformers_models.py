@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph
 from cpplan.zoo.packages import need_packages
 from cpplan.zoo.source import MODES, Options
 from cpplan.zoo.torchvision_import import import_torchvision
@@ -15,7 +14,7 @@ from cpplan.zoo.torchvision_import import import_torchvision
 if TYPE_CHECKING:
     from cpplan.zoo.network import Network
 
-__all__ = ["MODES", "OPTIONS", "build", "names", "read"]
+__all__ = ["MODES", "OPTIONS", "build", "names"]
 
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "length": 128}
 
@@ -112,12 +111,6 @@ def build(model: str, options: Options) -> Network:
     )
     count = 2 if task == _SEQUENCES or options.training else 1
     return Network(network, tuple(tokens.clone() for _ in range(count)))
-
-
-def read(model: str, options: Options) -> Graph:
-    from cpplan.zoo.network import trace
-
-    return trace(lambda: build(model, options), model, options)
 
 
 def _longest(config: Any) -> int | None:

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from cpplan.io.graph_json import write_graph
+from cpplan.io.zoo_names import read_named
 from cpplan.model.graph import Graph
-from cpplan.zoo import read_named
 
 FOLDER = Path(__file__).resolve().parents[1] / "zoo"
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import cpplan
 from cpplan.cli.main import main
+from cpplan.io.zoo_names import read_named
 from cpplan.model.errors import CpplanError, InputError, MissingExtraError
-from cpplan.zoo import build_network, names, packages, read_named
+from cpplan.zoo import build_network, names, packages
 from cpplan.zoo.source import SCHEME, is_named, parse_source, read_options
 
 KNOWN = {"batch": 1, "size": None}

@@ -14,9 +14,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of what other packages warn
 import cpplan  # noqa: E402
 from cpplan.io.graph_json import read_graph  # noqa: E402
 from cpplan.io.torch import read_torch  # noqa: E402
+from cpplan.io.torch.networks import trace_network  # noqa: E402
 from cpplan.model.errors import InputError  # noqa: E402
 from cpplan.zoo import build_network, names  # noqa: E402
-from cpplan.zoo.network import Network, trace  # noqa: E402
+from cpplan.zoo.network import Network  # noqa: E402
 from cpplan.zoo.source import Options  # noqa: E402
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
@@ -75,7 +76,7 @@ def test_a_model_is_traced_without_its_weights():
         return Network(Wide(), (torch.ones(2, 4096),))
 
     for options in (INFER, TRAIN):
-        graph = trace(build, "wide", options)
+        graph = trace_network(build, "wide", options)
         assert sum(tensor.nbytes for tensor in tensors(graph, "constant")) > 4 << 30
     assert seen == [True] * 128
 

@@ -1,0 +1,28 @@
+"""Networks of the zoo as graphs: traced without their weights ever being stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from cpplan.io.torch import read_torch, training_graph
+from cpplan.model.graph import Graph
+from cpplan.zoo.network import Network, quietly, without_weights
+from cpplan.zoo.source import Options
+
+
+def trace_network(build: Callable[[], Network], name: str, options: Options) -> Graph:
+    """The graph of a network, or of its training; only shapes are made.
+
+    Raises
+    ------
+    InputError
+        If it cannot be built or traced.
+    """
+    network = without_weights(build, options)
+    with quietly("traced"):
+        if options.training:
+            return training_graph(network.module, network.inputs, name=f"{name}_train")
+        program = torch.export.export(network.module, network.inputs, strict=False)
+    return read_torch(program, name=name)

@@ -1,0 +1,34 @@
+"""Graphs of models by name, ``zoo://family/model``: what :mod:`cpplan.zoo` builds, read."""
+
+from __future__ import annotations
+
+from cpplan.model.errors import located
+from cpplan.model.graph import Graph
+from cpplan.zoo import find_model
+
+
+def read_named(text: str) -> Graph:
+    """The graph of a model by its name.
+
+    Raises
+    ------
+    InputError
+        If the name is of another form, there is no such family, model or option, or the model
+        cannot be traced; names what was expected.
+    MissingExtraError
+        If the family's package is missing.
+
+    Examples
+    --------
+    >>> read_named("zoo://onnx/squeezenet").name
+    'squeezenet'
+    """
+    family, source, options = find_model(text)
+    with located(text):
+        if hasattr(family, "build"):
+            from cpplan.io.torch.networks import trace_network
+
+            return trace_network(lambda: family.build(source.model, options), source.model, options)
+        from cpplan.io.onnx.model import read_onnx
+
+        return read_onnx(family.path(source.model), name=source.model)
