@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpplan.batches.content_digest import digest_file, digest_value
 from cpplan.io import load
+from cpplan.io.formats import read_suffixes
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.names import check_name
@@ -22,8 +23,6 @@ from cpplan.runtime.regular_file import check_source
 if TYPE_CHECKING:
     from cpplan.program.anf import Program
 
-# What ``cpplan.load`` knows a file by.
-SUFFIXES = (".csv", ".json", ".json.gz", ".onnx", ".pt2", ".tflite", ".txt")
 _SCHEME = "zoo://"
 # Where ``zoo://`` models come from: another version may have others under their names.
 _PACKAGES = ("onnx", "timm", "torch", "torchvision", "transformers")
@@ -123,10 +122,10 @@ def models_like(pattern: str, folder: Path) -> list[Model]:
     found = sorted(
         name
         for name in glob(pattern, root_dir=folder, recursive=True)
-        if name.lower().endswith(SUFFIXES) and (folder / name).is_file()
+        if name.lower().endswith(read_suffixes()) and (folder / name).is_file()
     )
     if not found:
-        raise InputError(f"{pattern}: matches no file in {', '.join(SUFFIXES)}")
+        raise InputError(f"{pattern}: matches no file in {', '.join(read_suffixes())}")
     return [Model(name, str(folder / name)) for name in found]
 
 
@@ -139,10 +138,14 @@ def models_in(folder: Path, prefix: str = "") -> list[Model]:
         If there is none.
     """
     try:
-        files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(SUFFIXES))
+        files = sorted(
+            path for path in folder.iterdir() if path.name.lower().endswith(read_suffixes())
+        )
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     models = [Model(f"{prefix}{path.name}", str(path)) for path in files if path.is_file()]
     if not models:
-        raise InputError(f"{folder}: no model in it: expected files in {', '.join(SUFFIXES)}")
+        raise InputError(
+            f"{folder}: no model in it: expected files in {', '.join(read_suffixes())}"
+        )
     return models

@@ -20,15 +20,16 @@ from cpplan.cli.options import (
     time_limit_option,
     with_options,
 )
-from cpplan.cli.plan_files import Outputs
+from cpplan.cli.plan_files import Outputs, export_options
 from cpplan.cli.printing import arena_notes, describe, naming, print_out
+from cpplan.io.formats import read_suffixes
 from cpplan.model.errors import InfeasibleError, InputError
 
 # What planning gets at least, however long reading the model took.
 _SHORTEST = 0.001
 
 
-@click.command()
+@click.command(help=f"Plan the memory of MODEL ({', '.join(read_suffixes())}).")
 @MODEL
 @with_options(READING)
 @with_options(KINDS)
@@ -73,65 +74,31 @@ _SHORTEST = 0.001
 )
 @click.option("--deterministic", is_flag=True, help="Count work instead of time.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The plan with its timings as JSON.")
-@click.option("-o", "--output", metavar="FILE", help="The plan as JSON, the same at every run.")
-@click.option("--csv", "csv_path", metavar="FILE", help="The offsets as MiniMalloc CSV.")
-@click.option("--program", "text_path", metavar="FILE", help="The ops in order, as text.")
-@click.option(
-    "--onnx",
-    "onnx_path",
-    metavar="FILE",
-    help="MODEL with its nodes in the plan's order, repeated where they run again.",
-)
-@click.option(
-    "--constants-image", "image_path", metavar="FILE", help="The constants' bytes, as planned."
-)
-@click.option("--c-header", "header_path", metavar="FILE", help="Arena and offsets as a C header.")
-@click.option(
-    "--tflite",
-    "tflite_path",
-    metavar="FILE",
-    help="MODEL with its operators in the plan's order, and the offsets for TFLite Micro.",
-)
+@with_options(export_options())
 @click.option(
     "--explain", is_flag=True, help="Why the plan is not smaller, and what each rule may cost."
-)
-@click.option(
-    "--report", "report_path", metavar="FILE", help="The plan to look at, as one HTML file."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     time_limit: float,
-    json_path: str | None, output: str | None, csv_path: str | None, text_path: str | None,
-    onnx_path: str | None, image_path: str | None, header_path: str | None,
-    tflite_path: str | None, report_path: str | None, explain: bool, quiet: bool, **options: Any,
+    json_path: str | None, explain: bool, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Plan the memory of MODEL (.onnx, .pt2, .tflite, .json or .csv)."""
     started = time.monotonic()
-    wanted = Outputs(
-        model,
-        json_path,
-        output,
-        csv_path,
-        text_path,
-        onnx_path,
-        image_path,
-        header_path,
-        tflite_path,
-        report_path,
-    )
+    wanted = Outputs.of(model, json_path, options)
     wanted.check_paths()
     if explain and json_path == "-":
         raise InputError("--explain and --json - both write to standard output: give one")
     in_place = parse_kinds(kinds, used=options["in_place"])
     from cpplan.io import load
+    from cpplan.io.plan_json import plan_text
     from cpplan.report.progress import watching
     from cpplan.runtime.interrupts import holding_interrupts
     from cpplan.solving.pipeline import solve
 
     bound = parse_dims(dims)
     extents = {name: given for name, given in (bound or {}).items() if isinstance(given, int)}
-    if len(extents) < len(bound or {}) and (onnx_path or image_path):
+    if len(extents) < len(bound or {}) and wanted.exports.keys() & {"onnx", "constants-image"}:
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     stated = parse_workspaces(workspaces)
     source = load(model, dims=bound, in_place=in_place, workspaces=stated)
@@ -146,7 +113,7 @@ def plan(
         notes = arena_notes(model, result, extents, stated or {})
         wanted.write(source, result, extents, notes)
         if json_path == "-":
-            print_out(result.to_json(clock=True))
+            print_out("".join(plan_text(result, clock=True)))
         else:
             print_out(describe(result, notes))
         if explain:

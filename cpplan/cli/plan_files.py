@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from cpplan.cli.options import check_outputs
+from cpplan.io.formats import readers, write_plan, writers
 from cpplan.model.errors import InputError, located
 
 if TYPE_CHECKING:
@@ -16,20 +19,43 @@ if TYPE_CHECKING:
     from cpplan.solving.sizes.sizes_plan import SizesPlan
 
 
+# The format of ``-o``.
+_PLAN = "plan"
+
+
+def export_options() -> list[Callable[[Any], Any]]:
+    """An option for each format in which plans are written, ``-o`` for plans as JSON."""
+    options = []
+    for form in writers():
+        names = ("-o", "--output") if form.name == _PLAN else (f"--{form.name}",)
+        options.append(click.option(*names, metavar="FILE", help=form.help))
+    return options
+
+
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where what goes; ``None`` if it is not wanted. ``json`` may be ``-``, for standard output."""
+    """Files to write: ``json``, which may be ``-`` for standard output, and one for some formats.
+
+    Attributes
+    ----------
+    exports
+        Name of a format -> path.
+    """
 
     model: str
     json: str | None
-    plan: str | None
-    csv: str | None
-    program: str | None
-    onnx: str | None
-    image: str | None
-    header: str | None
-    tflite: str | None
-    report: str | None
+    exports: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model: str, json: str | None, options: dict[str, Any]) -> Outputs:
+        """The files that the options of :func:`export_options` name, which are taken out."""
+        exports = {}
+        for form in writers():
+            option = "output" if form.name == _PLAN else form.name.replace("-", "_")
+            path = options.pop(option)
+            if path is not None:
+                exports[form.name] = path
+        return cls(model, json, exports)
 
     def check_paths(self) -> None:
         """Refuse, before anything is read, what could not be written.
@@ -39,22 +65,16 @@ class Outputs:
         InputError
             Names the option or the file.
         """
-        others = {
-            "-o": self.plan,
-            "--csv": self.csv,
-            "--program": self.program,
-            "--onnx": self.onnx,
-            "--constants-image": self.image,
-            "--c-header": self.header,
-            "--tflite": self.tflite,
-            "--report": self.report,
-        }
+        others = {_option(name): path for name, path in self.exports.items()}
         check_outputs(self.model, self.json, others)
-        for option, path in (("--onnx", self.onnx), ("--constants-image", self.image)):
-            if path is not None and not self.model.lower().endswith(".onnx"):
-                raise InputError(f"{self.model}: {option} needs an ONNX model")
-        if self.tflite is not None and not self.model.lower().endswith(".tflite"):
-            raise InputError(f"{self.model}: --tflite needs a TFLite model")
+        for form in writers():
+            needs = form.model
+            if form.name not in self.exports or needs is None:
+                continue
+            if not self.model.lower().endswith(needs):
+                kind = next(each.what for each in readers() if needs in each.suffixes)
+                article = "an" if kind.startswith("O") else "a"
+                raise InputError(f"{self.model}: {_option(form.name)} needs {article} {kind} model")
 
     def check_source(self, source: Graph | Problem, options: Mapping[str, Any]) -> None:
         """Refuse, before planning, what could not say what the plan will.
@@ -70,13 +90,13 @@ class Outputs:
         where = choose_residency(
             options["inputs"], options["outputs"], options["constants"], options["pools"] or ()
         )
-        if self.program is not None and isinstance(source, Problem):
+        if "program" in self.exports and isinstance(source, Problem):
             raise InputError("--program needs a graph, and this is a bare packing problem")
-        if self.image is not None and where.constants == "outside":
+        if "constants-image" in self.exports and where.constants == "outside":
             raise InputError("--constants-image needs constants in a pool (--constants keep)")
-        if self.header is not None and getattr(source, "symbols", None) is not None:
+        if "c-header" in self.exports and getattr(source, "symbols", None) is not None:
             raise InputError("--c-header needs extents of dimensions, not bounds")
-        if self.csv is None:
+        if "csv" not in self.exports:
             return
         pools = source.pools if isinstance(source, Problem) else options["pools"] or ()
         if len(pools) > 1:
@@ -86,7 +106,7 @@ class Outputs:
         from cpplan.io.minimalloc_csv import check_ids
         from cpplan.packing.problem import as_problem
 
-        check_ids(as_problem(source, where).names, self.csv)
+        check_ids(as_problem(source, where).names, self.exports["csv"])
 
     def write(
         self,
@@ -100,36 +120,19 @@ class Outputs:
         Plans as JSON, and reports, are written in any case: they say why there are no offsets.
         ``notes`` are what reports say besides.
         """
-        from cpplan.model.graph import Graph
-        from cpplan.program.anf import to_anf
-        from cpplan.runtime.atomic import write_bytes, write_text
-
-        if self.plan is not None:
-            result.save(self.plan)
         if self.json not in (None, "-"):
             result.save(self.json, clock=True)
-        if self.report is not None:
-            result.report(self.report, source, notes=notes)
-        if result.offset is None:
-            return
-        if self.csv is not None:
-            from cpplan.io.minimalloc_csv import write_problem
+        given = {"dims": dims, "notes": notes}
+        for form in writers():
+            if form.name not in self.exports or (form.placed and result.offset is None):
+                continue
+            planned = source if form.model is None else self.model
+            options = {name: given[name] for name in form.options if name in given}
+            write_plan(result, form, self.exports[form.name], planned, **options)
 
-            write_problem(_planned(source, result), self.csv, result.offset)
-        if self.program is not None and isinstance(source, Graph):
-            write_text(self.program, str(to_anf(source, result.order)))
-        if self.onnx is not None:
-            from cpplan.io.onnx.reorder import write_reordered
 
-            write_reordered(self.model, result.order, self.onnx, dims)
-        if self.image is not None:
-            from cpplan.io.constants_image import constants_image
-
-            write_bytes(self.image, constants_image(self.model, result, dims=dims))
-        if self.header is not None:
-            write_text(self.header, result.to_c_header(source))
-        if self.tflite is not None:
-            result.to_tflite(self.model, self.tflite, dims)
+def _option(name: str) -> str:
+    return "-o" if name == _PLAN else f"--{name}"
 
 
 def read_plan(path: str) -> Plan:
@@ -148,22 +151,12 @@ def read_plan(path: str) -> Plan:
 
 def read_planned(path: str) -> Plan | SizesPlan:
     """What a file of ``cpplan plan`` or ``cpplan sizes`` holds; refuses as :func:`read_plan`."""
+    from cpplan.io.plan_json import plan_from_dict
     from cpplan.io.sizes_json import FORMAT, sizes_from_dict
-    from cpplan.model.plan import Plan
     from cpplan.runtime.json_file import read_json
 
     values = read_json(path)
     with located(path):
         if isinstance(values, Mapping) and values.get("format") == FORMAT:
             return sizes_from_dict(values)
-        return Plan.from_dict(values)
-
-
-def _planned(source: Graph | Problem, result: Plan) -> Problem:
-    """The packing problem that the plan solves, which depends on the plan's order."""
-    from cpplan.model.graph import Graph
-    from cpplan.packing.problem import as_problem
-    from cpplan.program.anf import to_anf
-
-    ordered = to_anf(source, result.order) if isinstance(source, Graph) else source
-    return as_problem(ordered, result.residency)
+        return plan_from_dict(values)

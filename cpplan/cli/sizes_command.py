@@ -83,6 +83,7 @@ def sizes(
     listed = [_parse_point(point) for point in points]
     limits = _parse_capacities(capacities, len(listed))
     from cpplan.io import load
+    from cpplan.io.sizes_json import format_sizes_json
     from cpplan.report.progress import watching
     from cpplan.runtime.atomic import write_text
     from cpplan.runtime.interrupts import holding_interrupts
@@ -98,7 +99,7 @@ def sizes(
         if csv_path is not None:
             write_text(csv_path, found.to_frame().to_csv(index=False, lineterminator="\n"))
         if json_path == "-":
-            print_out(found.to_json(clock=True))
+            print_out(format_sizes_json(found, clock=True))
         else:
             if json_path is not None:
                 found.save(json_path, clock=True)

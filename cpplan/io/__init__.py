@@ -1,4 +1,4 @@
-"""Readers and writers, one file a format; :func:`load` picks the reader."""
+"""Readers and writers, one file a format: :mod:`~cpplan.io.formats` is the table of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cpplan.io.formats import FORMATS, describe_suffixes, find_reader, readers
+from cpplan.model.doors import find_function
 from cpplan.model.errors import InputError
-from cpplan.model.graph import Graph
-from cpplan.model.in_place_kinds import with_in_place
-from cpplan.model.problem import Problem
-from cpplan.model.workspaces import with_workspaces
-from cpplan.zoo.source import SCHEME, is_named
 
 if TYPE_CHECKING:
     import networkx
@@ -21,9 +18,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import GraphModule
 
-_SUFFIXES = (
-    ".onnx, .pt2, .tflite, .json or .json.gz (cpplan.graph), .csv (MiniMalloc) or .txt (a listing)"
-)
+    from cpplan.model.graph import Graph
+    from cpplan.model.problem import Problem
 
 
 def load(
@@ -84,9 +80,13 @@ def load(
     >>> load(digraph, name="tiny").name
     'tiny'
     """
+    from cpplan.model.in_place_kinds import with_in_place
+    from cpplan.model.problem import Problem
+    from cpplan.model.workspaces import with_workspaces
+
     if dims is not None and not isinstance(dims, Mapping):
         raise InputError(f"dims={dims!r}: expected values by name, e.g. dims={{'N': 8}}")
-    model = _read(source, dims, name, workspaces)
+    model = _read(source, {"dims": dims, "name": name, "workspaces": workspaces})
     where = f"{source}: " if isinstance(source, (str, PathLike)) else ""
     for option, given in (("in_place", in_place), ("workspaces", workspaces)):
         if given is not None and isinstance(model, Problem):
@@ -101,81 +101,29 @@ def load(
     return model if name is None else replace(model, name=name)
 
 
-def _read(
-    source: (
-        str
-        | PathLike[str]
-        | onnx.ModelProto
-        | ExportedProgram
-        | GraphModule
-        | networkx.DiGraph
-        | Graph
-        | Problem
-    ),
-    dims: Mapping[str, object] | None,
-    name: str | None,
-    workspaces: Mapping[str, int | str] | None,
-) -> Graph | Problem:
-    suffix = _suffix(source) if isinstance(source, (str, PathLike)) else None
-    if suffix == ".onnx" or _is_from("onnx", source):
-        if dims and any(isinstance(given, (tuple, list)) for given in dims.values()):
-            from cpplan.io.onnx.symbolic import read_symbolic_onnx
+def _read(source: Any, options: Mapping[str, Any]) -> Graph | Problem:
+    from cpplan.model.graph import Graph
+    from cpplan.model.problem import Problem
 
-            return read_symbolic_onnx(source, dims)  # type: ignore[arg-type]
-        from cpplan.io.onnx.model import read_onnx
-
-        return read_onnx(source, dims)  # type: ignore[arg-type]
-    if suffix == ".pt2" or _is_from("torch", source):
-        from cpplan.io.torch import read_torch
-
-        return read_torch(source, dims)
-    if suffix == ".tflite":
-        from cpplan.io.tflite import read_tflite
-
-        return read_tflite(source, dims, stated=workspaces or ())  # type: ignore[arg-type]
-    if dims:
-        what = source if suffix is not None else f"a {type(source).__name__}"
+    found = find_reader(source)
+    if options["dims"] and (found is None or "dims" not in found.takes):
+        *most, last = (each.what for each in FORMATS if "dims" in each.takes)
+        what = source if isinstance(source, (str, PathLike)) else f"a {type(source).__name__}"
         raise InputError(
-            f"dims are for ONNX, torch and TFLite models only: {what} has no symbolic dimensions"
+            f"dims are for {', '.join(most)} and {last} models only: {what} has no symbolic "
+            "dimensions"
         )
-    if suffix == SCHEME:
-        from cpplan.io.zoo_names import read_named
-
-        return read_named(source)  # type: ignore[arg-type]
+    if found is not None:
+        assert found.read is not None
+        taken = {key: options[key] for key in found.takes if options[key] is not None}
+        model: Graph | Problem = find_function(found.read)(source, **taken)
+        return model
     if isinstance(source, (Graph, Problem)):
         return source
-    if _is_from("networkx", source):
-        from cpplan.io.networkx_graph import from_networkx
-
-        return from_networkx(source, name)
     if not isinstance(source, (str, PathLike)):
         raise InputError(
             f"cannot load {type(source).__name__}: expected a path, an onnx.ModelProto, an "
             "exported program or graph module of torch, a networkx.DiGraph, a Graph or a Problem"
         )
-    if suffix == ".json":
-        from cpplan.io.graph_json import read_graph
-
-        return read_graph(source)
-    if suffix == ".csv":
-        from cpplan.io.minimalloc_csv import read_problem
-
-        return read_problem(source)
-    if suffix == ".txt":
-        from cpplan.comparison.rivals.listings import read_listing
-
-        return read_listing(source)
-    raise InputError(f"{source}: suffix {suffix!r} is not understood: expected {_SUFFIXES}")
-
-
-def _suffix(source: str | PathLike[str]) -> str:
-    """What kind of file it is by its name; of a model's name, the scheme."""
-    if is_named(source):
-        return SCHEME
-    suffixes = [suffix.lower() for suffix in Path(source).suffixes]
-    return ".json" if suffixes[-2:] == [".json", ".gz"] else Path(source).suffix.lower()
-
-
-def _is_from(package: str, source: object) -> bool:
-    """Whether the object's class, or one it derives from, is of a package; never imports that."""
-    return any(cls.__module__.partition(".")[0] == package for cls in type(source).__mro__)
+    suffix, expected = Path(source).suffix.lower(), describe_suffixes(readers())
+    raise InputError(f"{source}: suffix {suffix!r} is not understood: expected {expected}")

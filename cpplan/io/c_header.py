@@ -14,11 +14,13 @@ import math
 import re
 import string
 from collections.abc import Iterator, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.model.errors import InputError
+from cpplan.runtime.atomic import write_text
 
 if TYPE_CHECKING:
     from cpplan.model.graph import Graph
@@ -32,6 +34,18 @@ _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _LONGEST = 100
 
 
+def write_c_header(
+    plan: Plan,
+    path: str | PathLike[str],
+    source: Graph | Program | Problem | None = None,
+    *,
+    prefix: str | None = None,
+    alignment: int = 64,
+) -> None:
+    """Write a plan as a C header, whole or not at all; see :func:`format_c_header`."""
+    write_text(path, format_c_header(plan, source, prefix=prefix, alignment=alignment))
+
+
 def format_c_header(
     plan: Plan,
     source: Graph | Program | Problem | None = None,
@@ -39,7 +53,20 @@ def format_c_header(
     prefix: str | None = None,
     alignment: int = 64,
 ) -> str:
-    """The text of the header; see :meth:`cpplan.model.plan.Plan.to_c_header`.
+    """The plan as a C header: arrays for the pools, and macros for where each buffer lies.
+
+    ``PREFIX_ARENA_ARRAY(name)`` declares pool ``arena``, ``PREFIX_X_OFFSET`` and
+    ``PREFIX_X_SIZE`` are of tensor ``x``.
+
+    Parameters
+    ----------
+    source
+        What was planned. The header then asserts each buffer's own alignment, which a plan
+        alone does not know, beside its pool's.
+    prefix
+        First part of all macros' names; from the plan's name if left out.
+    alignment
+        Of the arrays, bytes, a power of two; that of a pool or of a buffer in it if larger.
 
     Raises
     ------

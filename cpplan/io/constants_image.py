@@ -11,11 +11,23 @@ import numpy as np
 from cpplan.io.onnx.bytes import to_bytes
 from cpplan.io.onnx.run import OnnxRun
 from cpplan.model.errors import InputError
+from cpplan.runtime.atomic import write_bytes
 
 if TYPE_CHECKING:
     import onnx
 
     from cpplan.model.plan import Plan
+
+
+def write_constants_image(
+    plan: Plan,
+    path: str | PathLike[str],
+    source: str | PathLike[str] | onnx.ModelProto,
+    *,
+    dims: Mapping[str, int] | None = None,
+) -> None:
+    """Write the bytes of a model's constants, whole or not at all; see :func:`constants_image`."""
+    write_bytes(path, constants_image(source, plan, dims=dims))
 
 
 def constants_image(

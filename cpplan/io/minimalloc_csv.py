@@ -25,15 +25,19 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from os import PathLike
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, located
+from cpplan.model.graph import Graph
 from cpplan.model.names import name_of_file
 from cpplan.model.problem import Gap, Ints, Problem
 from cpplan.runtime.atomic import write_text
 from cpplan.runtime.json_file import read_text
+
+if TYPE_CHECKING:
+    from cpplan.model.plan import Plan
 
 _COLUMN = {
     "id": "id",
@@ -116,6 +120,34 @@ def check_ids(names: Sequence[str], path: str | PathLike[str]) -> None:
             raise InputError(
                 f"{path}: buffer {name!r}: an id must have no NUL character before Python 3.11"
             )
+
+
+def write_csv(plan: Plan, path: str | PathLike[str], source: object) -> None:
+    """Write the problem that a plan solves, with its offsets, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the plan has several pools or buffers that share bytes, which the format cannot say, or
+        is for another source; or the file cannot be written.
+    """
+    from cpplan.packing.problem import as_problem
+    from cpplan.program.anf import Program, to_anf
+
+    graph = source.graph if isinstance(source, Program) else source
+    with located(path):
+        if len(plan.pools) > 1:
+            raise InputError("a CSV holds one pool only")
+        if plan.relations:
+            raise InputError("a CSV cannot say which buffers share bytes")
+        if not isinstance(graph, (Graph, Problem)):
+            found = "nothing" if source is None else f"a {type(source).__name__}"
+            raise InputError(f"a CSV needs the graph or problem that was planned, not {found}")
+        ordered = to_anf(graph, plan.order) if isinstance(graph, Graph) else graph
+        problem = as_problem(ordered, plan.residency)
+        if problem.names != plan.buffers:
+            raise InputError(f"plan {plan.name!r} is for another source: other buffers")
+    write_problem(problem, path, plan.offset)
 
 
 def write_problem(

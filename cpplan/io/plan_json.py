@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpplan.io.plan_fields import check_derived, check_fields
 from cpplan.model.certificates import CutFlow, read_certificate
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, located
 from cpplan.model.plan import Plan, Progress, Relation
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap
 from cpplan.model.residency import Residency
+from cpplan.runtime.atomic import write_pieces
+from cpplan.runtime.json_file import read_json
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints
@@ -28,18 +31,44 @@ _ROWS_A_PIECE = 1 << 14
 
 def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
     """A plan as JSON-ready values; ``clock=True`` adds ``runtime`` and ``history``."""
-    values = _head(plan, clock)
+    values = plan_head(plan, clock=clock)
     rows = list(_rows(plan, 0, len(plan.buffers)))
     return {key: rows if key == "buffers" else value for key, value in values.items()}
 
 
 def plan_text(plan: Plan, *, clock: bool = False) -> Iterator[str]:
     """What :func:`format_plan` makes of :func:`plan_to_dict`, in pieces: many rows need memory."""
-    yield f'{_opening(_head(plan, clock))},\n "buffers": [\n'
+    yield f'{_opening(plan_head(plan, clock=clock))},\n "buffers": [\n'
     for start in range(0, max(1, len(plan.buffers)), _ROWS_A_PIECE):
         stop = min(start + _ROWS_A_PIECE, len(plan.buffers))
         yield (",\n" if start else "") + _format_rows(_rows(plan, start, stop))
     yield "\n ]\n}\n"
+
+
+def save_plan(
+    plan: Plan, path: str | PathLike[str], source: object = None, *, clock: bool = False
+) -> None:
+    """Write a plan as JSON, whole or not at all; its ``source`` is not needed.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    write_pieces(path, plan_text(plan, clock=clock))
+
+
+def load_plan(path: str | PathLike[str]) -> Plan:
+    """The plan that :func:`save_plan` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is no plan; names the file.
+    """
+    values = read_json(path)
+    with located(path):
+        return plan_from_dict(values)
 
 
 def _rows(plan: Plan, start: int, stop: int) -> Iterator[dict[str, Any]]:
@@ -52,7 +81,7 @@ def _rows(plan: Plan, start: int, stop: int) -> Iterator[dict[str, Any]]:
         yield {"name": n, "size": s, "lower": lo, "upper": up, "offset": o, "pool": p}
 
 
-def _head(plan: Plan, clock: bool) -> dict[str, Any]:
+def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
     """Everything but the buffers, which are an empty list."""
     values: dict[str, Any] = {
         "format": FORMAT,

@@ -4,17 +4,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, get_args
 
 from cpplan.io.plan_json import format_plan, plan_from_dict, plan_to_dict
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, located
 from cpplan.model.plan import Plan, Status
 from cpplan.model.printable import quote
+from cpplan.runtime.atomic import write_text
+from cpplan.runtime.json_file import read_json
 from cpplan.solving.sizes.sizes_plan import PlannedLevel, PlannedSize, SizesPlan
 
 FORMAT, VERSION = "cpplan.sizes", 1
 _COUNTS = ("lower_bound", "alone", "alone_bound")
 _LIMIT = 2**63  # columns are 64-bit integers
+
+
+def save_sizes(sizes: SizesPlan, path: str | PathLike[str], *, clock: bool = False) -> None:
+    """Write a plan for several sizes as JSON, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    write_text(path, format_sizes_json(sizes, clock=clock))
+
+
+def load_sizes(path: str | PathLike[str]) -> SizesPlan:
+    """The plan for several sizes that :func:`save_sizes` wrote.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds something else; names the file.
+    """
+    values = read_json(path)
+    with located(path):
+        return sizes_from_dict(values)
 
 
 def sizes_to_dict(sizes: SizesPlan, *, clock: bool = False) -> dict[str, Any]:
@@ -36,8 +63,9 @@ def sizes_to_dict(sizes: SizesPlan, *, clock: bool = False) -> dict[str, Any]:
     return values
 
 
-def format_sizes_json(values: Mapping[str, Any]) -> str:
+def format_sizes_json(sizes: SizesPlan, *, clock: bool = False) -> str:
     """JSON text, one size and one buffer a line."""
+    values = sizes_to_dict(sizes, clock=clock)
     head = {key: value for key, value in values.items() if key not in ("sizes", "plan")}
     rows = ",\n".join(f"  {json.dumps(row)}" for row in values["sizes"])
     plan = format_plan(values["plan"])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.model.answers import Answer
 from cpplan.model.dependencies import check_acyclic, find_predecessors
+from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
 from cpplan.model.graph_checks import check_producers, check_references, check_unique, check_views
 from cpplan.model.names import check_name, tuple_of
@@ -22,8 +23,6 @@ from cpplan.model.printable import quote
 from cpplan.model.tensor import Tensor, read_count
 
 if TYPE_CHECKING:
-    import networkx
-
     from cpplan.model.symbols import Symbols
 
 __all__ = ["Graph", "Op", "Placement", "Tensor"]
@@ -305,23 +304,8 @@ class Graph:
         InputError
             If a variable has no value, or one out of its bounds.
         """
-        from cpplan.program.binding import bind
-
-        bound = bind(self, {**(values or {}), **named})
-        return dataclasses.replace(bound, resizable=frozenset())
-
-    def to_networkx(self) -> networkx.DiGraph:
-        """Ops and tensors as the two kinds of nodes of a directed graph (see ``cpplan.io``)."""
-        from cpplan.io.networkx_graph import to_networkx
-
-        return to_networkx(self)
-
-    @classmethod
-    def from_networkx(cls, digraph: networkx.DiGraph, name: str | None = None) -> Graph:
-        """The graph a ``networkx.DiGraph`` describes (see ``cpplan.io``)."""
-        from cpplan.io.networkx_graph import from_networkx
-
-        return from_networkx(digraph, name)
+        found: Graph = open_door("Graph.at")(self, {**(values or {}), **named})
+        return found
 
 
 def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:

@@ -1,29 +1,28 @@
 """What a planner answers: an offset for every buffer, and how far that is from the smallest peak.
 
 A :class:`Plan` is plain data. Its JSON form is versioned, round-trips, and holds no clock readings
-unless asked for, so that the same input, seed and one worker give the same bytes.
+unless asked for, so that the same input, seed and one worker give the same bytes. What else is done
+with a plan, rooms above do: see :mod:`cpplan.model.doors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from cpplan.model.errors import InputError, located
+from cpplan.model.doors import open_door
+from cpplan.model.errors import InputError
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem, Spans
 from cpplan.model.residency import Residency
 
 if TYPE_CHECKING:
-    import onnx
     import pandas
-    from torch.export import ExportedProgram
-    from torch.fx import GraphModule
 
     from cpplan.explanation import Explanation
     from cpplan.model.certificates import CutFlow
@@ -149,8 +148,6 @@ class Plan:
     ('optimal', 12, 12, 0.0)
     >>> plan.pool_of("b"), plan.offset_of("a") == plan.offset_of("c")
     ('arena', True)
-    >>> Plan.from_dict(plan.to_dict()) == plan
-    True
     """
 
     name: str
@@ -176,8 +173,8 @@ class Plan:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     views: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    runtime: float | None = None
-    history: tuple[Progress, ...] = ()
+    runtime: float | None = field(default=None, compare=False)
+    history: tuple[Progress, ...] = field(default=(), compare=False)
     message: str | None = None
     gaps: Mapping[int, Sequence[Gap]] = field(default_factory=dict)
     scope: Scope = "given order"
@@ -302,14 +299,19 @@ class Plan:
             If the plan has no variables, one has no value, or one is out of its bounds: names the
             bytes that would be needed.
         """
-        from cpplan.symbolic.at_values import at_values
-
-        return at_values(self, {**(values or {}), **named}, grow=grow)
+        at_values = open_door("Plan.at(grow=True)" if grow else "Plan.at")
+        found: SizedPlan = at_values(self, {**(values or {}), **named})
+        return found
 
     def __eq__(self, other: object) -> bool:
+        """True if everything but the clock readings is equal."""
         if not isinstance(other, Plan):
             return NotImplemented
-        return self.to_dict() == other.to_dict()
+        return all(
+            _equal(getattr(self, column.name), getattr(other, column.name))
+            for column in fields(self)
+            if column.compare
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -318,37 +320,9 @@ class Plan:
 
         return summarize(self)
 
-    def to_dict(self, *, clock: bool = False) -> dict[str, Any]:
-        """The plan as JSON-ready values; ``clock=True`` adds ``runtime`` and ``history``."""
-        from cpplan.io.plan_json import plan_to_dict
-
-        return plan_to_dict(self, clock=clock)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Plan:
-        """The plan that :meth:`to_dict` described.
-
-        Raises
-        ------
-        InputError
-            If the values are not a plan of this version; names what is wrong.
-        """
-        from cpplan.io.plan_json import plan_from_dict
-
-        return plan_from_dict(values)
-
-    def to_json(self, *, clock: bool = False) -> str:
-        """The plan as JSON text, one buffer a line."""
-        from cpplan.io.plan_json import format_plan
-
-        return format_plan(self.to_dict(clock=clock))
-
     def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
         """Write the plan as JSON, whole or not at all; ``clock=True`` adds the clock readings."""
-        from cpplan.io.plan_json import plan_text
-        from cpplan.runtime.atomic import write_pieces
-
-        write_pieces(path, plan_text(self, clock=clock))
+        open_door("Plan.save")(self, path, clock=clock)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:
@@ -359,185 +333,59 @@ class Plan:
         InputError
             If the file cannot be read or is no plan; names the file.
         """
-        from cpplan.runtime.json_file import read_json
+        found: Plan = open_door("Plan.load")(path)
+        return found
 
-        values = read_json(path)
-        with located(path):
-            return cls.from_dict(values)
+    def export(self, path: str | PathLike[str], source: Any = None, **options: Any) -> None:
+        """Write the plan in the format that the suffix of ``path`` names, whole or not at all.
 
-    def to_onnx(
-        self,
-        model: str | PathLike[str] | onnx.ModelProto,
-        dims: Mapping[str, int] | None = None,
-    ) -> onnx.ModelProto:
-        """The ONNX model planned: its nodes in the plan's order, and a copy for each further run.
-
-        :func:`~cpplan.io.onnx.reorder.reorder_onnx` says how copies are named, and its module which
-        optimisers merge them again.
-
-        Parameters
-        ----------
-        model
-            A file, or a model that is already loaded (it is not changed).
-        dims
-            Extents of symbolic dimensions, the same as for the plan.
-
-        Raises
-        ------
-        InputError
-            If the plan has no order, or is for another model.
-        """
-        from cpplan.io.onnx.reorder import reorder_onnx
-
-        if self.base_cost is None:
-            raise InputError(f"plan {self.name!r} is for a bare problem: it has no order")
-        return reorder_onnx(model, self.order, dims)
-
-    def to_fx(
-        self,
-        module: GraphModule | ExportedProgram,
-        example_inputs: Sequence[Any] | None = None,
-    ) -> GraphModule:
-        """The torch model planned: its nodes in the plan's order, and a copy for each further run.
-
-        It frees each result after its last use, as graph modules do: the bytes of its tensors at
-        every step are those of the plan, unless that makes use of sharing.
-
-        Parameters
-        ----------
-        module
-            An FX graph module, or an exported program, whose graph module then takes parameters and
-            buffers before the inputs. It is not changed; weights are shared with it.
-        example_inputs
-            Inputs of a graph module that was traced without shapes.
-
-        Raises
-        ------
-        InputError
-            If the plan has no order, or is for another model.
-
-        Examples
-        --------
-        >>> import torch
-        >>> import cpplan
-        >>> class Sums(torch.nn.Module):
-        ...     def forward(self, x):
-        ...         sine, cosine = x.sin(), x.cos()
-        ...         return sine.sum() + cosine.sum()
-        >>> program = torch.export.export(Sums(), (torch.zeros(100),))
-        >>> planned = cpplan.solve(cpplan.load(program), order="search").to_fx(program)
-        >>> [node.name for node in planned.graph.nodes]
-        ['x', 'sin', 'sum_1', 'cos', 'sum_2', 'add', 'output']
-        >>> planned(torch.zeros(100))
-        (tensor(100.),)
-        """
-        from cpplan.io.torch import reorder_graph_module
-
-        if self.base_cost is None:
-            raise InputError(f"plan {self.name!r} is for a bare problem: it has no order")
-        return reorder_graph_module(module, self.order, example_inputs=example_inputs)
-
-    def to_c_header(
-        self,
-        source: Graph | Program | Problem | None = None,
-        *,
-        prefix: str | None = None,
-        alignment: int = 64,
-    ) -> str:
-        """The plan as a C header: arrays for the pools, and macros for where each buffer lies.
-
-        ``PREFIX_ARENA_ARRAY(name)`` declares pool ``arena``, ``PREFIX_X_OFFSET`` and
-        ``PREFIX_X_SIZE`` are of tensor ``x``; :mod:`cpplan.io.c_header` says how names become C's.
+        :mod:`cpplan.io.formats` lists the formats: among them ``.onnx`` and ``.tflite`` (the model
+        with its ops in the plan's order), ``.h`` (a C header), ``.csv`` (MiniMalloc) and ``.html``
+        (a report).
 
         Parameters
         ----------
         source
-            What was planned. The header then asserts each buffer's own alignment, which a plan
-            alone does not know, beside its pool's.
-        prefix
-            What all macros begin with; from the plan's name if left out.
-        alignment
-            Of the arrays, bytes, a power of two; that of a pool or of a buffer in it if larger.
+            What was planned: the model's file for ``.onnx``, ``.tflite`` and ``.bin``; for others
+            a graph, program or problem.
+        options
+            Of the format: ``dims`` (extents of symbolic dimensions, the same as for the plan),
+            ``prefix`` and ``alignment`` (C), ``clock`` (JSON), ``notes`` (reports).
 
         Raises
         ------
         InputError
-            If the plan has no offsets or depends on variables, the prefix is no C identifier, or an
-            alignment is no power of two.
+            If the suffix or an option is not understood, the format cannot hold the plan, the plan
+            is for another source, or the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import cpplan
+        >>> problem = cpplan.Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "plan.csv")
+        ...     cpplan.solve(problem).export(path, problem)
+        ...     print(path.read_text(), end="")
+        id,lower,upper,size,offset
+        a,0,2,4,0
+        b,1,3,8,4
         """
-        from cpplan.io.c_header import format_c_header
-
-        return format_c_header(self, source, prefix=prefix, alignment=alignment)
-
-    def to_tflite(
-        self,
-        model: str | PathLike[str],
-        path: str | PathLike[str],
-        dims: Mapping[str, int] | None = None,
-    ) -> None:
-        """Write the TFLite model planned: its operators in the plan's order, offsets as metadata.
-
-        TFLite Micro places tensors there (see :mod:`cpplan.io.tflite.offsets`); the rest of the
-        file is as it was. See :func:`~cpplan.io.tflite.write.planned_tflite`.
-
-        Parameters
-        ----------
-        model
-            The file planned.
-        path
-            The file to write, whole or not at all.
-        dims
-            Extents of axes that the file leaves open, the same as for the plan.
-
-        Raises
-        ------
-        InputError
-            If the plan has no offsets, several arenas or ops that run again, or is for another
-            model; or a file cannot be read or written.
-        """
-        from cpplan.io.tflite.write import write_tflite
-
-        write_tflite(model, self, path, dims)
+        open_door("Plan.export")(self, path, source, **options)
 
     def explain(
-        self,
-        source: Graph | Program | Problem | None = None,
-        *,
-        time_limit: float | None = None,
-        workers: int | None = None,
-        seed: int = 0,
-        deterministic: bool = False,
+        self, source: Graph | Program | Problem | None = None, **options: Any
     ) -> Explanation:
         """Why the plan is not smaller: what fills its fullest step, and what each rule costs.
-
-        Rules are dropped one at a time, with all others kept, the plan's own order of ops included:
-        alignment, fixed offsets, pools, sharing that was not allowed, the order, what of the
-        boundary is in the arena, and that every op runs once. Dropping one saves at most what a
-        bound leaves (``at_most``), and at least what a plan without it saves (``saved``); of that,
-        ``at_least`` cannot be had with the rule. Where the plan is not proved smallest, or a limit
-        was asked for, further rows say what a better layout, a better order, or a smaller limit may
-        save. Beyond 2000 ops, bounds on orders and on running ops again are what one op touches.
 
         Parameters
         ----------
         source
             What was planned. From the plan alone, only its fullest step can be told.
-        time_limit
-            Seconds for plans without the rules, all together; only bounds, which need no search, if
-            left out. Where a bound is the plan's own peak, the rule costs nothing, and no plan is
-            sought.
-        workers, seed, deterministic
-            As of :func:`cpplan.solve`.
-
-        Returns
-        -------
-        Explanation
-            Prints as text; ``to_frame()`` has one row a rule.
-
-        Raises
-        ------
-        InputError
-            If the plan is for another model, or an option is not understood.
+        options
+            ``time_limit``, ``workers``, ``seed``, ``deterministic``: as of
+            :func:`cpplan.explanation.explain`, which says what is found.
 
         Examples
         --------
@@ -553,16 +401,8 @@ class Plan:
         >>> [(rule.rule, rule.at_most) for rule in found.relaxations[:1]]
         [('no in place', 8)]
         """
-        from cpplan.explanation import explain
-
-        return explain(
-            self,
-            source,
-            time_limit=time_limit,
-            workers=workers,
-            seed=seed,
-            deterministic=deterministic,
-        )
+        found: Explanation = open_door("Plan.explain")(self, source, **options)
+        return found
 
     def report(
         self,
@@ -572,8 +412,6 @@ class Plan:
         notes: Mapping[str, str] | None = None,
     ) -> None:
         """Write the plan as one HTML file to look at: it asks nothing of a network.
-
-        See :func:`cpplan.report.html.plan_report`.
 
         Parameters
         ----------
@@ -590,10 +428,7 @@ class Plan:
         InputError
             If the plan is for another model, or the file cannot be written.
         """
-        from cpplan.report.html import plan_report
-        from cpplan.runtime.atomic import write_text
-
-        write_text(path, plan_report(self, source, notes=notes))
+        open_door("Plan.report")(self, path, source, notes=notes)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row a buffer: name, size, lower, upper, offset, pool.
@@ -615,3 +450,14 @@ class Plan:
         if self.symbols is not None:
             frame["bytes"] = list(map(str, self.symbols.sizes_of(self.buffers)))
         return frame
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """True if two fields of plans are equal; lists and tuples of the same things are."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return tuple(one) == tuple(other)
+    return bool(one == other)

@@ -53,6 +53,11 @@ def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
     return Graph(graph.name, tensors, ops, resizable=frozenset(symbols.shapes))
 
 
+def graph_at(graph: Graph, values: Mapping[str, int]) -> Graph:
+    """The graph at some values, for good: see :meth:`cpplan.model.graph.Graph.at`."""
+    return replace(bind(graph, values), resizable=frozenset())
+
+
 def bind_planned(graph: Graph, values: Mapping[str, int]) -> Graph:
     """The graph at some values; what no arena holds has no bytes, as at the bounds."""
     symbols = graph.symbols

@@ -1,15 +1,14 @@
-"""``Plan.at``: a plan of symbolic sizes at some values."""
+"""A plan of symbolic sizes at some values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.model.byte_sizes import format_bytes
-from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.symbols import check_values
 from cpplan.symbolic.layout import SymbolicLayout
@@ -20,18 +19,29 @@ if TYPE_CHECKING:
 
 # Plans remembered, of each plan at its bounds.
 MOST_CACHED = 256
-# Seconds to plan anew where a value is beyond its bound.
-GROWTH_LIMIT = 10.0
+# What plans anew, from sizes beyond the bounds and the problem that these make.
+Growth = Callable[[SizedPlan, Problem], SizedPlan]
 
 
-def at_values(plan: Plan, values: Mapping[str, int], *, grow: bool = False) -> SizedPlan:
-    """See :meth:`cpplan.model.plan.Plan.at`."""
+def at_values(plan: Plan, values: Mapping[str, int], *, grow: Growth | None = None) -> SizedPlan:
+    """A plan at some values of its variables, remembered by value.
+
+    Parameters
+    ----------
+    grow
+        Plans anew where a value is above its bound; left out, that is an error.
+
+    Raises
+    ------
+    InputError
+        As :meth:`cpplan.model.plan.Plan.at`.
+    """
     layout = plan.symbols
     if layout is None:
         raise InputError("the plan has no symbolic dimensions")
     if plan.offset is None:
         raise InputError("there is no plan to bind: nothing that fits was found")
-    key = (grow, *(values.get(name) for name in layout.dims))
+    key = (grow is not None, *(values.get(name) for name in layout.dims))
     exact = len(values) == len(layout.dims) and all(type(v) is int for v in values.values())
     if exact and key in plan.sized:
         return plan.sized[key]
@@ -42,13 +52,13 @@ def at_values(plan: Plan, values: Mapping[str, int], *, grow: bool = False) -> S
     beyond = _beyond(layout, sized)
     if beyond is not None:
         needed = _problem(plan, layout, numbers)
-        if not grow:
+        if grow is None:
             live = int(needed.live_bytes().max(initial=0))
             raise InputError(
                 f"{beyond}: the plan holds {plan.peak} B, and at least {live} B "
                 f"({format_bytes(live)}) would be needed"
             )
-        sized = _grown(sized, needed)
+        sized = grow(sized, needed)
     while len(plan.sized) >= MOST_CACHED:
         del plan.sized[next(iter(plan.sized))]
     plan.sized[key] = sized
@@ -127,25 +137,3 @@ def _problem(plan: Plan, layout: SymbolicLayout, numbers: Ints) -> Problem:
         pools=plan.pools[:1],
         name=plan.name,
     )
-
-
-def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
-    """Planned anew in the same order; nothing is shared but what lies within another."""
-    from cpplan.solving.pipeline import solve
-
-    plan, layout = sized.plan, sized.layout
-    if len(plan.pools) > 1:
-        raise InputError("a plan of several pools cannot grow: plan the graph anew")
-    found = solve(problem, time_limit=GROWTH_LIMIT, workers=1)
-    if found.offset is None:
-        raise InfeasibleError(f"the plan cannot grow: {found.message}")
-    assert plan.offset is not None
-    offset, size = plan.offset.copy(), plan.size.copy()
-    for k, name in enumerate(problem.names):
-        offset[plan.row[name]], size[plan.row[name]] = found.offset[k], problem.size[k]
-    relations = tuple(r for r in plan.relations if layout.moving & {r.tensor, r.other})
-    grown = replace(
-        plan, offset=offset, size=size, peak=found.peak, relations=relations, lower_bound=None,
-        bound_by=None, certificate=None, status="feasible", capacity=None, found_by=found.found_by,
-    )  # fmt: skip
-    return SizedPlan(grown, sized.values, sized.numbers, grown=True)

@@ -19,6 +19,7 @@ from support.sharing_instances import (
 from support.sharing_oracle import least_peak, random_sharing_graph
 
 from cpplan import Graph, Op, Plan, Problem, Tensor, simulate, solve
+from cpplan.io.plan_json import plan_to_dict
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Placement
 
@@ -378,7 +379,7 @@ def test_an_interrupt_at_any_event_gives_a_verified_plan(order):
 def test_same_input_seed_and_one_worker_give_the_same_bytes(order, seed):
     graph = random_sharing_graph(seed, 8)
     options = {"order": order, "seed": seed, "deterministic": True, "time_limit": 2}
-    one, other = (solve(graph, in_place=True, **options).to_dict() for _ in range(2))
+    one, other = (plan_to_dict(solve(graph, in_place=True, **options)) for _ in range(2))
     assert one == other
 
 

@@ -102,7 +102,7 @@ MODEL = '[[model]]\nsource = "a.csv"\n'
         ("model = 3", "expected [[model]]"),
         ("[[model]]\nsource = 3", "model 3: source must be a file, a folder or zoo://…, not 3"),
         (MODEL + "name = ''", "a model's name must be a non-empty string, not ''"),
-        ("[[model]]\nsource = '*.onnx'", "*.onnx: matches no file in .csv, "),
+        ("[[model]]\nsource = '*.onnx'", "*.onnx: matches no file in .onnx, "),
         ("[[model]]\nsource = '*.onnx'\nname = 'a'", "a folder or a pattern of models has no name"),
         (MODEL + "[[setting]]\nname='s'\nfirst=[1979-05-27]", "first must be a sequence of str"),
         (MODEL + "dim = 3", "model 'a.csv': unknown key 'dim': expected 'dims'"),

@@ -190,7 +190,7 @@ def test_reading_the_model_counts_towards_the_time_limit(tiny, monkeypatch):
 
 
 def test_json_is_made_only_where_asked_for(tiny, monkeypatch):
-    monkeypatch.setattr(Plan, "to_json", None)
+    monkeypatch.setattr("cpplan.io.plan_json.plan_text", None)
     assert main(["plan", tiny, "-q"]) == 0
 
 

@@ -16,6 +16,7 @@ from support.cli_models import DATASETS, SQUEEZENET
 from support.instances import stubborn
 
 from cpplan.cli.main import main
+from cpplan.io import plan_json
 from cpplan.io.minimalloc_csv import write_problem
 from cpplan.model.plan import Plan
 
@@ -40,14 +41,14 @@ def test_interrupt_prints_the_best_plan_so_far(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_an_interrupt_after_the_search_loses_nothing(tiny, tmp_path, monkeypatch):
-    describe = Plan.to_dict
+    describe = plan_json.plan_text
 
-    def interrupted(self, **options):
+    def interrupted(plan, **options):
         os.kill(os.getpid(), signal.SIGINT)
-        return describe(self, **options)
+        return describe(plan, **options)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(Plan, "to_dict", interrupted)
+    monkeypatch.setattr(plan_json, "plan_text", interrupted)
     assert main(["plan", tiny, "-q", "-o", str(tmp_path / "p.json")]) == 0
     assert Plan.load(tmp_path / "p.json").peak == 12
     assert signal.getsignal(signal.SIGINT) is before

@@ -13,6 +13,7 @@ import cpplan
 from cpplan.io import load
 from cpplan.io.graph_json import write_graph
 from cpplan.io.minimalloc_csv import write_problem
+from cpplan.io.networkx_graph import to_networkx
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.problem import Problem
@@ -34,7 +35,7 @@ def test_objects_by_type():
     assert load(GRAPH) is GRAPH
     assert load(PROBLEM) is PROBLEM
     assert load(GRAPH, name="other").name == "other"
-    assert load(GRAPH.to_networkx()) == GRAPH
+    assert load(to_networkx(GRAPH)) == GRAPH
 
     class Mine(nx.DiGraph):
         pass
@@ -103,7 +104,7 @@ def test_in_place_by_kind(tmp_path):
     graph = Graph("g", tensors, (Op("f", "Softmax", ("x",), ("y",)),))
     path = tmp_path / "g.json"
     write_graph(graph, path)
-    for source in (graph, path, graph.to_networkx()):
+    for source in (graph, path, to_networkx(graph)):
         assert load(source).ops[0].in_place == ()
         assert load(source, in_place={"Softmax": True}).ops[0].in_place == (("y", "x"),)
     with pytest.raises(InputError, match=r"g.json: in_place: the graph has no op of kind 'Add'"):

@@ -137,7 +137,7 @@ def test_kinds_that_nobody_knows_are_named_once(caplog):
     assert "TFLite model: scratch memory of my_kernel is not known" in record.getMessage()
     assert "--workspace 'my_kernel=BYTES'" in record.getMessage()
     caplog.clear()
-    read_tflite(data, stated={"my_kernel"})
+    read_tflite(data, workspaces={"my_kernel"})
     read_tflite(kinds.segmentation(kinds.INT8))
     assert not caplog.records
 

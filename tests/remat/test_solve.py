@@ -12,6 +12,7 @@ from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
 from cpplan import Op, Plan, Pool, Problem, Tensor
+from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.program.liveness import to_problem
 from cpplan.remat.cut_bounds import cut_bound
@@ -27,7 +28,7 @@ def checked(graph: cpplan.Graph, plan: Plan) -> Plan:
     """The plan, once it has been simulated and has come back from JSON."""
     cpplan.verify(graph, plan)
     cpplan.simulate(graph, plan)
-    assert Plan.from_dict(plan.to_dict()) == plan
+    assert plan_from_dict(plan_to_dict(plan)) == plan
     return plan
 
 

@@ -25,6 +25,7 @@ from report.html_plans import (
 import cpplan
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor
 from cpplan.explanation.fullest_step import filled_profile, live_tensors
+from cpplan.io.plan_json import plan_from_dict
 from cpplan.model.plan import Progress
 from cpplan.model.symbols import Symbols
 from cpplan.report.html import batch_report, plan_report
@@ -377,7 +378,7 @@ def test_the_policy_stops_what_a_script_would_ask_for(driver: Any, tmp_path: Pat
 def test_data_can_be_taken_along(open_page: Open) -> None:
     plan = cpplan.solve(again(), remat=True, memory_limit=24, inputs="keep")
     page = open_page(plan, again())
-    assert Plan.from_dict(json.loads(page.saved("#download-json"))) == plan
+    assert plan_from_dict(json.loads(page.saved("#download-json"))) == plan
     lines = page.saved("#download-csv").splitlines()
     assert lines[0] == "name,size,lower,upper,offset,pool,kind,again"
     assert len(lines) == 1 + len(plan.buffers)

@@ -8,6 +8,7 @@ import onnx.parser
 import pytest
 
 import cpplan
+from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError
 
 # Two branches that are concatenated along the channels, at the front of which lies the batch.
@@ -55,7 +56,7 @@ def model() -> onnx.ModelProto:
 def test_five_sizes_in_the_arena_of_one_plan(options: dict[str, object]):
     loaded = model()
     graph = cpplan.load(loaded, dims=BOUNDS)
-    plan = cpplan.Plan.from_dict(cpplan.solve(graph, time_limit=10, **options).to_dict())
+    plan = plan_from_dict(plan_to_dict(cpplan.solve(graph, time_limit=10, **options)))
     # At the bounds: x 8·3·32·32, and the halved maps 8·(4 + 6)·16·16 floats.
     assert graph.tensor["x"].nbytes == 4 * 8 * 3 * 32 * 32
     assert graph.tensor["e"].nbytes == 4 * 8 * 10 * 16 * 16

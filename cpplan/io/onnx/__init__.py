@@ -7,3 +7,31 @@ view (``views``), may be done in place (``in_place``), is only copied (``placeme
 their upper bounds, with expressions beside (``symbolic_*``, rules by operator in ``*_shapes``).
 Running is ``run`` with ``kernels`` and ``weights``; writing is ``reorder`` with ``copies``.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from cpplan.model.graph import Graph
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def read_model(
+    source: str | PathLike[str] | onnx.ModelProto, dims: Mapping[str, object] | None = None
+) -> Graph:
+    """The graph of an ONNX model; with symbols, if a dimension is given bounds.
+
+    See :func:`cpplan.io.onnx.model.read_onnx` and
+    :func:`cpplan.io.onnx.symbolic.read_symbolic_onnx`.
+    """
+    if dims and any(isinstance(given, (tuple, list)) for given in dims.values()):
+        from cpplan.io.onnx.symbolic import read_symbolic_onnx
+
+        return read_symbolic_onnx(source, dims)  # type: ignore[arg-type]
+    from cpplan.io.onnx.model import read_onnx
+
+    return read_onnx(source, dims)  # type: ignore[arg-type]

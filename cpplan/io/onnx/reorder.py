@@ -37,6 +37,8 @@ from cpplan.runtime.regular_file import resolve_target
 if TYPE_CHECKING:
     import onnx
 
+    from cpplan.model.plan import Plan
+
 
 def reorder_onnx(
     source: str | PathLike[str] | onnx.ModelProto,
@@ -93,6 +95,25 @@ def reorder_onnx(
         with naming(source):
             load_external_data(model, Path(source).parent)
     return model
+
+
+def write_onnx(
+    plan: Plan,
+    path: str | PathLike[str],
+    source: str | PathLike[str] | onnx.ModelProto,
+    *,
+    dims: Mapping[str, int] | None = None,
+) -> None:
+    """Write the model planned with its nodes in the plan's order; see :func:`write_reordered`.
+
+    Raises
+    ------
+    InputError
+        If the plan has no order, or is for another model, or a file cannot be written.
+    """
+    if plan.base_cost is None:
+        raise InputError(f"plan {plan.name!r} is for a bare problem: it has no order")
+    write_reordered(source, plan.order, path, dims)
 
 
 def write_reordered(

@@ -2,7 +2,7 @@
 
 ``.tflite`` files are read as they lie, without TensorFlow. The graph is that of the first subgraph,
 the one that TFLite Micro runs; subgraphs that ``IF``, ``WHILE``, ``CALL`` and ``CALL_ONCE`` run are
-bodies of these ops. ``Plan.to_tflite`` writes a plan into the file, and
+bodies of these ops. ``Plan.export`` writes a plan into the file, and
 :func:`~cpplan.io.tflite.carried.read_carried_plan` gets it back.
 """
 
@@ -40,7 +40,7 @@ def read_tflite(
     dims: Mapping[str, int] | None = None,
     *,
     name: str | None = None,
-    stated: Container[str] = (),
+    workspaces: Container[str] = (),
 ) -> Graph:
     """The graph of a TFLite model; its ops are listed in the order of the file.
 
@@ -56,7 +56,7 @@ def read_tflite(
         extents that the file stores are taken, as runtimes do; a warning is logged that says so.
     name
         The graph's name; the file's without its suffix if left out.
-    stated
+    workspaces
         Kinds or names of ops whose scratch memory the caller knows. Of other kinds for which it is
         not known, a warning is logged.
 
@@ -84,7 +84,7 @@ def read_tflite(
     if stored:
         options = " ".join(f"--dim '{axis}={extent}'" for axis, extent in stored.items())
         _logger.warning("%s: open axes are planned as the file stores them: %s", where, options)
-    unknown = unknown_scratch(translation.unknown, stated)
+    unknown = unknown_scratch(translation.unknown, workspaces)
     if unknown:
         _logger.warning("%s: %s", where, unknown)
     return translation.graph

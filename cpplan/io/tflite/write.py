@@ -27,9 +27,10 @@ _SHAPE, _SIGNATURE = 0, 7
 
 
 def write_tflite(
-    source: str | PathLike[str],
     plan: Plan,
     path: str | PathLike[str],
+    source: str | PathLike[str],
+    *,
     dims: Mapping[str, int] | None = None,
 ) -> None:
     """Write what :func:`planned_tflite` gives to a file, whole or not at all.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cpplan.io.plan_json import plan_head
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -23,8 +24,9 @@ _COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> dict[str, Any]:
     """Everything the report shows, JSON-ready.
 
-    ``plan`` and ``columns`` together are the plan as :meth:`Plan.to_dict` has it, clock readings
-    included: the page makes that file again. (A browser's numbers are exact below 2**53.)
+    ``plan`` and ``columns`` together are the plan as :func:`cpplan.io.plan_json.plan_to_dict` has
+    it, clock readings included: the page makes that file again. (A browser's numbers are exact
+    below 2**53.)
 
     Raises
     ------
@@ -33,7 +35,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
     """
     from cpplan.packing.problem import as_problem
 
-    head = plan.to_dict(clock=True)
+    head = plan_head(plan, clock=True)
     del head["buffers"]
     graph = source.graph if isinstance(source, Program) else source
     graph = graph if isinstance(graph, Graph) else None

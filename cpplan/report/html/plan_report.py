@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from cpplan.report.html.page_text import fill_page
 from cpplan.report.html.plan_data import plan_data
+from cpplan.runtime.atomic import write_text
 
 if TYPE_CHECKING:
     from cpplan.model.graph import Graph
@@ -43,6 +45,17 @@ SCRIPTS = (
     "plan_files.js",
     "plan.js",
 )
+
+
+def write_plan_report(
+    plan: Plan,
+    path: str | PathLike[str],
+    source: Graph | Program | Problem | None = None,
+    *,
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """Write the report of a plan, whole or not at all; see :func:`plan_report`."""
+    write_text(path, plan_report(plan, source, notes=notes))
 
 
 def plan_report(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cpplan.model.doors import open_door
 from cpplan.model.plan import Plan, Status
 from cpplan.solving.sizes.sizes_text import format_sizes
 
@@ -98,9 +99,11 @@ class SizesPlan:
     runtime: float | None = None
 
     def __eq__(self, other: object) -> bool:
+        """True if everything but the runtime is equal."""
         if not isinstance(other, SizesPlan):
             return NotImplemented
-        return self.to_dict() == other.to_dict()
+        mine, others = ((each.status, each.sizes, each.levels, each.plan) for each in (self, other))
+        return mine == others
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -119,36 +122,9 @@ class SizesPlan:
         frame: pandas.DataFrame = pandas.DataFrame(rows)
         return frame
 
-    def to_dict(self, *, clock: bool = False) -> dict[str, Any]:
-        """JSON-ready values; ``clock=True`` adds ``runtime``."""
-        from cpplan.io.sizes_json import sizes_to_dict
-
-        return sizes_to_dict(self, clock=clock)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> SizesPlan:
-        """What :meth:`to_dict` described.
-
-        Raises
-        ------
-        InputError
-            If the values are none of this version; names what is wrong.
-        """
-        from cpplan.io.sizes_json import sizes_from_dict
-
-        return sizes_from_dict(values)
-
-    def to_json(self, *, clock: bool = False) -> str:
-        """JSON text, one size and one buffer a line."""
-        from cpplan.io.sizes_json import format_sizes_json
-
-        return format_sizes_json(self.to_dict(clock=clock))
-
     def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
         """Write it as JSON, whole or not at all; ``clock=True`` adds the runtime."""
-        from cpplan.runtime.atomic import write_text
-
-        write_text(path, self.to_json(clock=clock))
+        open_door("SizesPlan.save")(self, path, clock=clock)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> SizesPlan:
@@ -159,12 +135,8 @@ class SizesPlan:
         InputError
             If the file cannot be read or holds something else; names the file.
         """
-        from cpplan.model.errors import located
-        from cpplan.runtime.json_file import read_json
-
-        values = read_json(path)
-        with located(path):
-            return cls.from_dict(values)
+        found: SizesPlan = open_door("SizesPlan.load")(path)
+        return found
 
 
 def size_label(values: Mapping[str, int]) -> str:

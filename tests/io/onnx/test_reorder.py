@@ -367,7 +367,7 @@ def test_random_nodes_without_a_seed_cannot_change_places() -> None:
 def test_a_plan_gives_its_order_back() -> None:
     loaded = model(FORK)
     plan = cpplan.solve(cpplan.to_anf(read_onnx(loaded), ["Neg_1", "Exp_0", "Add_2"]))
-    assert kinds(plan.to_onnx(loaded)) == ["Neg", "Exp", "Add"]
+    assert kinds(reorder_onnx(loaded, plan.order)) == ["Neg", "Exp", "Add"]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -375,7 +375,7 @@ def test_a_plan_is_one_of_the_reordered_model_too(seed: int) -> None:
     loaded = random_model(seed)
     graph = read_onnx(loaded)
     plan = cpplan.solve(cpplan.to_anf(graph, random_order(graph, seed)))
-    reordered = plan.to_onnx(loaded)
+    reordered = reorder_onnx(loaded, plan.order)
     again = cpplan.solve(read_onnx(reordered), capacity=plan.peak)
     assert again.order == plan.order
     cpplan.verify(read_onnx(reordered), plan)
@@ -398,7 +398,7 @@ def test_names_that_nodes_share_stay_apart_in_any_order() -> None:
     assert [op.name for op in read_onnx(reordered).ops] == ["node_1", "node", "node_3"]
 
 
-def test_a_plan_without_an_order_says_so() -> None:
+def test_a_plan_without_an_order_says_so(tmp_path: Path) -> None:
     none = np.zeros(0, np.int64)
     with pytest.raises(InputError, match="plan 'p' is for a bare problem: it has no order"):
-        Plan("p", "optimal", (), none, none, none, none).to_onnx(model(FORK))
+        Plan("p", "optimal", (), none, none, none, none).export(tmp_path / "p.onnx", model(FORK))

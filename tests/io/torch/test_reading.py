@@ -101,7 +101,7 @@ def test_numbers_handed_in_are_traced_away():
     module = make_fx(lambda x, k, flag: x.exp() * k if flag else x)(torch.ones(3), 2, True)
     graph = read_torch(module)
     assert [t.name for t in graph.tensors if t.kind == "input"] == ["x_1"]
-    planned = cpplan.solve(graph).to_fx(module)
+    planned = reorder_graph_module(module, cpplan.solve(graph).order)
     assert torch.equal(planned(torch.ones(3), 2, True), torch.ones(3).exp() * 2)
 
 
@@ -110,7 +110,9 @@ def test_inputs_of_which_elements_share_bytes():
     module = make_fx(lambda x, y: (x + y).t() * 2)(row.expand(3, 4), torch.ones(3, 4))
     graph = read_torch(module)
     assert graph.tensor["x_1"].nbytes == 4 * 4
-    found = measure_live_bytes(cpplan.solve(graph).to_fx(module), (row.expand(3, 4), row + 1))
+    found = measure_live_bytes(
+        reorder_graph_module(module, cpplan.solve(graph).order), (row.expand(3, 4), row + 1)
+    )
     assert next(iter(found.per_node.values())) == 16 + 16 + 48
     assert torch.equal(found.results, (row + row + 1).expand(3, 4).t() * 2)
 
@@ -305,7 +307,7 @@ def test_loops():
     assert "w" in loop.inputs
     assert loop.in_place == ()
     assert loop.cost == 1 + 2 * 27 + 3 * 9  # of one pass
-    planned = cpplan.solve(graph, in_place=True).to_fx(program)
+    planned = reorder_graph_module(program, cpplan.solve(graph, in_place=True).order)
     for found, expected in zip(planned(*inputs), program.module()(*inputs), strict=True):
         assert torch.equal(found, expected)
 
@@ -358,7 +360,7 @@ def test_recurrent_layers_of_symbolic_sizes(kind):
         t.name: (t.nbytes, t.view_of) for t in fixed.tensors
     }
     inputs = (torch.randn(6, 5, 4),)
-    planned = cpplan.solve(graph).to_fx(program)
+    planned = reorder_graph_module(program, cpplan.solve(graph).order)
     given = [w.detach() for w in program.state_dict.values()]
     given += [c for c in program.constants.values() if isinstance(c, torch.Tensor)]
     found = measure_live_bytes(planned, (*given, *inputs))

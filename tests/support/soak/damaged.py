@@ -13,6 +13,7 @@ from pathlib import Path
 from cpplan import Graph, Plan, Problem, Program, load, simulate, solve, to_anf, verify
 from cpplan.io.graph_json import graph_to_dict
 from cpplan.io.minimalloc_csv import write_problem
+from cpplan.io.plan_json import plan_text
 from cpplan.model.errors import CpplanError
 
 from .case import Case
@@ -118,7 +119,7 @@ def _file(rng: random.Random, suffix: str) -> bytes:
     if suffix == ".anf":
         return str(to_anf(graph)).encode()
     if suffix == ".plan":
-        return solve(graph, deterministic=True, time_limit=1).to_json().encode()
+        return "".join(plan_text(solve(graph, deterministic=True, time_limit=1))).encode()
     if suffix == ".csv":
         problem = random_problem(rng, 4, fixed=False)
         with tempfile.TemporaryDirectory() as folder:

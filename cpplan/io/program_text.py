@@ -1,0 +1,29 @@
+"""The ops of a plan in order, as the text that :meth:`cpplan.Program.parse` reads."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from cpplan.model.errors import InputError, located
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.program.anf import Program, to_anf
+from cpplan.runtime.atomic import write_text
+
+
+def write_program(plan: Plan, path: str | PathLike[str], source: object) -> None:
+    """Write the ops of a graph in a plan's order, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the source is no graph or program, the plan is for another graph, or the file cannot be
+        written.
+    """
+    graph = source.graph if isinstance(source, Program) else source
+    with located(path):
+        if not isinstance(graph, Graph):
+            found = "nothing" if source is None else f"a {type(source).__name__}"
+            raise InputError(f"a program needs the graph that was planned, not {found}")
+        text = str(to_anf(graph, plan.order))
+    write_text(path, text)

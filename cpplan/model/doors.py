@@ -1,0 +1,53 @@
+"""Doors from data up to the rooms that do the work.
+
+A plan is data, and reading, writing, binding and explaining it is done by functions in rooms above
+this one. The few methods that users call on the data itself open a door here: the table gives each
+the function behind it as text, which is imported when the door is first opened. No other module
+names rooms above its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+# Method -> "module:function" of the room that does its work.
+DOORS = {
+    "Graph.at": "cpplan.program.binding:graph_at",
+    "Plan.at": "cpplan.symbolic.at_values:at_values",
+    "Plan.at(grow=True)": "cpplan.solving.growing:grown_at",
+    "Plan.explain": "cpplan.explanation.explaining:explain",
+    "Plan.export": "cpplan.io.formats:export_plan",
+    "Plan.load": "cpplan.io.plan_json:load_plan",
+    "Plan.report": "cpplan.report.html.plan_report:write_plan_report",
+    "Plan.save": "cpplan.io.plan_json:save_plan",
+    "SizesPlan.load": "cpplan.io.sizes_json:load_sizes",
+    "SizesPlan.save": "cpplan.io.sizes_json:save_sizes",
+}
+
+
+@cache
+def open_door(method: str) -> Callable[..., Any]:
+    """The function behind a method.
+
+    Examples
+    --------
+    >>> open_door("Plan.save").__name__
+    'save_plan'
+    """
+    return find_function(DOORS[method])
+
+
+def find_function(place: str) -> Callable[..., Any]:
+    """The function that ``"module:function"`` names, imported where it was not yet.
+
+    Examples
+    --------
+    >>> find_function("math:sqrt")(4.0)
+    2.0
+    """
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found

@@ -1,0 +1,44 @@
+"""A plan of symbolic sizes at some values, planned anew where they are beyond its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.solving.pipeline import solve
+from cpplan.symbolic.at_values import at_values
+from cpplan.symbolic.sized import SizedPlan
+
+if TYPE_CHECKING:
+    from cpplan.model.plan import Plan
+    from cpplan.model.problem import Problem
+
+# Seconds to plan anew where a value is beyond its bound.
+GROWTH_LIMIT = 10.0
+
+
+def grown_at(plan: Plan, values: Mapping[str, int]) -> SizedPlan:
+    """A plan at any values of its variables; see :meth:`cpplan.model.plan.Plan.at`."""
+    return at_values(plan, values, grow=_grown)
+
+
+def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
+    """A plan of other sizes in the same order; nothing is shared but what lies within another."""
+    plan, layout = sized.plan, sized.layout
+    if len(plan.pools) > 1:
+        raise InputError("a plan of several pools cannot grow: plan the graph anew")
+    found = solve(problem, time_limit=GROWTH_LIMIT, workers=1)
+    if found.offset is None:
+        raise InfeasibleError(f"the plan cannot grow: {found.message}")
+    assert plan.offset is not None
+    offset, size = plan.offset.copy(), plan.size.copy()
+    for k, name in enumerate(problem.names):
+        offset[plan.row[name]], size[plan.row[name]] = found.offset[k], problem.size[k]
+    relations = tuple(r for r in plan.relations if layout.moving & {r.tensor, r.other})
+    grown = replace(
+        plan, offset=offset, size=size, peak=found.peak, relations=relations, lower_bound=None,
+        bound_by=None, certificate=None, status="feasible", capacity=None, found_by=found.found_by,
+    )  # fmt: skip
+    return SizedPlan(grown, sized.values, sized.numbers, grown=True)
