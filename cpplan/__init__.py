@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cpplan.comparison.baselines import compare as compare
     from cpplan.comparison.pareto_curve import pareto as pareto
     from cpplan.io import load as load
+    from cpplan.io.execution import execute as execute
     from cpplan.model import errors as errors
     from cpplan.model.answers import Answer as Answer
     from cpplan.model.graph import Graph as Graph
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from cpplan.solving.sizes.for_graph import plan_sizes as plan_sizes
     from cpplan.solving.sizes.sizes_plan import SizesPlan as SizesPlan
     from cpplan.verification.arena import simulate as simulate
-    from cpplan.verification.execution import execute as execute
     from cpplan.verification.verifier import verify as verify
 
 _HOME = {
@@ -59,7 +59,7 @@ _HOME = {
     "Tensor": "model.tensor",
     "batch": "batches.running",
     "compare": "comparison.baselines",
-    "execute": "verification.execution",
+    "execute": "io.execution",
     "load": "io",
     "pareto": "comparison.pareto_curve",
     "plan_sizes": "solving.sizes.for_graph",

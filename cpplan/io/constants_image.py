@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.io.onnx.bytes import to_bytes
 from cpplan.io.onnx.run import OnnxRun
 from cpplan.model.errors import InputError
 from cpplan.runtime.atomic import write_bytes
+from cpplan.verification.tensor_bytes import to_bytes
 
 if TYPE_CHECKING:
     import onnx

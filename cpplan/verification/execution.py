@@ -1,29 +1,29 @@
 """Level 3 of verification: the real model, with real numbers, inside the planned arena.
 
-Every op of an ONNX model runs twice with the same kernel: once without a plan, each
-result in memory of its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. Everything
+Every op of a model runs twice with the same kernel: once without a plan, each result in memory of
+its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. Everything
 the op will write, in its bodies too, is first overwritten with a pattern, as a kernel that writes
 while it reads would do; not what it writes in place, nor what it need not copy, since it lies there
 already. Then its inputs are compared with those of the unplanned run, bit for bit, then its result,
 and, when the result is in the arena, all it read and wrote once more, but for inputs that it has
 overwritten in place. So a plan that breaks any op is caught at that op, even where the final
 outputs hide it.
+
+The kernels are those of a :class:`ModelRun`, which whoever reads a format provides.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import Protocol
 
 import numpy as np
 
-from cpplan.io.onnx.bytes import Array, Bytes, from_bytes, to_bytes
-from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program
@@ -31,11 +31,7 @@ from cpplan.verification.access_trace import Touch, trace
 from cpplan.verification.needed_buffers import planned_offsets, planned_program, pool_starts
 from cpplan.verification.relations import pairs_in_place
 from cpplan.verification.runs import Place
-
-if TYPE_CHECKING:
-    import onnx
-
-    from cpplan.io.onnx.run import OnnxRun
+from cpplan.verification.tensor_bytes import Array, Bytes, from_bytes, to_bytes
 
 _SCRATCH = np.uint8(0xA5)
 
@@ -62,76 +58,73 @@ class Execution:
     outputs: Mapping[str, Array] = field(repr=False)
 
 
-def execute(
-    model: str | PathLike[str] | onnx.ModelProto,
-    plan: Plan,
-    *,
-    inputs: Mapping[str, Array] | None = None,
-    seed: int = 0,
-    dims: Mapping[str, int] | None = None,
-    weights: Literal["model", "random"] = "model",
-) -> Execution:
-    """Run an ONNX model inside the planned arena; every byte must be that of the unplanned run.
+class ModelRun(Protocol):
+    """A model with values for everything it starts from, whose ops can be run one by one.
+
+    Attributes
+    ----------
+    graph
+        The model; every tensor that lies in an arena has a dtype.
+    output_names
+        The model's outputs in its order.
+    """
+
+    @property
+    def graph(self) -> Graph:
+        """The model's graph."""
+
+    @property
+    def output_names(self) -> Sequence[str]:
+        """The model's outputs in its order."""
+
+    def values(self) -> Mapping[str, Array]:
+        """Every value of the unplanned run, constants and inputs included."""
+
+    def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Results of an op on these inputs, and on the unplanned run's where left out."""
+
+
+def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
+    """Run a model inside the planned arena; every byte must be that of the unplanned run.
 
     Parameters
     ----------
-    model
-        A file or a loaded model.
+    run
+        Graph, inputs and kernels.
     plan
-        Offsets and order for this model.
-    inputs
-        Values of graph inputs; the others are random: normal, or 0 and 1 for integers.
-    seed
-        Of random inputs and weights.
-    dims
-        Extents of symbolic dimensions, the same as for the plan, or within its bounds.
-    weights
-        ``"random"`` replaces the constant weights of convolutions, matrix products, normalisations
-        and the like: He-normal, so that activations neither vanish nor blow up. Constant weights
-        can make all activations equal, and would hide a broken plan.
+        Offsets and order for this model, of sizes that are numbers.
 
     Raises
     ------
-    InputError
-        If the model cannot be read or run, or an input does not match; names an op whose reference
-        kernel gives more than the operator's definition says.
     VerificationError
-        If the plan is for another model, a kernel's result takes more bytes than the model
-        declares, or a byte differs: names op, step, tensor, address, and the last writer of that
-        byte.
+        If the plan is for another model, or a byte differs: names op, step, tensor, address, and
+        the last writer of that byte.
 
     Examples
     --------
-    >>> import onnx.parser
-    >>> model = onnx.parser.parse_model('''
-    ...     <ir_version: 8, opset_import: ["" : 17]>
-    ...     tiny (float[4] x) => (float[4] y) { t = Exp(x) y = Neg(t) }''')
-    >>> columns = {"size": [16] * 3, "lower": [0, 0, 1], "upper": [1, 2, 2], "offset": [0, 16, 0]}
-    >>> plan = Plan(
-    ...     "tiny",
-    ...     "feasible",
-    ...     ("x", "t", "y"),
-    ...     **{key: np.array(column) for key, column in columns.items()},
-    ...     peak=32,
-    ...     order=("Exp_0", "Neg_1"),
+    >>> from dataclasses import replace
+    >>> from types import SimpleNamespace
+    >>> from cpplan.model.tensor import Tensor
+    >>> ends = tuple(Tensor(name, 4, dtype="uint8", kind="output") for name in "xy")
+    >>> ends = replace(ends[0], kind="input"), ends[1]
+    >>> graph = Graph("g", ends, (Op("negate", inputs=("x",), outputs=("y",)),))
+    >>> x = np.arange(4, dtype=np.uint8)
+    >>> run = SimpleNamespace(
+    ...     graph=graph,
+    ...     output_names=("y",),
+    ...     values=lambda: {"x": x, "y": ~x},
+    ...     compute=lambda op, arrays: {"y": ~arrays["x"]},
     ... )
-    >>> done = execute(model, plan)
+    >>> columns = {"size": [4, 4], "lower": [0, 0], "upper": [1, 1], "offset": [0, 4]}
+    >>> columns = {key: np.array(column) for key, column in columns.items()}
+    >>> plan = Plan("g", "feasible", ("x", "y"), **columns, peak=8, order=("negate",))
+    >>> done = execute_in_arena(run, plan)
     >>> done.steps, done.arena_bytes
-    (2, 32)
+    (1, 8)
     """
-    from cpplan.io.onnx.run import OnnxRun
-
-    if not isinstance(plan, Plan):
-        raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
-    if plan.symbols is not None:
-        if plan.symbols.unbounded:
-            name = next(iter(plan.symbols.unbounded))
-            raise InputError(f"tensor {name!r} may have any size: no arena holds it")
-        plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
     offsets = planned_offsets(plan) + pool_starts(plan)
     if plan.peak is None:
         raise VerificationError("the plan holds no peak")
-    run = OnnxRun(model, dims or {}, inputs or {}, seed=seed, weights=weights)
     program = planned_program(run.graph, plan)
     arena: Bytes = np.full(plan.peak, _SCRATCH)
     placed = dict(zip(plan.buffers, offsets.tolist(), strict=True))
@@ -155,7 +148,7 @@ class _Arena:
         self.writes: list[tuple[int, int, str]] = []
         self.checked = 0
 
-    def execute(self, program: Program, run: OnnxRun) -> Execution:
+    def execute(self, program: Program, run: ModelRun) -> Execution:
         touches = trace(program, self.residency, self.over)
         callers = [touch for touch in touches if touch.op is None]
         before = list(takewhile(lambda touch: touch.op is None, touches))
@@ -179,7 +172,7 @@ class _Arena:
         }
         return Execution(len(program.order), self.checked, len(self.bytes), outputs)
 
-    def _run_op(self, op: Op, step: int, touches: list[Touch], run: OnnxRun) -> None:
+    def _run_op(self, op: Op, step: int, touches: list[Touch], run: ModelRun) -> None:
         where = f"step {step}: op {op.name!r}"
         writes = [touch for touch in touches if touch.writes]
         in_place = {output for output, _ in self.over}

@@ -26,9 +26,9 @@ import numpy as np
 
 import cpplan
 from cpplan.cli.options import parse_dims
+from cpplan.io.execution import execute
 from cpplan.io.onnx.bytes import numpy_dtype
 from cpplan.model.errors import CpplanError, InputError
-from cpplan.verification.execution import execute
 
 # Integers that decide what a model does, where 0 and 1 mean nothing to it.
 INPUTS = {"sr": 16000}

@@ -20,9 +20,10 @@ from cpplan.program.liveness import to_problem
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, parser  # noqa: E402
 
-from cpplan.io.onnx.bytes import from_bytes, numpy_dtype, to_bytes  # noqa: E402
+from cpplan.io.execution import execute  # noqa: E402
+from cpplan.io.onnx.bytes import numpy_dtype  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
-from cpplan.verification.execution import execute  # noqa: E402
+from cpplan.verification.tensor_bytes import from_bytes, to_bytes  # noqa: E402
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 

@@ -15,8 +15,8 @@ from cpplan.model.plan import Plan, Relation
 onnx = pytest.importorskip("onnx")
 from onnx import parser  # noqa: E402
 
+from cpplan.io.execution import execute  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
-from cpplan.verification.execution import execute  # noqa: E402
 
 # x is halved as two views, one half is overwritten, and both are put together again: 32 B in all.
 HALVES = """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.io.onnx.bytes import Array, numpy_dtype, to_bytes
+from cpplan.io.onnx.bytes import Array, numpy_dtype
 from cpplan.io.onnx.graph import Source
 from cpplan.io.onnx.kernels import Kernel, KernelError, defined_result, make_kernel, to_numpy
 from cpplan.io.onnx.model import naming, opset_versions, translate_model
@@ -18,14 +18,16 @@ from cpplan.io.onnx.weights import draw_weights
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Op
 from cpplan.program.anf import to_anf
+from cpplan.verification.tensor_bytes import to_bytes
 
 if TYPE_CHECKING:
     import onnx
 
 
 class OnnxRun:
-    """A model with values for everything it starts from; see
-    ``cpplan.verification.execution.execute``.
+    """A model with values for everything it starts from, as ``execute`` runs it.
+
+    See :class:`cpplan.verification.execution.ModelRun`.
 
     Attributes
     ----------

@@ -7,9 +7,9 @@ import pytest
 from support.onnx_texts import kinds, model, read, refusal
 
 import cpplan
+from cpplan.io.execution import execute
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
-from cpplan.verification.execution import execute
 
 onnx = pytest.importorskip("onnx")
 from onnx import parser  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 from support.onnx_texts import model, read
 
 import cpplan
-from cpplan.verification.execution import execute
+from cpplan.io.execution import execute
 
 onnx = pytest.importorskip("onnx")
 from onnx.reference import ReferenceEvaluator  # noqa: E402

@@ -12,10 +12,10 @@ from support.onnx_texts import kinds, model, read, refusal, views
 
 import cpplan
 from cpplan.cli.options import parse_dims
+from cpplan.io.execution import execute
 from cpplan.model.errors import InputError
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
-from cpplan.verification.execution import execute
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402

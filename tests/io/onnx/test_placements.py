@@ -14,9 +14,9 @@ from cpplan.model.graph import Graph
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
-from cpplan.io.onnx.bytes import to_bytes  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
 from cpplan.io.onnx.run import OnnxRun  # noqa: E402
+from cpplan.verification.tensor_bytes import to_bytes  # noqa: E402
 
 Node = tuple[onnx.NodeProto, list[tuple[int, ...]], dict[str, np.ndarray]]
 

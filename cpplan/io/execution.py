@@ -1,0 +1,127 @@
+"""``execute``: a model's own kernels inside the planned arena, for the formats that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from cpplan.model.errors import InputError
+from cpplan.model.plan import Plan
+from cpplan.verification.execution import Execution, execute_in_arena
+
+if TYPE_CHECKING:
+    import onnx
+
+    from cpplan.verification.tensor_bytes import Array
+
+
+class Runner(NamedTuple):
+    """A format whose models can be run op by op.
+
+    Attributes
+    ----------
+    suffix
+        Of its files.
+    package
+        The top package of its models' classes in memory.
+    home
+        Module and class, separated by a colon, that is called with the model, ``dims`` and
+        ``inputs``, with ``seed`` and ``weights`` by name, and gives a
+        :class:`~cpplan.verification.execution.ModelRun`.
+    """
+
+    suffix: str
+    package: str
+    home: str
+
+
+RUNNERS = (Runner(".onnx", "onnx", "cpplan.io.onnx.run:OnnxRun"),)
+
+
+def execute(
+    model: str | PathLike[str] | onnx.ModelProto,
+    plan: Plan,
+    *,
+    inputs: Mapping[str, Array] | None = None,
+    seed: int = 0,
+    dims: Mapping[str, int] | None = None,
+    weights: Literal["model", "random"] = "model",
+) -> Execution:
+    """Run an ONNX model inside the planned arena; every byte must be that of the unplanned run.
+
+    Parameters
+    ----------
+    model
+        A file or a loaded model.
+    plan
+        Offsets and order for this model.
+    inputs
+        Values of graph inputs; the others are random: normal, or 0 and 1 for integers.
+    seed
+        Of random inputs and weights.
+    dims
+        Extents of symbolic dimensions, the same as for the plan, or within its bounds.
+    weights
+        ``"random"`` replaces the constant weights of convolutions, matrix products, normalisations
+        and the like: He-normal, so that activations neither vanish nor blow up. Constant weights
+        can make all activations equal, and would hide a broken plan.
+
+    Raises
+    ------
+    InputError
+        If the model is of no format that can be run, or cannot be read or run, or an input does
+        not match; names an op whose reference kernel gives more than the operator's definition
+        says.
+    VerificationError
+        If the plan is for another model, a kernel's result takes more bytes than the model
+        declares, or a byte differs: names op, step, tensor, address, and the last writer of that
+        byte.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["" : 17]>
+    ...     tiny (float[4] x) => (float[4] y) { t = Exp(x) y = Neg(t) }''')
+    >>> columns = {"size": [16] * 3, "lower": [0, 0, 1], "upper": [1, 2, 2], "offset": [0, 16, 0]}
+    >>> plan = Plan(
+    ...     "tiny",
+    ...     "feasible",
+    ...     ("x", "t", "y"),
+    ...     **{key: np.array(column) for key, column in columns.items()},
+    ...     peak=32,
+    ...     order=("Exp_0", "Neg_1"),
+    ... )
+    >>> done = execute(model, plan)
+    >>> done.steps, done.arena_bytes
+    (2, 32)
+    """
+    if not isinstance(plan, Plan):
+        raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
+    module, _, name = _runner_of(model).home.partition(":")
+    if plan.symbols is not None:
+        if plan.symbols.unbounded:
+            unbounded = next(iter(plan.symbols.unbounded))
+            raise InputError(f"tensor {unbounded!r} may have any size: no arena holds it")
+        plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
+    make = getattr(import_module(module), name)
+    return execute_in_arena(make(model, dims or {}, inputs or {}, seed=seed, weights=weights), plan)
+
+
+def _runner_of(model: object) -> Runner:
+    """The format of a file, by its suffix, or of a model in memory, by its class."""
+    if isinstance(model, (str, PathLike)):
+        suffix, what = Path(model).suffix.lower(), f"{model}: a file {Path(model).suffix!r}"
+        found = [runner for runner in RUNNERS if runner.suffix == suffix]
+    else:
+        packages = {cls.__module__.partition(".")[0] for cls in type(model).__mro__}
+        what = f"a {type(model).__name__}"
+        found = [runner for runner in RUNNERS if runner.package in packages]
+    if not found:
+        known = " or ".join(f"{runner.suffix} or a model of {runner.package}" for runner in RUNNERS)
+        raise InputError(f"{what} has no kernels to be executed: expected {known}")
+    return found[0]

@@ -1,0 +1,61 @@
+"""Which models can be executed, and from which table their kernels come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cpplan.io.execution import RUNNERS, Runner, execute
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.plan import Plan
+from cpplan.model.tensor import Tensor
+
+X = np.arange(4, dtype=np.uint8)
+COLUMNS = {"size": [4, 4], "lower": [0, 0], "upper": [1, 1], "offset": [0, 4]}
+PLAN = Plan(
+    "g",
+    "feasible",
+    ("x", "y"),
+    **{key: np.array(column) for key, column in COLUMNS.items()},
+    peak=8,
+    order=("negate",),
+)
+
+
+class NegateRun:
+    """A format of one model, whose kernel is NumPy's."""
+
+    output_names = ("y",)
+
+    def __init__(self, model: object, dims: object, inputs: object, *, seed: int, weights: str):
+        ends = (
+            Tensor("x", 4, dtype="uint8", kind="input"),
+            Tensor("y", 4, dtype="uint8", kind="output"),
+        )
+        self.graph = Graph("g", ends, (Op("negate", inputs=("x",), outputs=("y",)),))
+        self.given = model, dims, inputs, seed, weights
+
+    def values(self) -> dict[str, np.ndarray]:
+        return {"x": X, "y": ~X}
+
+    def compute(self, op: Op, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"y": ~arrays["x"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "what"), [("net.tflite", "net.tflite"), (Path("net"), "net"), (3, "an? int")]
+)
+def test_a_model_without_kernels_is_refused_by_name(model: object, what: str) -> None:
+    with pytest.raises(InputError, match=rf"{what}.*expected \.onnx or a model of onnx"):
+        execute(model, PLAN)  # type: ignore[arg-type]
+
+
+def test_a_format_is_executed_once_it_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Runner(".negate", __name__.partition(".")[0], f"{__name__}:NegateRun")
+    monkeypatch.setattr("cpplan.io.execution.RUNNERS", (*RUNNERS, row))
+    done = execute("net.negate", PLAN)
+    assert (done.steps, done.arena_bytes, done.bytes_checked) == (1, 8, 20)
+    assert done.outputs["y"].tolist() == (~X).tolist()
