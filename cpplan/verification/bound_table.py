@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from cpplan.model.plan import Plan
-from cpplan.packing.pools.bounds import ACCESSES, OUTSIDE
-from cpplan.packing.pools.fullest_steps import BEYOND, FIXED, LARGEST, LIVE
 
 # The weakest freedom that a bound still covers: each includes the ones before.
 Reach = Literal["given order", "every order", "every schedule"]
 Sharing = Literal["no", "yes", "only"]
 Proof = Literal["recomputed", "certificate", "searched"]
 
+LIVE, FIXED, LARGEST = "live bytes", "fixed offset", "largest buffer"
+# Of what several pools must hold; the last may be added to each of the others.
+BEYOND, ACCESSES = "live bytes beyond the other pools", "accesses"
+OUTSIDE = "live bytes beyond the preferred pools"
 SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
 FORCED, MINIMUM_CUT = "forced live bytes", "minimum cut"
 EVERY_OP_ONCE = "every op once"

@@ -10,13 +10,13 @@ import numpy as np
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.pools.bounds import objective_bound
-from cpplan.packing.pools.fullest_steps import FIXED, LARGEST, LIVE
-from cpplan.packing.pools.objective import objective_value, pool_peaks
 from cpplan.verification.bound_table import (
     COST_BOUNDS,
+    FIXED,
     FOOTPRINT,
     FORCED,
+    LARGEST,
+    LIVE,
     MINIMUM_CUT,
     PEAK_BOUNDS,
     POOL_BOUNDS,
@@ -26,6 +26,8 @@ from cpplan.verification.bound_table import (
     find_bound,
     why_not,
 )
+from cpplan.verification.pool_bounds import proved_levels, proved_total
+from cpplan.verification.pool_objective import objective_levels, pool_peaks
 from cpplan.verification.rectangles import Rectangles, check_bound
 
 
@@ -74,7 +76,7 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
     >>> plan = Plan("p", "optimal", (), none, none, none, none, peak=0)
     >>> check_peak(Problem((), none, none, none), plan, none, none)
     """
-    peaks = pool_peaks(needed, pool, offset).tolist()
+    peaks = pool_peaks(needed, pool, offset)
     if not _is_integer(plan.peak) or plan.peak != sum(peaks):
         raise VerificationError(
             f"the plan claims a peak of {plan.peak!r} B, but it is {sum(peaks)} B"
@@ -160,7 +162,9 @@ def check_pooled_claims(
     >>> check_pooled_claims(problem, plan, plan.pool, plan.offset)
     Proofs(bound=None, cost_bound=None)
     """
-    value = objective_value(needed, plan.objective, pool, offset)
+    peaks = pool_peaks(needed, pool, offset)
+    levels = objective_levels(needed, plan.objective)
+    value = tuple(level.shown(level.of(peaks, pool.tolist())) for level in levels)
     # A plan of symbolic sizes at some values claims none.
     silent = plan.status == "feasible" and not (plan.objective_value or plan.objective_bound)
     if tuple(plan.objective_value) != value and not silent:
@@ -184,9 +188,7 @@ def check_pooled_claims(
         proof = _check_levels(needed if apart is None else apart, plan, value, least)
     if plan.lower_bound is not None:
         _check_integer_bound(plan)
-        total = least
-        if total is None:
-            total = int(objective_bound(needed, "total", (0,))[0][0])
+        total = proved_total(needed) if least is None else least
         if plan.lower_bound > total:
             raise VerificationError(
                 f"live bytes prove a lower bound of {total} B, but the plan claims "
@@ -206,7 +208,7 @@ def _check_levels(
     """Check the bounds on an objective's levels, and say how; ``needed`` as for sharing."""
     cited = [_applying(POOL_BOUNDS, name, plan) for name in str(plan.bound_by).split("; ")]
     bound = tuple(plan.objective_bound)
-    proved, _ = objective_bound(needed, plan.objective, value, least or 0)
+    proved = proved_levels(needed, plan.objective, value, least or 0)
     if bound <= proved:
         return "recomputed"
     if all(one.proof == "recomputed" for one in cited):

@@ -169,22 +169,22 @@ def _misplaced_level(problem: Problem) -> Level:
 
 def _cost_level(problem: Problem) -> Level:
     table = [_rates(pool) for pool in problem.pools]
-    size = problem.size.astype(float)
-    reads, writes = problem.reads.astype(float), problem.writes.astype(float)
+    # Integers of any length: what fits must not depend on rounding.
+    size, reads, writes = (
+        column.astype(object) for column in (problem.size, problem.reads, problem.writes)
+    )
     quantities = (
-        float(np.sum(size + problem.alignment)),
-        *(float(np.sum(column)) for column in (reads, reads * size, writes, writes * size)),
+        int(np.sum(size + problem.alignment)),
+        *(int(np.sum(column)) for column in (reads, reads * size, writes, writes * size)),
     )
     # No layout costs more than this, whatever lies where.
-    most = sum(
-        quantity * max(float(min(Fraction(_LARGEST), rates[k])) for rates in table)
-        for k, quantity in enumerate(quantities)
-    )
+    highest = [max(rates[k] for rates in table) for k in range(len(quantities))]
+    most = max(1, sum(amount * rate for amount, rate in zip(quantities, highest, strict=True)))
     scale = math.lcm(*(rate.denominator for rates in table for rate in rates))
-    if scale > _LARGEST / max(1.0, most):
+    if scale * most > _LARGEST:
         if most >= _LARGEST:
             raise InputError("the costs of the pools are too large: they add up to more than 2**50")
-        scale = 1 << max(0, int(math.log2(_LARGEST / most)))
+        scale = 1 << (math.floor(_LARGEST / most).bit_length() - 1)
     whole = [[math.floor(rate * scale) for rate in rates] for rates in table]
     access = [
         problem.reads * (latency + per_byte * problem.size)

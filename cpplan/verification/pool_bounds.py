@@ -1,0 +1,334 @@
+"""Bounds on the levels of an objective of several pools, proved again from the buffers alone.
+
+A level is a sum of three kinds of costs, and each is bounded by itself:
+
+* of the peaks: what one pool must hold because it may lie nowhere else, or because the others are
+  full; or what all bytes live at a step cost where bytes are cheapest;
+* of the buffers, where each costs least;
+* of the buffers that cannot lie there, since the pools in which they cost least do not hold all
+  that is live at a step.
+
+Nothing here is a search: where a sum of sizes would take too long to be found, the full limit
+stands for it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from cpplan.model.problem import Ints, Problem
+from cpplan.verification.pool_objective import Level, objective_levels
+from cpplan.verification.rectangles import Rectangles, cut_gaps
+
+Limits = Sequence[int | None]
+
+# Sums of sizes are bits of an integer; so many are shifted for one pool or one set of them.
+_MOST_BITS = 2**32
+
+
+def proved_levels(
+    problem: Problem, objective: str, value: Sequence[int | float], shared: int = 0
+) -> tuple[int | float, ...]:
+    """A bound on every level; compared as tuples, no layout is below.
+
+    Parameters
+    ----------
+    value
+        Of a layout. Where its former levels are as small as proved, the next one need only be
+        bounded for layouts that do as well.
+    shared
+        Bytes that all pools together are known to need.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> pools = Pool("fast", capacity=8), Pool("slow")
+    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
+    >>> proved_levels(two, "preference", (4, 4, 8))
+    (4, 4, 8)
+    """
+    bounds = _PoolBounds(problem)
+    proved: list[int | float] = []
+    limits = bounds.capacities
+    for level, reached in zip(objective_levels(problem, objective), value, strict=True):
+        least = bounds.of(level, limits, shared)
+        proved.append(level.shown(least))
+        limits = _limits_at(level, least, limits) if proved[-1] == reached else bounds.capacities
+    return tuple(proved)
+
+
+def proved_total(problem: Problem) -> int:
+    """Bytes that all pools together need.
+
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
+    >>> proved_total(two)
+    12
+    """
+    bounds = _PoolBounds(problem)
+    return bounds.of(objective_levels(problem, "total")[0], bounds.capacities, 0)
+
+
+def _limits_at(level: Level, steps: int, limits: Limits) -> list[int | None]:
+    """Limits on the peaks if the level may cost so many steps and no more."""
+    left = steps - sum(min(costs.values()) for costs in level.per_buffer)
+    new = [left // cost if cost else None for cost in level.per_byte]
+    return [_smallest(pair) for pair in zip(new, limits, strict=True)]
+
+
+def _smallest(limits: Iterable[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+class _PoolBounds:
+    """The buffers of a problem as rectangles, and what they ask of the pools."""
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.rectangles = cut_gaps(problem)
+        self.capacities: Limits = [pool.capacity for pool in problem.pools]
+        self.units = sorted({1, _common_alignment(problem)})
+
+    def of(self, level: Level, limits: Limits, shared: int) -> int:
+        """Steps that a level costs at least, if no peak is above its limit."""
+        pools = range(len(level.per_byte))
+        alone = sum(
+            level.per_byte[pool] * self._peak(pool, limits)
+            for pool in pools
+            if level.per_byte[pool]
+        )
+        live = max(_cheapest(shared, level, limits), self._live_anywhere(level, limits))
+        at_best = sum(min(costs.values()) for costs in level.per_buffer)
+        return max(alone, live) + at_best + self._driven_out(level, limits)
+
+    def _peak(self, pool: int, limits: Limits) -> int:
+        """Bytes that one pool must hold while the others stay within their limits."""
+        problem = self.problem
+        others = [limit for k, limit in enumerate(limits) if k != pool]
+        here, movable = np.zeros(len(problem), bool), np.zeros(len(problem), bool)
+        least = 0
+        for row, size in enumerate(problem.size.tolist()):
+            end = problem.fixed.get(row, 0) + size
+            may_go = problem.candidates_of(row)
+            here[row] = pool in may_go
+            rooms = [limits[k] for k in may_go if k != pool]
+            movable[row] = any(room is None or end <= room for room in rooms)
+            if here[row] and not movable[row]:
+                least = max(least, end)
+        if None in others:
+            here &= ~movable
+        room = sum(limit for limit in others if limit is not None)
+        for unit in self.units:
+            # A limit may lie within a unit, and that pool's topmost buffer end in it.
+            wider = room + len(others) * (unit - 1)
+            least = max(least, self._left_over(here, movable, wider, unit, least))
+        return least
+
+    def _left_over(
+        self, here: np.ndarray, movable: np.ndarray, room: int, unit: int, least: int
+    ) -> int:
+        """Bytes, if more than ``least``, that some step leaves when ``room`` is filled elsewhere.
+
+        Only offsets at multiples of ``unit`` count, with sizes rounded up. What is rounded of the
+        topmost buffer need not lie in the pool.
+        """
+        part = _aligned(self.rectangles, unit)
+        part = _those(part, here[part.buffer])
+        moves, held = movable[part.buffer], part.end - part.begin
+        rounded = -(-held // unit) * unit
+        steps = np.unique(np.concatenate([part.lower, part.upper]))
+        live = _live(steps, part, rounded)
+        stays = _live(steps, part, np.where(moves, 0, rounded))
+        at_least = stays + np.maximum(0, live - stays - room)
+        work = _MOST_BITS
+        for k in np.lexsort((-live, -at_least)).tolist():
+            if live[k] <= least or (work <= 0 and at_least[k] <= least):
+                continue
+            now = (part.lower <= steps[k]) & (steps[k] < part.upper)
+            sizes = rounded[now & moves].tolist()
+            elsewhere = min(room, sum(sizes))
+            if room < sum(sizes):
+                work -= _shifted_bits(sizes, room)
+                elsewhere = _fullest(sizes, room) if work > 0 else room
+            topmost = int((rounded - held)[now].max(initial=0))
+            least = max(least, int(live[k]) - elsewhere - topmost)
+        return least
+
+    def _live_anywhere(self, level: Level, limits: Limits) -> int:
+        """Steps that what is live costs where bytes are cheapest; each pool rounds its topmost."""
+        best = 0
+        for unit in self.units:
+            part = _aligned(self.rectangles, unit)
+            held = part.end - part.begin
+            rounding = -held % unit
+            steps = np.unique(part.lower)
+            live = _live(steps, part, held + rounding)
+            for k in np.argsort(-live).tolist():
+                if _cheapest(int(live[k]), level, limits) <= best:
+                    break
+                now = (part.lower <= steps[k]) & (steps[k] < part.upper)
+                topmost = sum(heapq.nlargest(len(limits), rounding[now].tolist()))
+                best = max(best, _cheapest(int(live[k]) - topmost, level, limits))
+        return best
+
+    def _driven_out(self, level: Level, limits: Limits) -> int:
+        """Steps that buffers cost beyond their least, as the cheapest pools do not hold them all.
+
+        For each set of pools: a buffer that costs less in each of them than anywhere else pays the
+        difference if it leaves them.
+        """
+        leaving: dict[frozenset[int], dict[int, int]] = defaultdict(dict)
+        for row, costs in enumerate(level.per_buffer):
+            prices = sorted(set(costs.values()))
+            for cheaper, dearer in pairwise(prices):
+                inside = frozenset(pool for pool, cost in costs.items() if cost <= cheaper)
+                leaving[inside][row] = dearer - cheaper
+        return sum(
+            self._leave(inside, price, [limits[pool] for pool in inside])
+            for inside, price in leaving.items()
+        )
+
+    def _leave(self, inside: frozenset[int], price: dict[int, int], rooms: Limits) -> int:
+        """Steps that leaving some pools of these limits costs at least."""
+        room = [limit for limit in rooms if limit is not None]
+        if len(room) < len(rooms):
+            return 0
+        size = self.problem.size.tolist()
+        too_large = {row for row in price if size[row] > max(room)}
+        sure = sum(price[row] for row in too_large)
+        leaver, stayer = np.zeros(len(size), bool), np.zeros(len(size), bool)
+        leaver[[row for row in price if row not in too_large]] = True
+        stayer[[row for row in range(len(size)) if self._only_in(row, inside)]] = True
+        part = _those(self.rectangles, (leaver | stayer)[self.rectangles.buffer])
+        demands = list(_demands(part, leaver[part.buffer], sum(room)))
+        payers = _whole_spans(_those(part, leaver[part.buffer]), size)
+        if not payers:
+            return sure
+        rate = min(Fraction(price[row], size[row]) for row in payers)
+        return sure + math.ceil(rate * _least_paid(list(payers.values()), demands))
+
+    def _only_in(self, row: int, inside: frozenset[int]) -> bool:
+        return inside.issuperset(self.problem.candidates_of(row))
+
+
+def _common_alignment(problem: Problem) -> int:
+    """The largest number of bytes of which all offsets in all pools are multiples."""
+    own = set(problem.alignment.tolist())
+    return math.gcd(*(math.lcm(one, pool.alignment) for one in own for pool in problem.pools)) or 1
+
+
+def _those(rectangles: Rectangles, chosen: np.ndarray) -> Rectangles:
+    return Rectangles(*(column[chosen] for column in rectangles))
+
+
+def _aligned(rectangles: Rectangles, unit: int) -> Rectangles:
+    """The rectangles that begin at multiples of a unit, whatever the offset of their buffer."""
+    return _those(rectangles, rectangles.begin % unit == 0)
+
+
+def _live(steps: Ints, rectangles: Rectangles, held: Ints) -> Ints:
+    """Bytes live at each of some steps: those begun less those ended."""
+    live = np.zeros(len(steps), np.int64)
+    for times, sign in ((rectangles.lower, 1), (rectangles.upper, -1)):
+        by_time = np.argsort(times)
+        sums = np.concatenate([[0], np.cumsum(held[by_time])])
+        live += sign * sums[np.searchsorted(times[by_time], steps, side="right")]
+    return live
+
+
+def _cheapest(amount: int, level: Level, limits: Limits) -> int:
+    """Steps that so many bytes cost, the cheapest pools filled first; the rest costs nothing."""
+    steps = 0
+    for cost, limit in sorted(zip(level.per_byte, limits, strict=True), key=lambda pool: pool[0]):
+        held = amount if limit is None else min(amount, limit)
+        steps, amount = steps + cost * held, amount - held
+    return steps
+
+
+def _fullest(sizes: Sequence[int], room: int) -> int:
+    """The largest sum of some of the sizes that is not above ``room``.
+
+    Examples
+    --------
+    >>> _fullest([4, 6, 10], 13)
+    10
+    """
+    unit = math.gcd(*sizes) or 1
+    most = room // unit
+    sums = 1  # bit k: some of the sizes add up to k units
+    for size in sizes:
+        sums |= sums << size // unit
+        sums &= (2 << most) - 1
+    return unit * (sums.bit_length() - 1)
+
+
+def _shifted_bits(sizes: Sequence[int], room: int) -> int:
+    return len(sizes) * (max(0, room) // (math.gcd(*sizes) or 1))
+
+
+def _demands(part: Rectangles, leaves: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
+    """Steps with more live than ``room``, and the bytes of those that must have left, in order.
+
+    Of neighbouring steps only those after which something ends: the others hold a part of it.
+    """
+    held = part.end - part.begin
+    begins, ends = np.unique(part.lower), np.unique(part.upper)
+    following = np.append(begins[1:], part.upper.max(initial=0))
+    ended = np.searchsorted(ends, following, "right") > np.searchsorted(ends, begins, "right")
+    steps = begins[ended]
+    missing = _live(steps, part, held) - room
+    steps, missing = steps[missing > 0], missing[missing > 0]
+    work = _MOST_BITS
+    for k in np.argsort(-missing, kind="stable").tolist():
+        now = (part.lower <= steps[k]) & (steps[k] < part.upper)
+        sizes = held[now & leaves].tolist()
+        left = room - int(held[now & ~leaves].sum())
+        work -= _shifted_bits(sizes, left)
+        if work <= 0:
+            break
+        if left > 0:
+            missing[k] = sum(sizes) - _fullest(sizes, left)
+    yield from zip(steps.tolist(), missing.tolist(), strict=True)
+
+
+def _whole_spans(part: Rectangles, size: Sequence[int]) -> dict[int, tuple[int, int, int]]:
+    """Row -> the first step, the step after the last at which it holds a byte, and its size."""
+    spans: dict[int, tuple[int, int, int]] = {}
+    for row, lower, upper in zip(*(c.tolist() for c in part[:3]), strict=True):
+        first, end, _ = spans.get(row, (lower, upper, 0))
+        spans[row] = min(first, lower), max(end, upper), size[row]
+    return spans
+
+
+def _least_paid(spans: Sequence[tuple[int, int, int]], demands: Iterable[tuple[int, int]]) -> int:
+    """The fewest bytes that meet every demand, each byte paid once for all steps that it lives.
+
+    Step after step those pay that live longest from there: nobody else's byte is of more use later.
+    """
+    coming = sorted(spans, reverse=True)
+    unpaid: list[tuple[int, int]] = []  # a heap of (-end, bytes)
+    paid: list[tuple[int, int]] = []  # a heap of (end, bytes)
+    total = standing = 0
+    for step, demand in demands:
+        while coming and coming[-1][0] <= step:
+            _, end, size = coming.pop()
+            heapq.heappush(unpaid, (-end, size))
+        while paid and paid[0][0] <= step:
+            standing -= heapq.heappop(paid)[1]
+        while standing < demand and unpaid and -unpaid[0][0] > step:
+            end, size = heapq.heappop(unpaid)
+            part = min(size, demand - standing)
+            if part < size:
+                heapq.heappush(unpaid, (end, size - part))
+            heapq.heappush(paid, (-end, part))
+            total, standing = total + part, standing + part
+    return total

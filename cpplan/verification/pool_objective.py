@@ -1,0 +1,158 @@
+"""The objectives of several pools, in the checker's own words.
+
+An objective is a list of levels, each the sum of what the bytes of the peaks cost and of what the
+buffers cost in the pools in which they lie. Of two layouts the better one is smaller at the first
+level at which they differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from cpplan.model.errors import VerificationError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints, Problem
+
+# Costs are numbers of steps so small that none is more than so many.
+_MOST_STEPS = 2**50
+
+
+class Level(NamedTuple):
+    """One number to be made small, counted in steps of ``1 / scale``.
+
+    Attributes
+    ----------
+    per_byte
+        Of each byte of every pool's peak.
+    per_buffer
+        Of each buffer, in the pools that it may go to: ``per_buffer[row][pool]``.
+    scale
+        Steps in a cost of one.
+    """
+
+    per_byte: tuple[int, ...]
+    per_buffer: Sequence[dict[int, int]]
+    scale: int = 1
+
+    def of(self, peaks: Sequence[int], pool: Sequence[int]) -> int:
+        """Steps that a layout costs, from its peaks and the pool of each buffer."""
+        bytes_used = sum(cost * peak for cost, peak in zip(self.per_byte, peaks, strict=True))
+        return bytes_used + sum(
+            costs[number] for costs, number in zip(self.per_buffer, pool, strict=True)
+        )
+
+    def shown(self, steps: int) -> int | float:
+        """The cost that so many steps are, as plans write it: an integer where it is one."""
+        whole, rest = divmod(steps, self.scale)
+        return whole if rest == 0 else float(Fraction(steps, self.scale))
+
+
+def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> list[int]:
+    """Bytes that each pool needs: the end of its highest buffer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> two = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=(Pool("p"), Pool("q")))
+    >>> pool_peaks(two, np.array([1, 0]), np.array([8, 0]))
+    [8, 12]
+    """
+    ends = offset + problem.size
+    return [int(ends[pool == number].max(initial=0)) for number in range(len(problem.pools))]
+
+
+def objective_levels(problem: Problem, objective: str) -> list[Level]:
+    """Levels of an objective, the first one the most important.
+
+    ``total``: the sum of the peaks. ``preference``: the peaks from the last pool to the second,
+    then for every buffer its size times the pools that it prefers to its own, then the peak of the
+    first pool. ``cost``: every pool's ``cost_per_byte`` times its peak, and for every buffer its
+    latencies and cycles.
+
+    Raises
+    ------
+    VerificationError
+        If there is no such objective.
+
+    Examples
+    --------
+    >>> two = Problem(("a",), [0], [1], [4], pools=(Pool("p"), Pool("q")))
+    >>> for level in objective_levels(two, "preference"):
+    ...     print(level.per_byte, level.per_buffer)
+    (0, 1) [{0: 0, 1: 0}]
+    (0, 0) [{0: 0, 1: 4}]
+    (1, 0) [{0: 0, 1: 0}]
+    """
+    pools = range(len(problem.pools))
+    free = [dict.fromkeys(problem.candidates_of(row), 0) for row in range(len(problem))]
+    if objective == "total":
+        return [Level((1,) * len(pools), free)]
+    if objective == "preference":
+        first, *others = (Level(tuple(int(k == pool) for k in pools), free) for pool in pools)
+        sizes = problem.size.tolist()
+        misplaced = [
+            {pool: place * size for place, pool in enumerate(problem.candidates_of(row))}
+            for row, size in enumerate(sizes)
+        ]
+        return [*reversed(others), Level((0,) * len(pools), misplaced), first]
+    if objective == "cost":
+        return [_cost_level(problem)]
+    raise VerificationError(f"the plan minimised {objective!r}, which is no objective")
+
+
+class _Rates(NamedTuple):
+    """What a pool's numbers cost as the decimals they print as."""
+
+    byte: Fraction
+    read: Fraction
+    byte_read: Fraction
+    write: Fraction
+    byte_written: Fraction
+
+
+def _rates(pool: Pool) -> _Rates:
+    cycles = [
+        0 if width is None else 1 / Fraction(str(width))
+        for width in (pool.read_bandwidth, pool.write_bandwidth)
+    ]
+    numbers = pool.cost_per_byte, pool.read_latency, cycles[0], pool.write_latency, cycles[1]
+    return _Rates(*(Fraction(str(number)) for number in numbers))
+
+
+def _cost_level(problem: Problem) -> Level:
+    """Costs in steps of their common denominator, or of the finest power of 1/2 that fits.
+
+    The second only where the most expensive layout would cost more than ``_MOST_STEPS`` steps of
+    the common denominator; then every number of every pool is rounded down to whole steps.
+    """
+    rates = [_rates(pool) for pool in problem.pools]
+    rows = list(
+        zip(*(c.tolist() for c in (problem.size, problem.reads, problem.writes)), strict=True)
+    )
+    amounts = (
+        sum(problem.size.tolist()) + sum(problem.alignment.tolist()),
+        sum(read for _, read, _ in rows),
+        sum(read * size for size, read, _ in rows),
+        sum(written for _, _, written in rows),
+        sum(written * size for size, _, written in rows),
+    )
+    highest = [max(rate[k] for rate in rates) for k in range(len(amounts))]
+    most = max(1, sum(amount * rate for amount, rate in zip(amounts, highest, strict=True)))
+    scale = math.lcm(*(number.denominator for rate in rates for number in rate))
+    if scale * most > _MOST_STEPS:
+        scale = 1
+        while 2 * scale * most <= _MOST_STEPS:
+            scale *= 2
+    whole = [_Rates(*(math.floor(number * scale) for number in rate)) for rate in rates]
+    per_buffer = [
+        {
+            pool: reads * (whole[pool].read + size * whole[pool].byte_read)
+            + writes * (whole[pool].write + size * whole[pool].byte_written)
+            for pool in problem.candidates_of(row)
+        }
+        for row, (size, reads, writes) in enumerate(rows)
+    ]
+    return Level(tuple(rate.byte for rate in whole), per_buffer, scale)
