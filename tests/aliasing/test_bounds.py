@@ -149,3 +149,16 @@ def test_more_links_never_raise_it():
         bound_of(program, Residency(), kinds) for kinds in ((), ("in place",), ("placement",), BOTH)
     ]
     assert values == [10, 10, 8, 6]
+
+
+def test_the_oracle_joins_nothing_by_an_empty_view():
+    tensors = (
+        Tensor("x", 3, kind="input"),
+        Tensor("v", 0, kind="output", view_of=("x", 2)),
+        Tensor("y", 0, kind="output"),
+    )
+    ops = (
+        Op("show", inputs=("x",), outputs=("v",)),
+        Op("negate", inputs=("v",), outputs=("y",), in_place=(("y", "v"),)),
+    )
+    assert least_peak(Graph("empty view", tensors, ops), (0, 1)) == 3

@@ -243,6 +243,8 @@ def _is_joined(
     pairs += [tuple(placement) for op in graph.ops for placement in op.placements]
     for tensor, other, offset in pairs:
         (one, within), (two, start) = graph.root[tensor], graph.root[other]
+        if not {one, two} <= at.keys():
+            continue  # an empty view shares no byte with anything
         if at[one] + within == at[two] + start + offset:
             together = joined[one] | joined[two]
             joined.update(dict.fromkeys(together, together))
