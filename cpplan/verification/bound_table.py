@@ -2,6 +2,11 @@
 
 A plan names its bounds in ``bound_by`` and ``cost_bound_by``. A name that is not in one of these
 tables, or that proves nothing about the plan that cites it, is refused.
+
+The bounds at cuts that rest on a linear program (``linear bound at cuts`` and ``live bytes at
+cuts``) have exact duals. Their rows are not those of the graph but of a relaxed problem, in which
+views are merged into units, and what may run again only in part does so at the least it may cost.
+Until a plan carries duals, and the checker derives that problem itself, both count as searched.
 """
 
 from __future__ import annotations

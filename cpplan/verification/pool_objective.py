@@ -103,23 +103,17 @@ def objective_levels(problem: Problem, objective: str) -> list[Level]:
     raise VerificationError(f"the plan minimised {objective!r}, which is no objective")
 
 
-class _Rates(NamedTuple):
-    """What a pool's numbers cost as the decimals they print as."""
+def _rates(pool: Pool) -> tuple[Fraction, ...]:
+    """Costs of a byte of the peak, a read, a byte read, a write and a byte written.
 
-    byte: Fraction
-    read: Fraction
-    byte_read: Fraction
-    write: Fraction
-    byte_written: Fraction
-
-
-def _rates(pool: Pool) -> _Rates:
+    Numbers are taken as the decimals that they print as.
+    """
     cycles = [
         0 if width is None else 1 / Fraction(str(width))
         for width in (pool.read_bandwidth, pool.write_bandwidth)
     ]
     numbers = pool.cost_per_byte, pool.read_latency, cycles[0], pool.write_latency, cycles[1]
-    return _Rates(*(Fraction(str(number)) for number in numbers))
+    return tuple(Fraction(str(number)) for number in numbers)
 
 
 def _cost_level(problem: Problem) -> Level:
@@ -140,19 +134,22 @@ def _cost_level(problem: Problem) -> Level:
         sum(written * size for size, _, written in rows),
     )
     highest = [max(rate[k] for rate in rates) for k in range(len(amounts))]
-    most = max(1, sum(amount * rate for amount, rate in zip(amounts, highest, strict=True)))
+    most = Fraction(sum(amount * rate for amount, rate in zip(amounts, highest, strict=True)))
+    most = max(Fraction(1), most)
     scale = math.lcm(*(number.denominator for rate in rates for number in rate))
     if scale * most > _MOST_STEPS:
         scale = 1
         while 2 * scale * most <= _MOST_STEPS:
             scale *= 2
-    whole = [_Rates(*(math.floor(number * scale) for number in rate)) for rate in rates]
+    steps = [[math.floor(number * scale) for number in rate] for rate in rates]
     per_buffer = [
-        {
-            pool: reads * (whole[pool].read + size * whole[pool].byte_read)
-            + writes * (whole[pool].write + size * whole[pool].byte_written)
-            for pool in problem.candidates_of(row)
-        }
-        for row, (size, reads, writes) in enumerate(rows)
+        {pool: _accesses(row, steps[pool]) for pool in problem.candidates_of(number)}
+        for number, row in enumerate(rows)
     ]
-    return Level(tuple(rate.byte for rate in whole), per_buffer, scale)
+    return Level(tuple(per_byte for per_byte, *_ in steps), per_buffer, scale)
+
+
+def _accesses(row: Sequence[int], steps: Sequence[int]) -> int:
+    """Steps that all reads and writes of a buffer cost, from what :func:`_rates` lists."""
+    (size, reads, writes), (_, read, byte_read, write, byte_written) = row, steps
+    return reads * (read + size * byte_read) + writes * (write + size * byte_written)
