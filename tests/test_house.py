@@ -139,16 +139,6 @@ def test_only_solvers_of_rooms_import_ortools() -> None:
 
 # Arrows that still run upwards; none may be added.
 KNOWN_UPWARDS: set[tuple[str, str]] = {
-    ("cpplan.model.doors", "cpplan.explanation.explaining.explain"),
-    ("cpplan.model.doors", "cpplan.io.formats.export_plan"),
-    ("cpplan.model.doors", "cpplan.io.plan_json.load_plan"),
-    ("cpplan.model.doors", "cpplan.io.plan_json.save_plan"),
-    ("cpplan.model.doors", "cpplan.io.sizes_json.load_sizes"),
-    ("cpplan.model.doors", "cpplan.io.sizes_json.save_sizes"),
-    ("cpplan.model.doors", "cpplan.program.binding.graph_at"),
-    ("cpplan.model.doors", "cpplan.report.html.plan_report.write_plan_report"),
-    ("cpplan.model.doors", "cpplan.solving.growing.grown_at"),
-    ("cpplan.model.doors", "cpplan.symbolic.at_values.at_values"),
     ("cpplan.runtime.warm_up_runs", "cpplan.ordering.heuristics"),
     ("cpplan.runtime.warm_up_runs", "cpplan.ordering.problem.OrderProblem"),
     ("cpplan.runtime.warm_up_runs", "cpplan.ordering.search.downset_search.search_downsets"),
