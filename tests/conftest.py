@@ -21,15 +21,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         cpplan.warm_up()
 
 
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Instances kept beside the repository; tests that need them skip where they are absent."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip(f"no data at {folder}")
-    return folder
-
-
 @pytest.fixture
 def tiny(tmp_path: Path) -> str:
     """A CSV with three buffers; b meets both others: the optimum is 12."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.published import remat_chains
 from support.remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
@@ -91,11 +90,10 @@ def test_no_sequence_of_any_kind_is_cheaper(seed):
         assert least <= found
 
 
-def test_chains_of_the_published_kind(shared_data: Path):
+def test_chains_of_the_published_kind():
     """On unit chains nothing is lost by stages: the optimum over all sequences is reached."""
-    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
     proved = 0
-    for case in cases:
+    for case in remat_chains():
         problem = remat_problem(remat_chain(case["n"]))
         order, limit = list(range(len(problem))), case["budget"]
         if case["n"] <= 13:

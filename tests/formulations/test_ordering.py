@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
+from support.published import DATASETS, olla_graph, published
 from support.random_orders import brute_force_order_peak, random_order_problem, random_topological
 
-from cpplan import Graph, Op, Tensor
+from cpplan.io.graph_json import read_graph
 from cpplan.ordering.bounds import order_bounds
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.ordering.search.downset_search import search_downsets
@@ -188,26 +188,15 @@ def log_of_a_run(ordering) -> str:
     return "\n".join(lines)
 
 
-def test_olla_s_graphs_are_ordered_best(shared_data):
-    cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())["ordering"]
-    for case in cases:
-        tensors = tuple(Tensor(t["name"], t["size"]) for t in case["tensors"])
-        ops = tuple(
-            Op(
-                node,
-                inputs=tuple(t["name"] for t in case["tensors"] if node in t["sinks"]),
-                outputs=tuple(t["name"] for t in case["tensors"] if node == t["source"]),
-            )
-            for node in case["nodes"]
-        )
-        problem = order_problem(Graph(case["name"], tensors, ops))
+def test_olla_s_graphs_are_ordered_best():
+    for case in published("olla")["ordering"]:
+        problem = order_problem(olla_graph(case))
         assert minimise(problem) + case["resident"] == case["expected_optimal_peak"], case["name"]
 
 
-def test_rl100_is_proved(shared_data):
-    """Random layers of Gagrani et al. (2022): 36,790, also by the search over downsets."""
-    from cpplan import load
-
-    problem = order_problem(load(shared_data / "graphs" / "rl100.json"))
+@pytest.mark.slow
+def test_100_layered_ops_are_proved():
+    """Random layers: 34,270 B, also by the search over downsets."""
+    problem = order_problem(read_graph(DATASETS / "ordering/layered_100.json"))
     given = problem.peak(range(len(problem)))
-    assert minimise(problem, upper=given, lower=order_bounds(problem).bound) == 36_790
+    assert minimise(problem, upper=given, lower=order_bounds(problem).bound) == 34_270

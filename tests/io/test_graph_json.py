@@ -8,6 +8,7 @@ import json
 
 import pytest
 from hypothesis import given
+from support.published import DATASETS
 from support.random_graphs import graphs
 
 import cpplan
@@ -180,8 +181,8 @@ def test_nothing_is_written_where_it_cannot_be_whole(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_shared_graphs_read_back_the_same(shared_data, tmp_path):
-    for path in sorted((shared_data / "graphs").glob("*.json")):
+def test_data_sets_read_back_the_same(tmp_path):
+    for path in sorted((DATASETS / "ordering").glob("*.json")):
         graph = read_graph(path)
         write_graph(graph, tmp_path / path.name)
         assert read_graph(tmp_path / path.name) == graph

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.published import minimalloc
 
 from cpplan.io.minimalloc_csv import read_problem, write_problem
 from cpplan.model.errors import InputError
@@ -164,11 +165,10 @@ def test_a_file_that_is_not_text(tmp_path):
         read_problem(tmp_path / "p.csv")
 
 
-def test_the_shared_instances(shared_data):
-    challenge = read_problem(shared_data / "minimalloc" / "A.1048576.csv")
+def test_minimalloc_s_instance_a_is_full():
+    challenge = minimalloc("A")
     assert len(challenge) == 154
     assert challenge.live_bytes().max() == 1048576  # its bound is its capacity
-    assert len(read_problem(shared_data / "traces" / "S_1.csv")) == 28_526
 
 
 # NUL apart: before Python 3.11 the csv module does not know it.

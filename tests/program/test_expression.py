@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.published import published
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
@@ -240,10 +240,9 @@ def test_ill_formed_expressions_are_refused(make, message):
         to_anf(make())
 
 
-def test_tvm_live_bytes_per_binding(shared_data):
+def test_tvm_live_bytes_per_binding():
     """TVM's AnnotateUsedMemory figures: bytes live at each call, in A-normal form order."""
-    table = json.loads((shared_data / "cases" / "tvm.json").read_text())
-    for case in table["used_memory_in_anf_order"]["cases"]:
+    for case in published("tvm")["used_memory_in_anf_order"]["cases"]:
         if "error" in case:
             continue
         values = {name: Var(name, size=size) for name, size in case["inputs"].items()}

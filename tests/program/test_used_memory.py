@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
+from support.published import published
 from support.random_graphs import programs
 
 from cpplan import Graph, Op, Program, Tensor, to_anf
@@ -37,14 +36,13 @@ def network(sizes: Mapping[str, int], calls: Sequence[tuple[str, str, str]]) -> 
 
 
 @pytest.fixture(scope="module")
-def published(shared_data: Path) -> dict[str, dict[str, Any]]:
+def cases() -> dict[str, dict[str, Any]]:
     """TVM's tests of AnnotateUsedMemory."""
-    table = json.loads((shared_data / "cases" / "tvm.json").read_text())
-    return {case["id"]: case for case in table["used_memory_in_anf_order"]["cases"]}
+    return {case["id"]: case for case in published("tvm")["used_memory_in_anf_order"]["cases"]}
 
 
-def test_every_published_figure(published):
-    figures = {name: case for name, case in published.items() if "error" not in case}
+def test_every_published_figure(cases):
+    figures = {name: case for name, case in cases.items() if "error" not in case}
     assert len(figures) >= 7
     for name, case in figures.items():
         calls = case["calls"]
@@ -57,8 +55,8 @@ def test_every_published_figure(published):
         assert used.io == case["io_used_memory"], name
 
 
-def test_a_size_that_is_not_known_is_refused(published):
-    assert published["used_memory/dynamic_io_not_supported"]["error"]
+def test_a_size_that_is_not_known_is_refused(cases):
+    assert cases["used_memory/dynamic_io_not_supported"]["error"]
     with pytest.raises(InputError, match=r"tensor 'input': extent must be .* not None"):
         Tensor("input", shape=(1, 2, 2, None), dtype="int8", kind="input")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 
 import pytest
+from support.published import remat_chains
 from support.remat_oracle import least_cost, remat_chain
 
 from cpplan.model.residency import Residency
@@ -28,10 +28,9 @@ def solve(problem: RematProblem, limit: int) -> float | None:
     return found.cost
 
 
-def test_published_optima(shared_data):
+def test_published_optima():
     """Optima of Checkmate's linear graphs, up to 129 nodes."""
-    cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())
-    for case in cases["remat_chain"]:
+    for case in remat_chains():
         problem = remat_problem(remat_chain(case["n"], 4))
         assert solve(problem, 4 * case["budget"]) == case["min_total_evals"], case
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from support.published import DATASETS
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
@@ -43,8 +44,8 @@ def test_random_graphs(seed):
         assert problem.total_cost(sequence) >= least_cost(problem, peak - 1)
 
 
-def test_training_graph(shared_data):
-    problem = remat_problem(cpplan.load(shared_data / "graphs" / "resnet50_train_b256.json"))
+def test_training_graph():
+    problem = remat_problem(cpplan.load(DATASETS / "training/resnet18_training.json"))
     limit = problem.peak(given_order(problem)) * 6 // 10
     sequence = checkpoint(problem, limit, Deadline(60))
     assert sequence is not None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
+from support.published import remat_chains
 from support.remat_oracle import (
     first_order,
     interesting_limits,
@@ -82,10 +82,9 @@ def test_parts_of_a_storage_are_written_once():
         assert bound.infeasible if best is None else bound.cost == best
 
 
-def test_chains_of_known_cost(shared_data):
+def test_chains_of_known_cost():
     """Published chains with n up to 9: never above, and 3 slots, 5 and more are told apart."""
-    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
-    for case in (case for case in cases if case["n"] <= 9):
+    for case in remat_chains(9):
         best = case["min_total_evals"]
         problem = remat_problem(remat_chain(case["n"]))
         bound = cut_bound(problem, case["budget"], Deadline(2), goal=best)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from support.published import DATASETS
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
@@ -59,9 +60,9 @@ def test_a_chain_of_thousands():
     assert problem.peak(sequence) <= 200
 
 
-def test_training_graph(shared_data):
+def test_training_graph():
     """Half of the memory; the program's live bytes, by liveness, say the same."""
-    problem = remat_problem(cpplan.load(shared_data / "graphs" / "resnet50_train_b256.json"))
+    problem = remat_problem(cpplan.load(DATASETS / "training/resnet18_training.json"))
     order = given_order(problem)
     limit = problem.peak(order) // 2
     for rule in (FARTHEST_USE, DTR):

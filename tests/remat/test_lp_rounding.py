@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
+from support.published import remat_chains
 from support.remat_oracle import first_order, interesting_limits, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
@@ -84,11 +82,10 @@ def test_rounding_is_never_below_the_optimum(seed):
             assert problem.total_cost(best) <= problem.total_cost(rounded)
 
 
-def test_chains(shared_data: Path):
+def test_chains():
     """Rounding costs up to 1.32 times the optimum here, and up to 4 times at n = 64."""
-    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
     ratios = []
-    for case in (case for case in cases if case["n"] <= 11):
+    for case in remat_chains(11):
         problem = remat_problem(remat_chain(case["n"]))
         order, limit, optimum = range(len(problem)), case["budget"], case["min_total_evals"]
         rounded = round_relaxation(problem, limit, order, Deadline(60))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.published import DATASETS
 from support.remat_oracle import first_order, least_cost, random_remat_problem, remat_chain
 
 import cpplan
@@ -116,9 +117,9 @@ def test_same_seed_same_answer():
     assert one.offsets.tolist() == two.offsets.tolist()
 
 
-def test_random_sizes(shared_data):
-    """rl100 within 80 % of what the given order needs."""
-    problem = remat_problem(cpplan.load(shared_data / "graphs" / "rl100.json"))
+def test_random_sizes():
+    """100 layered ops within 80 % of what the given order needs."""
+    problem = remat_problem(cpplan.load(DATASETS / "ordering/layered_100.json"))
     order = given_order(problem)
     limit = problem.peak(order) * 8 // 10
     reached = []

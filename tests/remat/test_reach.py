@@ -29,12 +29,11 @@ def test_a_chain_is_reached_with_three_slots():
     assert reach_bound(remat_problem(remat_chain(4)), Deadline(60)) == Footprint(3, 5)
 
 
-def test_half_of_rl100_is_too_little(shared_data):
-    """By themselves its units need 20,020 bytes; to reach unit 61 takes 25,050, of 46,319."""
-    problem = remat_problem(cpplan.load(shared_data / "graphs" / "rl100.json"))
-    assert least_footprint(problem) == Footprint(20020, 61)
-    goal = 46319 // 2 + 1
-    assert reach_bound(problem, Deadline(600), goal=goal).bytes >= goal
+def test_reaching_a_layered_op_takes_more_than_its_footprint():
+    """By themselves its units need 24,470 bytes; to reach the last but one takes 30,000."""
+    problem = remat_problem(cpplan.load(DATASETS / "ordering/layered_250.json"))
+    assert least_footprint(problem) == Footprint(24470, 248)
+    assert reach_bound(problem, Deadline(600), goal=30_000).bytes >= 30_000
 
 
 def test_one_unit_takes_no_more_than_its_time():

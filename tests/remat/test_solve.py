@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.published import remat_chains
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
@@ -42,9 +42,8 @@ def test_a_value_is_computed_again_instead_of_kept():
     assert "1 ops run again" in str(plan)
 
 
-def test_published_chains(shared_data: Path):
-    cases = json.loads((shared_data / "cases/ordering_remat.json").read_text())["remat_chain"]
-    for case in cases:
+def test_published_chains():
+    for case in remat_chains():
         graph = remat_chain(case["n"])
         plan = cpplan.solve(graph, remat=True, memory_limit=case["budget"])
         assert (plan.status, plan.cost) == ("optimal", case["min_total_evals"]), case

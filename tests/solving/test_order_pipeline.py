@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from support.instances import chain, two_chains
 from support.orders_oracle import layered, least_pressure, random_graph
+from support.published import olla_graph, published
 
 import cpplan
 from cpplan.io.graph_json import read_graph
@@ -101,33 +101,22 @@ def test_given_order_is_never_beaten_downwards(path):
     cpplan.verify(graph, searched)
 
 
-def test_olla_s_cases_are_proved(shared_data):
-    cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())["ordering"]
-    for case in cases:
-        resident = (Tensor("resident", case["resident"], kind="constant"),)
-        tensors = tuple(Tensor(t["name"], t["size"]) for t in case["tensors"])
-        ops = tuple(
-            Op(
-                node,
-                inputs=tuple(t["name"] for t in case["tensors"] if node in t["sinks"]),
-                outputs=tuple(t["name"] for t in case["tensors"] if node == t["source"]),
-            )
-            for node in case["nodes"]
-        )
-        graph = Graph(case["name"], resident + tensors, ops)
+def test_olla_s_cases_are_proved():
+    for case in published("olla")["ordering"]:
+        graph = olla_graph(case, Tensor("resident", case["resident"], kind="constant"))
         plan = cpplan.solve(graph, order="search", constants="keep", time_limit=20)
         assert (plan.status, plan.peak) == ("optimal", case["expected_optimal_peak"]), case["name"]
 
 
-def test_a_layered_graph_of_100_ops_is_proved(shared_data):
-    graph = read_graph(shared_data / "graphs" / "rl100.json")
+def test_a_layered_graph_of_100_ops_is_proved():
+    graph = read_graph(DATASETS / "ordering/layered_100.json")
     plan = cpplan.solve(graph, order="search", workers=1)
-    assert (plan.status, plan.peak) == ("optimal", 36790)
+    assert (plan.status, plan.peak) == ("optimal", 34270)
 
 
-def test_training_graphs_given_order_is_proved_optimal(shared_data):
-    for name in ("resnet50_train_b256", "fcn8_train_b32"):
-        graph = read_graph(shared_data / "graphs" / f"{name}.json")
+def test_given_orders_are_proved_optimal():
+    for name in ("transformer.train", "resnet50.infer"):
+        graph = read_graph(DATASETS / "zoo" / f"{name}.json.gz")
         plan = cpplan.solve(graph, order="search", workers=1)
         assert (plan.status, plan.bound_by) == ("optimal", "forced live bytes")
         assert plan.order == cpplan.to_anf(graph).names

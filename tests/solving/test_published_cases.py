@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.published import PUBLISHED, minimalloc, olla_graph, published, tvm_case
 
 import cpplan
 from cpplan.io.minimalloc_csv import read_problem
@@ -17,9 +16,9 @@ from cpplan.packing.heuristics.conflicts import from_conflicts, one_way_conflict
 
 
 @pytest.fixture(scope="module")
-def usmp(shared_data: Path) -> list[dict[str, Any]]:
+def usmp() -> list[dict[str, Any]]:
     """TVM's planner tests that need one unlimited pool."""
-    cases = json.loads((shared_data / "cases" / "tvm.json").read_text())["usmp"]
+    cases = published("tvm")["usmp"]
     return [c for c in cases if len(c["pools"]) == 1 and c["pools"][0]["size_hint"] == -1]
 
 
@@ -55,9 +54,8 @@ def test_usmp_cases_with_lifespans_agree_with_their_conflicts(usmp):
         assert cpplan.solve(problem).peak == case["proven_optimum_bytes"]
 
 
-def test_usmp_case_that_cannot_fit(shared_data):
-    cases = json.loads((shared_data / "cases" / "tvm.json").read_text())["usmp"]
-    case = next(c for c in cases if c["id"] == "usmp/no_pool_error")
+def test_usmp_case_that_cannot_fit():
+    case = tvm_case("usmp", "usmp/no_pool_error")
     plan = cpplan.solve(_problem(case), capacity=case["pools"][0]["size_hint"])
     assert plan.status == "infeasible"
 
@@ -72,9 +70,8 @@ def test_asymmetric_conflict_lists_are_symmetrised_and_told(usmp):
     assert cpplan.solve(from_conflicts(size, pairs)).peak == 210
 
 
-def test_olla_s_packing_cases(shared_data):
-    cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())["dsa"]
-    for case in cases:
+def test_olla_s_packing_cases():
+    for case in published("olla")["packing"]:
         tensors = case["tensors"]
         problem = Problem(
             [t["name"] for t in tensors],
@@ -86,23 +83,13 @@ def test_olla_s_packing_cases(shared_data):
         assert (plan.status, plan.peak) == ("optimal", case["expected_optimal_height"])
 
 
-def test_fixed_orders_of_olla_s_graphs(shared_data):
+def test_fixed_orders_of_olla_s_graphs():
     """The given orders' memory pressure, as OLLA's simulator computes it."""
-    cases = json.loads((shared_data / "cases" / "ordering_remat.json").read_text())["ordering"]
     checked = 0
-    for case in cases:
+    for case in published("olla")["ordering"]:
         if case.get("default_topo_order_peak") is None:
             continue
-        tensors = tuple(cpplan.Tensor(t["name"], t["size"]) for t in case["tensors"])
-        ops = tuple(
-            cpplan.Op(
-                node,
-                inputs=tuple(t["name"] for t in case["tensors"] if node in t["sinks"]),
-                outputs=tuple(t["name"] for t in case["tensors"] if node == t["source"]),
-            )
-            for node in case["nodes"]
-        )
-        plan = cpplan.solve(cpplan.Graph(case["name"], tensors, ops))
+        plan = cpplan.solve(olla_graph(case))
         assert plan.lower_bound == case["default_topo_order_peak"], case["name"]
         checked += 1
     assert checked >= 3
@@ -116,16 +103,16 @@ def test_fixed_orders_of_olla_s_graphs(shared_data):
         pytest.param("J", marks=pytest.mark.slow),
     ],
 )
-def test_minimalloc_s_instances_fit_their_capacity(instance, shared_data):
-    problem = read_problem(shared_data / "minimalloc" / f"{instance}.1048576.csv")
+def test_minimalloc_s_instances_fit_their_capacity(instance):
+    problem = minimalloc(instance)
     plan = cpplan.solve(problem, capacity=1048576, time_limit=60)
     assert plan.offset is not None
     assert plan.peak <= 1048576
     cpplan.simulate(problem, plan)
 
 
-def test_minimalloc_s_example_fits_its_name(shared_data):
-    problem = read_problem(shared_data / "minimalloc" / "input.12.csv")
+def test_minimalloc_s_example_fits_its_name():
+    problem = read_problem(PUBLISHED / "minimalloc" / "input.12.csv")
     plan = cpplan.solve(problem)
     assert (plan.status, plan.peak) == ("optimal", 12)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.published import published
 
 from cpplan import Graph, Op, Plan, Problem, Tensor, simulate, solve, to_anf, verify
 from cpplan.packing import heuristics
@@ -15,10 +14,9 @@ from cpplan.runtime.deadline import Deadline
 
 
 @pytest.fixture(scope="module")
-def tvm(shared_data: Path) -> dict[str, Any]:
+def tvm() -> dict[str, Any]:
     """What was read from TVM's tests."""
-    table: dict[str, Any] = json.loads((shared_data / "cases" / "tvm.json").read_text())
-    return table
+    return published("tvm")
 
 
 def proved(source: Graph, **options: str) -> Plan:

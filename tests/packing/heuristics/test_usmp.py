@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.pool_oracles import check_pooled
+from support.published import published
 
 from cpplan.model.errors import InfeasibleError, InputError, VerificationError
 from cpplan.model.pool import Pool
@@ -34,9 +33,9 @@ PUBLISHED = {
 
 
 @pytest.fixture(scope="module")
-def cases(shared_data: Path) -> dict[str, dict[str, Any]]:
+def cases() -> dict[str, dict[str, Any]]:
     """TVM's planner tests, and cases made to show the defects."""
-    values = json.loads((shared_data / "cases" / "tvm.json").read_text())
+    values = published("tvm")
     listed = values["usmp"] + values["usmp_known_defects_regressions"]
     return {case["id"]: case for case in listed if "buffers" in case}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.instances import chain, perfect_packing, triangle
 from support.oracles import brute_force_peak
+from support.published import minimalloc
 
-from cpplan.io.minimalloc_csv import read_problem
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.heuristics import get
@@ -199,8 +199,8 @@ def test_what_the_canonical_order_cannot_represent():
 
 
 @pytest.mark.parametrize("instance", "ACDFHJ")
-def test_minimalloc_s_challenging_instances_fit(instance, shared_data):
-    problem = read_problem(shared_data / "minimalloc" / f"{instance}.1048576.csv")
+def test_minimalloc_s_challenging_instances_fit(instance):
+    problem = minimalloc(instance)
     reduction = reduce_problem(problem)
     for part in range(int(reduction.part.max()) + 1):
         rows = reduction.part_problem(part)[0]

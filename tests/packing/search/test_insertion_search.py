@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.published import minimalloc
 
-import cpplan
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.reduction import reduce_problem
@@ -150,11 +148,9 @@ def test_when_time_is_up_the_best_remains() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "known"), [("D", 1026048), ("J", 1019904)])
-def test_hard_instances_end_below_what_was_known(shared_data: Path, name: str, known: int) -> None:
+def test_hard_instances_end_below_what_was_known(name: str, known: int) -> None:
     """Heights that other searches reached; the live bytes are 986112 and 989184."""
-    problem = cpplan.load(shared_data / "minimalloc" / f"{name}.1048576.csv")
-    assert isinstance(problem, Problem)
-    assert searched(reduce_problem(problem).problem, 300_000).peak < known
+    assert searched(reduce_problem(minimalloc(name)).problem, 300_000).peak < known
 
 
 def test_windows_are_left_to_others() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.instances import perfect_packing
 from support.oracles import brute_force_peak
+from support.published import minimalloc
 
-from cpplan.io.minimalloc_csv import read_problem
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search import niche_arrays, niche_search
@@ -121,8 +121,8 @@ def test_what_it_cannot_represent():
 
 
 @pytest.mark.slow
-def test_an_instance_that_was_open_is_packed_at_its_live_bytes(shared_data):
-    problem = read_problem(shared_data / "minimalloc" / "D.1048576.csv")
+def test_an_instance_that_was_open_is_packed_at_its_live_bytes():
+    problem = minimalloc("D")
     part = reduce_problem(problem).part_problem(0)[0]
     outcome = solve(part, goal=986_112, ceiling=986_112)
     assert outcome.peak == 986_112 == part.live_bytes().max()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.published import DATASETS
 
 import cpplan
 from cpplan.model.problem import Gap, Problem
@@ -16,6 +15,8 @@ from cpplan.packing.heuristics.bump_allocator import bump
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.priority_search import PrioritySearch
+from cpplan.program.anf import to_anf
+from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
@@ -79,10 +80,10 @@ def test_gaps_and_fixed_offsets_are_not_for_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["G_1", "tiny_bert", "S_1"])
-def test_traces_reach_what_is_live(shared_data: Path, name: str) -> None:
-    trace = cpplan.load(shared_data / "traces" / f"{name}.csv")
-    problem = reduce_problem(trace).problem
+@pytest.mark.parametrize("name", ["gpt2", "lstm", "vit_b_16"])
+def test_training_graphs_reach_what_is_live(name: str) -> None:
+    graph = cpplan.load(DATASETS / "zoo" / f"{name}.train.json.gz")
+    problem = reduce_problem(to_problem(to_anf(graph))).problem
     state = start(problem)
     deadline = Deadline(60, deterministic=True)
     found = PrioritySearch(problem, seed=0).run(

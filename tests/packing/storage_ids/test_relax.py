@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.published import published
 
 from cpplan import Graph, Op, Tensor
 from cpplan.model.shapes import Dim, parse_dim
@@ -43,9 +44,10 @@ KNOWN = (
 
 
 @pytest.fixture(scope="module")
-def cases(shared_data) -> dict[str, dict[str, Any]]:
-    published = json.loads((shared_data / "cases" / "tvm.json").read_text())
-    return {case["id"]: case for case in published["relax_static_plan_block_memory"]["cases"]}
+def cases() -> dict[str, dict[str, Any]]:
+    return {
+        case["id"]: case for case in published("tvm")["relax_static_plan_block_memory"]["cases"]
+    }
 
 
 def test_no_case_is_forgotten(cases):

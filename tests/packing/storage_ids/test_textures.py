@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.published import tvm_case
 
 from cpplan import Problem
 from cpplan.model.errors import InputError
@@ -28,10 +27,9 @@ def textures(*extents: tuple[int, int], lower=None, upper=None, group=None):
     return texture_tokens(problem, width, height, labels)
 
 
-def test_plan_2d_memory_reuses_no_texture(shared_data):
+def test_plan_2d_memory_reuses_no_texture():
     """t6, t8 and t10 of (1, 8, 40, 40, 4): t10 reads the other two."""
-    cases = json.loads((shared_data / "cases" / "tvm.json").read_text())["relay_graph_plan_memory"]
-    case = next(c for c in cases if c["id"] == "relay/plan_2d_texture")
+    case = tvm_case("relay_graph_plan_memory", "relay/plan_2d_texture")
     extent = texture_extent((1, 8, 40, 40, 4))
     assert extent == (40, 320)
     found = textures(extent, extent, extent, lower=[2, 3, 4], upper=[5, 5, 6])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
+from support.published import tvm_case
 
 from cpplan import Graph, Op, Problem, Tensor
 from cpplan.packing.storage_ids import share_storages
@@ -25,10 +24,9 @@ def one_after_another(*size: int) -> Problem:
     return Problem([f"b{k}" for k in steps], lower=steps, upper=steps + 1, size=size)
 
 
-def test_plan_memory(shared_data):
+def test_plan_memory():
     """x and y keep theirs; y2 and z0, z1, … alternate between two, of which one grows to 40."""
-    cases = json.loads((shared_data / "cases" / "tvm.json").read_text())["relay_graph_plan_memory"]
-    case = next(c for c in cases if c["id"] == "relay/plan_memory")
+    case = tvm_case("relay_graph_plan_memory", "relay/plan_memory")
     calls, last = case["calls"], case["calls"][-1]["out"]
     graph = Graph(
         "plan_memory",
@@ -51,9 +49,8 @@ def test_plan_memory(shared_data):
     assert alternating == [2, 3, 2, 3, 2, 3, 2]
 
 
-def test_reshape_shares_storage_also_as_an_output(shared_data):
-    cases = json.loads((shared_data / "cases" / "tvm.json").read_text())["relay_graph_plan_memory"]
-    case = next(c for c in cases if c["id"] == "relay/reshape_nop")
+def test_reshape_shares_storage_also_as_an_output():
+    case = tvm_case("relay_graph_plan_memory", "relay/reshape_nop")
     graph = Graph(
         "reshape_nop",
         (
@@ -77,10 +74,9 @@ def test_reshape_shares_storage_also_as_an_output(shared_data):
     assert found == case["expect"]["storage_ids"]
 
 
-def test_scopes_are_kept_apart(shared_data):
+def test_scopes_are_kept_apart():
     """Two parameters, two buffers and three textures; the result takes a buffer that is free."""
-    cases = json.loads((shared_data / "cases" / "tvm.json").read_text())["relay_graph_plan_memory"]
-    case = next(c for c in cases if c["id"] == "relay/plan_2d_texture")
+    case = tvm_case("relay_graph_plan_memory", "relay/plan_2d_texture")
     graph = textures()
     scope = {t.name: "global" for t in graph.tensors}
     scope |= dict.fromkeys(("t6", "t8", "t10"), "global.texture")
