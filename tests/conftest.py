@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.cases import FACTOR
 from support.cli_models import TINY
 
 import cpplan
 
 # No test depends on the machine's load.
-settings.register_profile("cpplan", deadline=None)
+settings.register_profile("cpplan", deadline=None, max_examples=30 * FACTOR)
 settings.load_profile("cpplan")
 
 

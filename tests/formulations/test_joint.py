@@ -2,67 +2,15 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
-import pytest
 from ortools.sat.python import cp_model
-from support.oracles import brute_force_peak, first_fit
-from support.random_orders import every_order, random_order_problem, random_topological
+from support.layouts_oracle import any_layout, packing_of, rows_of
 
-from cpplan.model.problem import Problem
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import search_layouts
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
-from formulations.joint import Layout, build
-
-
-def packing_of(problem: OrderProblem, order, alignment, extra_alignment) -> Problem:
-    """The buffers of an order: storages, extras of all ops, base, entry; empty ones too."""
-    count = len(problem)
-    step = {op: k for k, op in enumerate(order)}
-    lower, upper = [], []
-    for storage, ops in enumerate(problem.touched_by):
-        lower.append(0 if problem.present[storage] else min(step[op] for op in ops))
-        upper.append(count if problem.kept[storage] else max(step[op] for op in ops) + 1)
-    lower += [step[op] for op in range(count)] + [0, 0]
-    upper += [step[op] + 1 for op in range(count)] + [count, 1]
-    size = np.array([*problem.size, *problem.extra, problem.base, problem.entry])
-    names = tuple(f"b{row}" for row in range(len(size)))
-    return Problem(names, lower, upper, size, [*alignment, *extra_alignment, 1, 1])
-
-
-def rows_of(layout: Layout) -> np.ndarray:
-    return np.array([*layout.offset, *layout.extra_offset, layout.base_offset, layout.entry_offset])
-
-
-def best_over_all_orders(problem: OrderProblem, alignment, extra_alignment) -> int:
-    packings = {}
-    for order in every_order(problem):
-        packing = packing_of(problem, order, alignment, extra_alignment)
-        packings[tuple(packing.lower), tuple(packing.upper)] = packing
-    return min(brute_force_peak(packing) for packing in packings.values())
-
-
-def any_layout(problem: OrderProblem, order, alignment, extra_alignment) -> Layout:
-    packing = packing_of(problem, order, alignment, extra_alignment)
-    offset, storages = first_fit(packing), len(problem.size)
-    return Layout(
-        np.array(order, np.int64),
-        offset[:storages],
-        offset[storages : storages + len(problem)],
-        int(offset[-2]),
-        int(offset[-1]),
-    )
-
-
-def alignments(rng: random.Random, problem: OrderProblem) -> tuple[list[int], list[int]]:
-    one, other = (
-        [rng.choice((1, 1, 2, 3, 4)) for _ in range(count)]
-        for count in (len(problem.size), len(problem))
-    )
-    return one, other
+from formulations.joint import build
 
 
 def prove(problem: OrderProblem, alignment, extra_alignment, order) -> int:
@@ -136,41 +84,6 @@ def test_an_ops_own_bytes_lie_beside_what_it_touches():
 def test_below_the_optimum_is_infeasible():
     joint = build(pairs(), [1, 1, 1], [1] * 4, unit=2, upper=9)
     assert cp_model.CpSolver().solve(joint.model) == cp_model.INFEASIBLE
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_agrees_with_every_order_packed_best(seed):
-    rng = random.Random(seed)
-    problem = random_order_problem(rng, 1 + seed % 5)
-    # The exhaustive packer takes about six buffers.
-    while np.count_nonzero([*problem.size, *problem.extra, problem.base, problem.entry]) > 6:
-        problem = random_order_problem(rng, 1 + seed % 5)
-    alignment, extra_alignment = alignments(rng, problem)
-    order = random_topological(rng, problem)
-    expected = best_over_all_orders(problem, alignment, extra_alignment)
-    assert prove(problem, alignment, extra_alignment, order) == expected
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_the_hint_is_complete_and_feasible(seed):
-    rng = random.Random(seed)
-    problem = random_order_problem(rng, 6)
-    alignment, extra_alignment = alignments(rng, problem)
-    order = random_topological(rng, problem)
-    layout = any_layout(problem, order, alignment, extra_alignment)
-    joint = build(problem, alignment, extra_alignment, unit=1, upper=layout.peak(problem))
-    joint.hint(layout)
-    hinted = joint.model.proto.solution_hint
-    assert sorted(hinted.vars) == list(range(len(joint.model.proto.variables)))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = 1
-    solver.parameters.log_search_progress = True
-    solver.parameters.log_to_stdout = False
-    lines: list[str] = []
-    solver.log_callback = lines.append
-    assert solver.solve(joint.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    assert "is complete and is feasible" in "\n".join(lines)
 
 
 def test_a_bound_that_is_met_ends_it_at_once():

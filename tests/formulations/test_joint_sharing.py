@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
+from support.cases import seeds
+from support.layouts_oracle import check_shared_layout, stacked, with_meetings
 from support.random_orders import random_order_problem, random_topological
 from support.sharing_instances import random_read_graph, setting, two_branches
 from support.sharing_oracle import may_lie
 
-from cpplan.aliasing.alias_candidates import find_links
 from cpplan.aliasing.cp_sat_joint_sharing import search_shared_layouts
 from cpplan.aliasing.cp_sat_sharing import search_sharing
-from cpplan.aliasing.meetings import find_meetings
 from cpplan.aliasing.shifts import allowed_shifts
-from cpplan.aliasing.value_numbers import Origins
-from cpplan.model.graph import Graph
-from cpplan.model.residency import Residency
-from cpplan.ordering.problem import OrderProblem, order_problem
+from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import search_layouts
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline
 from formulations.joint import Layout
-from formulations.joint_sharing import Meeting, SharedLayout, build
-
-
-def stacked(problem: OrderProblem, alignment, order) -> SharedLayout:
-    """Every storage behind the last one, aligned."""
-    offsets, top = [], 0
-    for size, step in zip(problem.size.tolist(), alignment, strict=True):
-        offsets.append(-(-top // step) * step)
-        top = offsets[-1] + size
-    return SharedLayout(np.array(order, np.int64), np.array(offsets, np.int64))
+from formulations.joint_sharing import Meeting, build
 
 
 def prove(problem: OrderProblem, meetings, alignment=None, order=None) -> int:
@@ -48,34 +35,9 @@ def prove(problem: OrderProblem, meetings, alignment=None, order=None) -> int:
     assert proof.peak == proof.bound
     assert problem.is_order(proof.best.order)
     assert not (proof.best.offset % np.array(alignment)).any()
-    _check(problem, meetings, proof.best)
+    check_shared_layout(problem, meetings, proof.best)
     assert proof.peak == int((proof.best.offset + problem.size).max(initial=0))
     return proof.peak
-
-
-def _check(problem: OrderProblem, meetings, layout: SharedLayout) -> None:
-    """Who shares bytes while live: at a listed distance, and after all other readers of the old."""
-    step = {int(op): k for k, op in enumerate(layout.order)}
-    lives = [
-        (
-            0 if problem.present[row] else min(step[op] for op in ops),
-            len(problem) if problem.kept[row] else max(step[op] for op in ops) + 1,
-        )
-        for row, ops in enumerate(problem.touched_by)
-    ]
-    offset = layout.offset.tolist()
-    for i, j in itertools.combinations(range(len(lives)), 2):
-        together = max(lives[i][0], lives[j][0]) < min(lives[i][1], lives[j][1])
-        low, high = (
-            max(offset[i], offset[j]),
-            min(offset[i] + problem.size[i], offset[j] + problem.size[j]),
-        )
-        if not together or low >= high:
-            continue
-        (meeting, *_) = [m for m in meetings.get((i, j), ()) if m.shift == offset[j] - offset[i]]
-        if meeting.op is not None:
-            assert lives[meeting.old][1] == step[meeting.op] + 1
-            assert not problem.kept[meeting.old]
 
 
 def three() -> OrderProblem:
@@ -127,7 +89,7 @@ def test_alignment_forbids_a_distance():
 def test_two_branches_are_concatenated_where_they_lie():
     """x, a, b, y: 10 B, as in the fixed order."""
     graph = two_branches()
-    problem, meetings = _of(graph)
+    problem, meetings = with_meetings(graph)
     assert prove(problem, meetings) == 10
 
 
@@ -136,18 +98,10 @@ def test_below_the_optimum_is_infeasible():
     assert cp_model.CpSolver().solve(model) == cp_model.INFEASIBLE
 
 
-def _of(graph: Graph) -> tuple[OrderProblem, dict[tuple[int, int], list[Meeting]]]:
-    problem = order_problem(graph)
-    row = {name: k for k, name in enumerate(problem.storages)}
-    links = [k for k in find_links(graph, Residency()) if k.inner in row and k.outer in row]
-    origins = Origins(graph, find_links(graph, Residency()))
-    return problem, find_meetings(row, problem.size.tolist(), links, origins)
-
-
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
     graph = random_read_graph(seed, 1 + seed % 5)
-    problem, meetings = _of(graph)
+    problem, meetings = with_meetings(graph)
     chain = tuple(() if k == 0 else (k - 1,) for k in range(len(problem)))
     found = setting(graph)
     shifts = allowed_shifts(found.problem, found.links, found.rules)
@@ -156,22 +110,7 @@ def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
     assert alone.peak == alone.bound == prove(replace(problem, predecessors=chain), meetings)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_over_all_orders_it_is_the_best_of_them(seed):
-    graph = random_read_graph(seed, 1 + seed % 4)
-    problem, meetings = _of(graph)
-    peaks = []
-    for order in itertools.permutations(range(len(graph.ops))):
-        if problem.is_order(order):
-            listed = Graph(graph.name, graph.tensors, tuple(graph.ops[k] for k in order))
-            found = setting(listed)
-            shifts = allowed_shifts(found.problem, found.links, found.rules)
-            start = np.cumsum(found.problem.size) - found.problem.size
-            peaks.append(search_sharing(found.problem, shifts, start, Deadline(60)).peak)
-    assert prove(problem, meetings) == min(peaks)
-
-
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_without_meetings_it_is_the_joint_model(seed):
     rng = random.Random(seed)
     problem = random_order_problem(rng, 1 + seed % 5)
@@ -183,10 +122,10 @@ def test_without_meetings_it_is_the_joint_model(seed):
     assert joint.peak == joint.bound == prove(problem, {}, alignment, order)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_layouts_survive_byte_by_byte(seed):
     graph = random_read_graph(seed, 1 + seed % 6)
-    problem, meetings = _of(graph)
+    problem, meetings = with_meetings(graph)
     start = stacked(problem, [1] * len(problem.size), range(len(problem)))
     ones = np.ones(len(problem.size), np.int64)
     layout = search_shared_layouts(problem, ones, meetings, start, Deadline(60)).best
@@ -197,26 +136,6 @@ def test_layouts_survive_byte_by_byte(seed):
         for i, one in enumerate(problem.storages[:j]):
             if max(span[one][0], span[other][0]) < min(span[one][1], span[other][1]):
                 assert may_lie(graph, order, one, other, int(layout.offset[j] - layout.offset[i]))
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_the_hint_is_complete_and_feasible(seed):
-    graph = random_read_graph(seed, 6)
-    problem, meetings = _of(graph)
-    start = stacked(problem, [1] * len(problem.size), range(len(problem)))
-    upper = int((start.offset + problem.size).max())
-    joint = build(problem, [1] * len(problem.size), meetings, unit=1, upper=upper)
-    joint.hint(start)
-    hinted = joint.model.proto.solution_hint
-    assert sorted(hinted.vars) == list(range(len(joint.model.proto.variables)))
-    run, lines = cp_model.CpSolver(), list[str]()
-    run.parameters.num_workers = 1
-    run.parameters.max_deterministic_time = 1
-    run.parameters.log_search_progress = True
-    run.parameters.log_to_stdout = False
-    run.log_callback = lines.append
-    assert run.solve(joint.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    assert "is complete and is feasible" in "\n".join(lines)
 
 
 def test_a_bound_that_is_met_ends_it_at_once():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 from support.instances import perfect_packing, triangle
-from support.oracles import brute_force_peak, random_problem
 
 from cpplan.model.problem import Problem
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
@@ -73,14 +70,6 @@ def test_a_buffer_larger_than_the_limit_is_infeasible():
     assert status == cp_model.INFEASIBLE
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_agrees_with_brute_force(seed):
-    problem = random_problem(random.Random(1000 + seed), 1 + seed % 6)
-    filled = problem.spans.end > problem.spans.begin
-    problem = problem.subset(np.unique(problem.spans.buffer[filled]))
-    assert minimise(problem) == brute_force_peak(problem)
-
-
 @pytest.mark.parametrize("word", PREORDERS)
 def test_every_preorder_finds_what_fits_and_proves_what_does_not(word):
     problem = perfect_packing(0, 30)
@@ -89,28 +78,6 @@ def test_every_preorder_finds_what_fits_and_proves_what_does_not(word):
         packing = build(problem, unit=1, upper=upper, preorder=order)
         _, status = solve(packing, fixed_search=True)
         assert status == expected
-
-
-def test_the_hint_is_complete_and_feasible():
-    problem = perfect_packing(0, 30)
-    twins = Problem(
-        (*problem.names, "twin"),
-        np.append(problem.lower, problem.lower[0]),
-        np.append(problem.upper, problem.upper[0]),
-        np.append(problem.size, problem.size[0]),
-    )
-    # Stacked downwards, so that the twins come in the order that the model forbids.
-    stacked = np.cumsum(twins.size[::-1])[::-1] - twins.size
-    packing = build(twins, unit=1, upper=int(twins.size.sum()), minimise=True)
-    packing.hint(stacked)
-    solver = cp_model.CpSolver()
-    lines: list[str] = []
-    solver.log_callback = lines.append
-    solver.parameters.log_search_progress = True
-    solver.parameters.log_to_stdout = False
-    solver.parameters.num_workers = 1
-    assert solver.solve(packing.model) == cp_model.OPTIMAL
-    assert any("complete_hint" in line or "is complete and feasible" in line for line in lines)
 
 
 def test_the_unit_keeps_sizes_that_are_not_on_the_grid():

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
+from support.cases import seeds
 from support.pool_oracles import OBJECTIVES, brute_force_objective, check_pooled, random_pooled
 
 from cpplan.model.pool import Pool
@@ -125,22 +126,21 @@ def test_bytes_as_a_liquid_bound_the_layouts_from_below():
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_agrees_with_brute_force(objective):
+def test_all_levels_are_those_of_brute_force_and_a_liquid_is_below(objective):
     infeasible = 0
-    for seed in range(40):
+    for seed in seeds(15):
         problem = random_pooled(random.Random(f"formulation {seed}"))
-        expected = brute_force_objective(problem, objective)
         values, placement = minimise(problem, objective)
-        assert values == expected
+        assert values == brute_force_objective(problem, objective)
         infeasible += values is None
         if values is not None:
             check_pooled(problem, *placement)
             assert minimise(problem, objective, liquid=True)[0] <= values
-    assert 0 < infeasible < 20
+    assert infeasible > 0
 
 
 @pytest.mark.parametrize("liquid", [False, True])
-def test_the_hint_is_complete_and_feasible(liquid):
+def test_hints_at_liquids_later_levels_and_excess_are_complete(liquid):
     problem = two_pools(8)
     layout = PoolFit(problem).place([0, 1, 2], Deadline(60))
     slow, misplaced, _ = objective_levels(problem, "preference")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ortools.sat.python import cp_model
+from support.cases import seeds
 from support.remat_oracle import (
     every_sequence,
     first_order,
@@ -120,7 +121,7 @@ def stranger(problem: RematProblem, rng: random.Random) -> RematProblem:
     )
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_every_sequence_satisfies_the_rows(seed):
     """With its own peak as the limit; what is not fixed by it (g, G) has some value that fits."""
     rng = random.Random(seed)
@@ -144,7 +145,7 @@ def test_every_sequence_satisfies_the_rows(seed):
         assert solver.solve(program) == cp_model.OPTIMAL
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_no_short_sequence_costs_less_than_the_bound(seed):
     """All sequences of up to two repetitions, each with the bound at its own peak."""
     problem = random_remat_problem(seed, 4)
