@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any
 
@@ -102,6 +103,7 @@ def plan(
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     stated = parse_workspaces(workspaces)
     source = load(model, dims=bound, in_place=in_place, workspaces=stated)
+    gc.freeze()  # the model stays to the end: there is nothing in it to collect
     with naming(model):
         wanted.check_source(source, options)
     if not options["deterministic"]:

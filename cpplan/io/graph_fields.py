@@ -26,7 +26,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_names(value: Any) -> bool:
-    return _is_list(value) and all(map(_is_text, value))
+    return _is_list(value) and (set(map(type, value)) <= {str} or all(map(_is_text, value)))
 
 
 def _is_pairs(value: Any) -> bool:
@@ -117,16 +117,28 @@ def check_fields(
     ...
     cpplan.errors.InputError: tensor 'x': size must be a non-negative integer, not -1
     """
-    if not isinstance(values, Mapping):
-        raise InputError(f"{place}: expected an object, not {reprlib.repr(values)}")
+    fault = find_fault(values, fields, required)
+    if fault is not None:
+        raise InputError(f"{place}: {fault}")
+
+
+def find_fault(values: Any, fields: Mapping[str, Field], required: tuple[str, ...]) -> str | None:
+    """The first thing wrong with an object, as :func:`check_fields` says it; ``None`` if nothing.
+
+    Examples
+    --------
+    >>> find_fault({"size": 8}, TENSOR_FIELDS, ("name",))
+    "missing key 'name'"
+    """
+    if type(values) is not dict and not isinstance(values, Mapping):
+        return f"expected an object, not {reprlib.repr(values)}"
     for key in required:
         if key not in values:
-            raise InputError(f"{place}: missing key {key!r}")
+            return f"missing key {key!r}"
     for key, value in values.items():
-        if key not in fields:
-            raise InputError(
-                f"{place}: unknown key {reprlib.repr(key)}: expected one of {', '.join(fields)}"
-            )
-        holds, expected = fields[key]
-        if not holds(value):
-            raise InputError(f"{place}: {key} must be {expected}, not {reprlib.repr(value)}")
+        field = fields.get(key)
+        if field is None:
+            return f"unknown key {reprlib.repr(key)}: expected one of {', '.join(fields)}"
+        if not field[0](value):
+            return f"{key} must be {field[1]}, not {reprlib.repr(value)}"
+    return None

@@ -27,10 +27,11 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields
+from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields, find_fault
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.runtime.atomic import write_bytes, write_text
+from cpplan.runtime.collection import without_collection
 from cpplan.runtime.json_file import is_compressed, read_json
 
 if TYPE_CHECKING:
@@ -95,9 +96,8 @@ def read_graph(path: str | PathLike[str]) -> Graph:
     InputError
         As :func:`graph_from_dict`, or if the file cannot be read or is not JSON; names the file.
     """
-    values = read_json(path)
-    with located(path):
-        return graph_from_dict(values)
+    with without_collection(), located(path):
+        return graph_from_dict(read_json(path))
 
 
 def write_graph(graph: Graph, path: str | PathLike[str]) -> None:
@@ -218,7 +218,8 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
 
 
 def _tensor(values: Any, position: int) -> Tensor:
-    check_fields(values, _place("tensor", values, position), TENSOR_FIELDS, ("name",))
+    if fault := find_fault(values, TENSOR_FIELDS, ("name",)):
+        raise InputError(f"{_place('tensor', values, position)}: {fault}")
     fields = dict(values)
     if "view_of" in fields:
         view_of = fields["view_of"]
@@ -227,6 +228,8 @@ def _tensor(values: Any, position: int) -> Tensor:
 
 
 def _fold_broadcasts(tensors: list[Tensor]) -> tuple[Tensor, ...]:
+    if all(tensor.view_of is None or tensor.shape is None for tensor in tensors):
+        return tuple(tensors)
     by_name = {tensor.name: tensor for tensor in tensors}
     # Each tensor's last base that repeats nothing; a chain is walked once.
     source_of: dict[str, Tensor] = {}
@@ -259,10 +262,16 @@ def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | Non
 
 
 def _op(values: Any, position: int, symbols: Symbols | None) -> Op:
-    place = _place("op", values, position)
-    check_fields(values, place, OP_FIELDS, ("name",))
+    if fault := find_fault(values, OP_FIELDS, ("name",)):
+        raise InputError(f"{_place('op', values, position)}: {fault}")
     fields = dict(values)
+    for key in ("inputs", "outputs", "workspaces"):
+        if key in fields:
+            fields[key] = tuple(fields[key])
+    if "in_place" in fields:
+        fields["in_place"] = tuple(map(tuple, fields["in_place"]))
     if "bodies" in fields:
+        place = _place("op", values, position)
         fields["bodies"] = [
             _body(body, f"{place}, body {k}", symbols) for k, body in enumerate(fields["bodies"])
         ]

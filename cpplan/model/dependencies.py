@@ -24,11 +24,21 @@ def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
     Data first, in argument order, then control as listed, then sequence; each op once.
     """
     position = {op.name: k for k, op in enumerate(graph.ops)}
+    # Of every tensor read, the op after which its bytes are valid.
+    maker: dict[str, int | None] = {
+        name: k for k, op in enumerate(graph.ops) for name in op.outputs
+    }
     last: dict[str, int] = {}
     found = []
     for k, op in enumerate(graph.ops):
-        sources = (graph.source(name) for name in op.inputs)
-        before = [position[source.name] for source in sources if source is not None]
+        before = []
+        for name in op.inputs:
+            if name not in maker:
+                source = graph.source(name)
+                maker[name] = None if source is None else position[source.name]
+            made = maker[name]
+            if made is not None:
+                before.append(made)
         before += [position[name] for name in op.after]
         if op.sequence is not None:
             before += [last[op.sequence]] if op.sequence in last else []
@@ -88,6 +98,8 @@ def check_acyclic(graph: Graph) -> None:
     ...
     cpplan.errors.InputError: ops form a cycle: a -> b (control) -> a (control)
     """
+    if all(before < k for k, found in enumerate(graph.predecessors) for before in found):
+        return  # the order in which they are listed is one
     waiting = [len(before) for before in graph.predecessors]
     successors: list[list[int]] = [[] for _ in graph.ops]
     for k, before in enumerate(graph.predecessors):

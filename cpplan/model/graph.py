@@ -20,7 +20,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph_checks import check_producers, check_references, check_unique, check_views
 from cpplan.model.names import check_name, tuple_of
 from cpplan.model.printable import quote
-from cpplan.model.tensor import Tensor, read_count
+from cpplan.model.tensor import LIMIT, Tensor, read_count
 
 if TYPE_CHECKING:
     from cpplan.model.symbols import Symbols
@@ -29,6 +29,7 @@ __all__ = ["Graph", "Op", "Placement", "Tensor"]
 
 # Sums of a million such numbers are still finite.
 _MOST_COST = 1e300
+_NAMES = frozenset({str})
 
 
 class Placement(NamedTuple):
@@ -97,6 +98,8 @@ class Op:
     sequence: str | None = None
 
     def __post_init__(self) -> None:
+        if self._is_plain():
+            return
         check_name("an op's name", self.name)
         check_name(f"op {self.name!r}: kind", self.kind, empty=True)
         for field in ("inputs", "outputs", "workspaces", "bodies", "after"):
@@ -145,6 +148,27 @@ class Op:
             ends.add(part in self.outputs and whole in self.inputs)
             if True not in ends:
                 raise InputError(f"{here} must name one of its inputs and one of its outputs")
+
+    def _is_plain(self) -> bool:
+        """True if the fields are seen at a glance to be right, as most are; graphs have many."""
+        inputs, outputs = self.inputs, self.outputs
+        return (
+            type(self.name) is type(self.kind) is str
+            and self.name != ""
+            and self.name.isascii()
+            and self.kind.isascii()
+            and type(inputs) is type(outputs) is type(self.workspaces) is type(self.in_place)
+            and type(inputs) is tuple
+            and set(map(type, inputs + outputs + self.workspaces)) <= _NAMES
+            and type(self.cost) is int
+            and 0 <= self.cost < LIMIT
+            and self.placements == self.bodies == self.after == ()
+            and self.sequence is None
+            and all(
+                type(pair) is tuple and len(pair) == 2 and pair[0] in outputs and pair[1] in inputs
+                for pair in self.in_place
+            )
+        )
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -242,8 +266,13 @@ class Graph:
 
         An empty view is a storage of its own.
         """
-        roots: dict[str, tuple[str, int]] = {name: (name, 0) for name in self.empty}
+        empty = self.empty
+        roots: dict[str, tuple[str, int]] = {
+            t.name: (t.name, 0) for t in self.tensors if t.view_of is None or t.name in empty
+        }
         for tensor in self.tensors:
+            if tensor.name in roots:
+                continue
             chain = [tensor]
             while chain[-1].view_of is not None and chain[-1].name not in roots:
                 chain.append(self.tensor[chain[-1].view_of[0]])
@@ -263,16 +292,21 @@ class Graph:
         long chains of views are.
         """
         written = {name for op in self.ops for name in op.outputs + op.workspaces}
-        holders: dict[str, str] = {}
+        empty = self.empty
+        holders: dict[str, str] = {
+            t.name: t.name
+            for t in self.tensors
+            if t.view_of is None or t.name in written or t.name in empty
+        }
         for tensor in self.tensors:
+            if tensor.name in holders:
+                continue
             chain, base = [], tensor
-            while base.name not in holders and base.name not in written:
+            while base.name not in holders:
                 chain.append(base.name)
-                if base.view_of is None or base.name in self.empty:
-                    break
+                assert base.view_of is not None
                 base = self.tensor[base.view_of[0]]
-            found = holders.get(base.name, base.name)
-            holders.update((name, found) for name in [*chain, base.name])
+            holders.update(dict.fromkeys(chain, holders[base.name]))
         return holders
 
     def source(self, name: str) -> Op | None:
@@ -311,7 +345,7 @@ class Graph:
 def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:
     views = (t.view_of for t in tensors if t.view_of is not None)
     return (
-        any(tensor.symbolic for tensor in tensors)
+        any(tensor.symbolic for tensor in tensors if tensor.shape is not None)
         or any(not isinstance(offset, int) for _, offset in views)
         or any(not isinstance(p.offset, int) for op in ops for p in op.placements)
         or any(body.symbols is not None for op in ops for body in op.bodies)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 def check_unique(what: str, names: Iterable[str]) -> None:
     """No two have one name; ``what`` they are is said."""
+    names = tuple(names)
+    if len(set(names)) == len(names):
+        return
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -26,14 +29,19 @@ def check_unique(what: str, names: Iterable[str]) -> None:
 
 def check_references(graph: Graph) -> None:
     """Every op names what is there, with the sizes and the places that go together."""
+    known = graph.tensor.keys()
+    workspaces = {t.name for t in graph.tensors if t.kind == "workspace"}
     for op in graph.ops:
-        for role in ("inputs", "outputs", "workspaces"):
-            for name in getattr(op, role):
-                if name not in graph.tensor:
-                    raise InputError(f"op {op.name!r}: unknown tensor {name!r} among its {role}")
-        for name in op.inputs:
-            if graph.tensor[name].kind == "workspace":
-                raise InputError(f"op {op.name!r}: workspace {name!r} cannot be an input")
+        if not known >= {*op.inputs, *op.outputs, *op.workspaces}:
+            for role in ("inputs", "outputs", "workspaces"):
+                for name in getattr(op, role):
+                    if name not in known:
+                        raise InputError(
+                            f"op {op.name!r}: unknown tensor {name!r} among its {role}"
+                        )
+        if not workspaces.isdisjoint(op.inputs):
+            name = next(name for name in op.inputs if name in workspaces)
+            raise InputError(f"op {op.name!r}: workspace {name!r} cannot be an input")
         for output, source in op.in_place:
             sizes = graph.tensor[output].nbytes, graph.tensor[source].nbytes
             if sizes[0] != sizes[1]:
@@ -48,7 +56,8 @@ def check_references(graph: Graph) -> None:
                     f"op {op.name!r}: placement of {part!r} at bytes {offset}..{end} lies "
                     f"beyond {whole!r} of {room} B"
                 )
-        _check_apart_in_outputs(graph, op)
+        if op.placements:
+            _check_apart_in_outputs(graph, op)
         for name in op.after:
             if name not in graph.op:
                 raise InputError(f"op {op.name!r}: must run after unknown op {name!r}")
@@ -85,9 +94,10 @@ def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
 def check_producers(graph: Graph) -> None:
     """Each tensor that is not brought in is written by one op."""
     producer: dict[str, str] = {}
+    tensors = graph.tensor
     for op in graph.ops:
         for name in op.outputs + op.workspaces:
-            kind = graph.tensor[name].kind
+            kind = tensors[name].kind
             if name in producer:
                 raise InputError(
                     f"tensor {name!r} has two producers: {producer[name]!r} and {op.name!r}"
@@ -109,6 +119,8 @@ def check_views(graph: Graph) -> None:
     """Views form no cycle and lie within their bases, aligned."""
     rooted: set[str] = set()
     for tensor in graph.tensors:
+        if tensor.view_of is None:
+            continue
         chain: dict[str, None] = {}
         view = tensor
         while view.view_of is not None and view.name not in rooted:

@@ -60,6 +60,8 @@ class Tensor:
     pools: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self._is_plain():
+            return
         check_name("a tensor's name", self.name)
         if self.shape is not None:
             extents = tuple_of(object, f"tensor {self.name!r}: shape", self.shape)
@@ -101,6 +103,31 @@ class Tensor:
             base, given = self.view_of
             offset = read_count(f"tensor {self.name!r}: offset within {base!r}", given)
             object.__setattr__(self, "view_of", (base, offset))
+
+    def _is_plain(self) -> bool:
+        """True if the fields are seen at a glance to be right, as of most blocks of bytes."""
+        view_of = self.view_of
+        return (
+            self.shape is None
+            and self.dtype is None
+            and self.pools is None
+            and type(self.size) is type(self.alignment) is int
+            and 0 <= self.size < LIMIT
+            and 1 <= self.alignment < LIMIT
+            and self.kind in KINDS
+            and type(self.name) is str
+            and self.name != ""
+            and self.name.isascii()
+            and (
+                view_of is None
+                or (
+                    type(view_of) is tuple
+                    and len(view_of) == 2
+                    and type(view_of[1]) is int
+                    and 0 <= view_of[1] < LIMIT
+                )
+            )
+        )
 
     @property
     def symbolic(self) -> bool:

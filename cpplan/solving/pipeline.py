@@ -21,6 +21,7 @@ from cpplan.model.residency import choose_residency
 from cpplan.packing import heuristics
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
+from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.cores import available_cores
 from cpplan.runtime.deadline import Deadline
@@ -218,7 +219,7 @@ def solve(
             packed, searched = run.pack(source, deadline), None
         else:
             packed, searched = run.search(source, first, last)
-    with holding_interrupts() as hold:
+    with holding_interrupts() as hold, without_collection():
         hold()  # what was found is checked and handed out, however impatient the user
         runtime, history = deadline.elapsed(), run.history
         if remat:

@@ -25,6 +25,7 @@ from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.solve import pack, pack_by
 from cpplan.program.anf import Program
 from cpplan.program.constraints import with_first_last
+from cpplan.runtime.collection import without_collection
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.joint import MOST_OPS, MOST_OPS_IN_THE_END, improve_jointly, joint_problem
 from cpplan.solving.joint_aliasing import improve_sharing_jointly
@@ -101,7 +102,8 @@ class Run:
     ) -> Packed:
         """Offsets for one order; ``best`` is what another order has already reached."""
         start = deadline.elapsed()
-        problem = as_problem(source, self.residency, self.pools)
+        with without_collection():
+            problem = as_problem(source, self.residency, self.pools)
         if len(problem.pools) > 1:
             return self._pack_pools(source, problem, deadline)
 

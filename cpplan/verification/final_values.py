@@ -10,12 +10,12 @@ from cpplan.model.plan import Plan
 from cpplan.verification.runs import Run
 
 
-def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run]) -> None:
+def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run] | None) -> None:
     """Check where the plan puts the latest value of every tensor, and its inputs and outputs.
 
     A tensor lies where the last run of its op wrote it; a view that no op writes, in its base. The
     plan lists, of these, what is in its pools: inputs, outputs, and as ``views`` all that is
-    elsewhere than at the start of the buffer of its name.
+    elsewhere than at the start of the buffer of its name. Without ``runs``, each op runs once.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run]) -> None:
     >>> none = np.zeros(0, np.int64)
     >>> check_ends(Graph("g", (), ()), Plan("g", "optimal", (), none, none, none, none), [])
     """
-    places = _last_places(graph, runs)
+    places = graph.root if runs is None else _last_places(graph, runs)
     placed = set(plan.buffers)
     needed = {
         name: place for name, place in places.items() if place[0] in placed and place != (name, 0)

@@ -10,6 +10,7 @@ import numpy as np
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
 from cpplan.verification.access_trace import replay
@@ -33,6 +34,7 @@ from cpplan.verification.never_shared import never_shared
 from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place
 from cpplan.verification.shared_bound import least_bytes
+from cpplan.verification.single_runs import buffers_of_single_runs, runs_once
 
 
 def verify(
@@ -136,6 +138,10 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
         raise VerificationError(f"the plan is for pools {names[0]}, not {names[1]} as given")
 
 
+# Bounds that are recomputed from what each op touches.
+_OF_OPS = (FOOTPRINT, FORCED, MINIMUM_CUT)
+
+
 class _Needs(NamedTuple):
     """What is needed, what related buffers fill together, and the least that will do.
 
@@ -150,6 +156,12 @@ class _Needs(NamedTuple):
 
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     program = planned_program(source, plan)
+    alone = tuple(plan.pools) == (Pool(),) and not (plan.sharing or plan.relations)
+    if alone and plan.bound_by not in _OF_OPS and runs_once(program):
+        check_costs(program, plan)
+        check_first_last(plan)
+        check_ends(program.graph, plan, None)
+        return _Needs(buffers_of_single_runs(program, plan.residency))
     touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     needed = needed_buffers(touches, plan.pools)
     check_costs(program, plan)
