@@ -53,8 +53,8 @@ def verify(
     Without PLAN, the one that a TFLite model carries in its metadata.
     """
     from cpplan.io import load
+    from cpplan.io.execution import execute
     from cpplan.verification.arena import simulate as simulate_plan
-    from cpplan.verification.execution import execute
     from cpplan.verification.verifier import check_plan
 
     if run and not model.lower().endswith(".onnx"):

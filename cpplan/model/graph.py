@@ -157,12 +157,12 @@ class Op:
             and self.name != ""
             and self.name.isascii()
             and self.kind.isascii()
-            and type(inputs) is type(outputs) is type(self.workspaces) is type(self.in_place)
-            and type(inputs) is tuple
+            and set(map(type, (inputs, outputs, self.workspaces, self.in_place))) == {tuple}
             and set(map(type, inputs + outputs + self.workspaces)) <= _NAMES
             and type(self.cost) is int
             and 0 <= self.cost < LIMIT
-            and self.placements == self.bodies == self.after == ()
+            and set(map(type, (self.placements, self.bodies, self.after))) == {tuple}
+            and not (self.placements or self.bodies or self.after)
             and self.sequence is None
             and all(
                 type(pair) is tuple and len(pair) == 2 and pair[0] in outputs and pair[1] in inputs

@@ -31,7 +31,7 @@ def read_model(
     if dims and any(isinstance(given, (tuple, list)) for given in dims.values()):
         from cpplan.io.onnx.symbolic import read_symbolic_onnx
 
-        return read_symbolic_onnx(source, dims)  # type: ignore[arg-type]
+        return read_symbolic_onnx(source, dims)
     from cpplan.io.onnx.model import read_onnx
 
     return read_onnx(source, dims)  # type: ignore[arg-type]
