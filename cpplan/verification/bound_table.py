@@ -7,6 +7,10 @@ The bounds at cuts that rest on a linear program (``linear bound at cuts`` and `
 cuts``) have exact duals. Their rows are not those of the graph but of a relaxed problem, in which
 views are merged into units, and what may run again only in part does so at the least it may cost.
 Until a plan carries duals, and the checker derives that problem itself, both count as searched.
+
+Where tensors may share bytes by choice, orders are bounded on a relaxed problem as well. Of such a
+plan ``minimum cut`` counts as searched, and so does what ``forced live bytes`` claims beyond the
+bytes that are recomputed; ``check_plan`` says so.
 """
 
 from __future__ import annotations
