@@ -51,7 +51,7 @@ class Setting:
     >>> Setting("searched", {"ordre": "search"})
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: setting 'searched': unknown key 'ordre': expected 'order'
+    cpplan.model.errors.InputError: setting 'searched': unknown key 'ordre': expected 'order'
     """
 
     name: str

@@ -115,7 +115,7 @@ def check_fields(
     >>> check_fields({"name": "x", "size": -1}, "tensor 'x'", TENSOR_FIELDS, ("name",))
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: tensor 'x': size must be a non-negative integer, not -1
+    cpplan.model.errors.InputError: tensor 'x': size must be a non-negative integer, not -1
     """
     fault = find_fault(values, fields, required)
     if fault is not None:

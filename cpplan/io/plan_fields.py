@@ -99,7 +99,7 @@ def check_fields(values: Mapping[str, Any]) -> None:
     >>> check_fields({"name": 12})
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: not a valid plan: name must be a string, not 12
+    cpplan.model.errors.InputError: not a valid plan: name must be a string, not 12
     """
     _check_object("", values, _PLAN)
     optional = {**_CLOCK, **_DERIVED, **_OPTIONAL}

@@ -41,7 +41,7 @@ class Answer:
     >>> Answer("theirs", peak=-1)
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: answer 'theirs': peak must be a non-negative integer, not -1
+    cpplan.model.errors.InputError: answer 'theirs': peak must be a non-negative integer, not -1
     """
 
     name: str

@@ -96,7 +96,7 @@ def check_acyclic(graph: Graph) -> None:
     >>> Graph("g", (), (Op("a", after=("b",)), Op("b", after=("a",))))
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: ops form a cycle: a -> b (control) -> a (control)
+    cpplan.model.errors.InputError: ops form a cycle: a -> b (control) -> a (control)
     """
     if all(before < k for k, found in enumerate(graph.predecessors) for before in found):
         return  # the order in which they are listed is one

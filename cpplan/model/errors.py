@@ -54,7 +54,7 @@ def located(place: object) -> Iterator[None]:
     >>> with located("model.json"):
     ...     raise InputError("no ops: expected at least one")
     Traceback (most recent call last):
-    cpplan.errors.InputError: model.json: no ops: expected at least one
+    cpplan.model.errors.InputError: model.json: no ops: expected at least one
     """
     try:
         yield

@@ -25,7 +25,7 @@ def check_name(what: str, name: object, *, empty: bool = False) -> None:
     >>> check_name("a tensor's name", "")
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: a tensor's name must be a non-empty string, not ''
+    cpplan.model.errors.InputError: a tensor's name must be a non-empty string, not ''
     """
     if not isinstance(name, str) or not (name or empty):
         raise InputError(f"{what} must be a {'' if empty else 'non-empty '}string, not {name!r}")

@@ -27,7 +27,7 @@ class Registry(Generic[T]):
     (('longest',), 4)
     >>> rules.get("shortest")
     Traceback (most recent call last):
-    cpplan.errors.InputError: rule 'shortest' is not understood: expected one of longest
+    cpplan.model.errors.InputError: rule 'shortest' is not understood: expected one of longest
     """
 
     def __init__(self, kind: str, wanted: str):

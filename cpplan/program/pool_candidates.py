@@ -78,7 +78,7 @@ def check_candidates(problem: Problem) -> None:
     >>> check_candidates(Problem(("a",), [0], [1], [4], alignment=[16], pools=pools))
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: buffer 'a': alignment 16 does not divide base 8 of pool 'q'
+    cpplan.model.errors.InputError: buffer 'a': alignment 16 does not divide base 8 of pool 'q'
     """
     everywhere = any(pool.base for pool in problem.pools)
     for row in range(len(problem)) if everywhere else problem.fixed:

@@ -24,7 +24,7 @@ def check_source(path: str | PathLike[str]) -> None:
     >>> check_source(".")
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: .: is not a regular file
+    cpplan.model.errors.InputError: .: is not a regular file
     """
     if not isinstance(path, (str, PathLike)):
         raise InputError(f"expected a path, not {type(path).__name__}")

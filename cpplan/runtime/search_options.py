@@ -21,7 +21,7 @@ def check_search_options(
     >>> check_search_options(60.0, 0, 0, deterministic=False)
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: workers must be at least 1, not 0
+    cpplan.model.errors.InputError: workers must be at least 1, not 0
     """
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)):
         raise InputError(f"time_limit must be positive, not {time_limit!r}")

@@ -32,7 +32,7 @@ def check_types(source: object, plan: object) -> None:
     >>> check_types(Graph("g", (), ()), "plan.json")
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: expected a Graph, a Program or a Problem and its Plan, not Graph and \
+    cpplan.model.errors.InputError: expected a Graph, a Program or a Problem and its Plan, not Graph and \
 str
     """
     if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
@@ -55,7 +55,7 @@ def planned_program(source: Graph | Program, plan: Plan) -> Program:
     >>> planned_program(Graph("empty", (), ()), plan)
     Traceback (most recent call last):
     ...
-    cpplan.errors.VerificationError: order names unknown op 'a'
+    cpplan.model.errors.VerificationError: order names unknown op 'a'
     """
     graph = source.graph if isinstance(source, Program) else source
     if not all(isinstance(name, str) for name in plan.order):
@@ -106,7 +106,7 @@ def planned_offsets(plan: Plan) -> Ints:
     >>> planned_offsets(Plan("p", "unknown", (), none, none, none, None))
     Traceback (most recent call last):
     ...
-    cpplan.errors.VerificationError: the plan holds no offsets
+    cpplan.model.errors.VerificationError: the plan holds no offsets
     """
     if plan.offset is None:
         raise VerificationError("the plan holds no offsets")

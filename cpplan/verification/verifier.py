@@ -76,7 +76,7 @@ def verify(
     >>> verify(problem, plan)
     Traceback (most recent call last):
     ...
-    cpplan.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
+    cpplan.model.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
     """
     check_plan(source, plan, dims=dims)
 

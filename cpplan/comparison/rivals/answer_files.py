@@ -26,7 +26,7 @@ def read_answers(path: str | PathLike[str]) -> tuple[Answer, ...]:
     >>> read_answers("model.onnx")
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: model.onnx: expected a profile of ONNX Runtime (.json) or a listing \
+    cpplan.model.errors.InputError: model.onnx: expected a profile of ONNX Runtime (.json) or a listing \
 of another planner's (.txt)
     """
     suffix = Path(path).suffix.lower()

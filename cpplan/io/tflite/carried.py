@@ -75,7 +75,7 @@ def read_carried_plan(
     >>> read_carried_plan("datasets/tflite/branches.tflite")
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: datasets/tflite/branches.tflite: carries no plan: expected metadata \
+    cpplan.model.errors.InputError: datasets/tflite/branches.tflite: carries no plan: expected metadata \
 'OfflineMemoryAllocation'
     """
     with naming(source):

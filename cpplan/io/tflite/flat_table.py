@@ -35,7 +35,7 @@ class Table:
     >>> read_root(file[:-1])
     Traceback (most recent call last):
     ...
-    cpplan.errors.InputError: cut short, or no FlatBuffer: byte 19 is needed of 19
+    cpplan.model.errors.InputError: cut short, or no FlatBuffer: byte 19 is needed of 19
     """
 
     data: bytes = field(repr=False)

@@ -56,7 +56,7 @@ def parse_dim(text: str) -> int | Dim:
     >>> parse_dim("n +* 2")
     Traceback (most recent call last):
         ...
-    cpplan.errors.InputError: dimension 'n +* 2': expected a value, not '*' at position 4
+    cpplan.model.errors.InputError: dimension 'n +* 2': expected a value, not '*' at position 4
     """
     if not isinstance(text, str):
         raise InputError(f"a dimension must be text, not {quote(text)}")

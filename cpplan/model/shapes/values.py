@@ -36,7 +36,7 @@ def check_value(name: str, value: int, within: Range) -> None:
     >>> check_value("n", 129, Range(1, 128))
     Traceback (most recent call last):
         ...
-    cpplan.errors.InputError: dimension 'n' is 129, above its upper bound 128
+    cpplan.model.errors.InputError: dimension 'n' is 129, above its upper bound 128
     """
     value = _integer(name, value)
     if within.lower is not None and value < within.lower:

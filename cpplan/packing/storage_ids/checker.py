@@ -45,7 +45,7 @@ def check_assignment(
     >>> check_assignment(problem, make_assignment(problem, np.array([0, 0, 1])))
     Traceback (most recent call last):
     ...
-    cpplan.errors.VerificationError: buffers 'a' and 'b' are both live at step 1 in storage 0
+    cpplan.model.errors.VerificationError: buffers 'a' and 'b' are both live at step 1 in storage 0
     """
     if assignment.buffers != tuple(problem.names):
         raise VerificationError(f"the assignment is not for the buffers of {problem.name!r}")
