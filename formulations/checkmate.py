@@ -1,34 +1,34 @@
-"""What is kept and what runs again between the first runs of a fixed order, as a linear model.
+"""Retention and recomputation between the first runs of a fixed order, as a linear model.
 
 Sets
     V        units, numbered in the order of their first runs: 0, …, n - 1
     t        stages 0, …, n - 1: stage t ends with the first run of unit t; n is the end
-    I, T_i   storages; the units that touch i, the first of which, w_i, begins it (but for what is
-             there from the start)
-    N_v      the storages that v touches and does not begin
+    I, T_i   storages; the units that access i: the first, w_i, begins it, unless i is there from
+             the start
+    N_v      the storages that v accesses and does not begin
 
-Parameters (sizes as parts of what H leaves above the base)
+Parameters (sizes as fractions of the bytes that H leaves above the base)
     s_i      size of storage i
-    x_v      bytes live only while v runs;  in the first stage of all, the entry's too
+    x_v      bytes live only while v runs;  in the first stage, those of the entry too
     f_v      cost of running v
     H        the limit
 
 Variables
     R_tv     v runs in stage t, v <= t
-    S_ti     i stays from stage t - 1 to stage t, w_i < t <= n
+    S_ti     i is retained from stage t - 1 to stage t, w_i < t <= n
     D_tiv    i is freed after v has run in stage t, v in T_i (FREE, in the paper)
-    U_tv     bytes live at v's place in stage t, x_v apart
+    U_tv     bytes live at v's place in stage t, without x_v
 
 Constraints
-    frontier     R_tt = 1;  R_tv = 0 for v < t that may run but once
-    boundary     S_0i = 1 for what is there from the start;  S_ni = 1 for what is kept, else 0
+    frontier     R_tt = 1;  R_tv = 0 for every v < t that may run only once
+    boundary     S_0i = 1 if i is there from the start;  S_ni = 1 if i is kept, else 0
     available    R_tv <= S_ti + R_t,w_i  for i in N_v
     stays        S_t+1,i <= S_ti + R_t,w_i
     hazards      (1 - R_tv) + S_t+1,i + sum of R_tu over u in T_i, u > v  <=  k (1 - D_tiv),
                  with k the number of terms
     freed once   S_t+1,i + sum over v of D_tiv <= S_ti + R_t,w_i
-    memory       U_t0 = sum of s_i S_ti + sum of s_i R_t0 over what 0 begins
-                 U_tv = U_t,v-1 - sum of s_i D_ti,v-1 + sum of s_i R_tv over what v begins
+    memory       U_t0 = sum of s_i S_ti + sum of s_i R_t0 over the storages that 0 begins
+                 U_tv = U_t,v-1 - sum of s_i D_ti,v-1 + sum of s_i R_tv over those that v begins
     limit        U_tv + x_v R_tv <= 1
 
 Objective
@@ -36,13 +36,13 @@ Objective
 
 Checkmate (Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor
 Rematerialization", MLSys 2020), with storages in place of results. "Freed once" is not in the
-paper; it removes fractional solutions only. The paper also forces what can be freed to be freed,
-which changes no optimum, and is left out.
+paper; it removes only fractional solutions. The paper also forces every storage that can be freed
+to be freed; that changes no optimum and is left out.
 
-The sequences looked at: n stages one after another, the last unit of stage t being the first run of
-the t-th unit, with any of the earlier units before it, *each at most once and in the order of first
-runs*. Nothing runs after the last first run. What costs less in another order, or by running a unit
-twice between two first runs, is not among them.
+The model covers these schedules: n stages one after another, the last unit of stage t being the
+first run of the t-th unit, with any of the earlier units before it, *each at most once and in the
+order of first runs*. Nothing runs after the last first run. A schedule that is cheaper because it
+has another order, or runs a unit twice between two first runs, is not covered.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from ortools.linear_solver import pywraplp
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
 
-# Solvers of linear programs stop within such a part of the optimum.
+# Solvers of linear programs stop within this fraction of the optimum.
 _TOLERANCE = 1e-6
 
 
@@ -69,7 +69,7 @@ def build(
     order: Sequence[int] | None = None,
     relaxed: bool = False,
 ) -> CheckmateModel:
-    """The model of a problem. O(units × (units + touches)) variables.
+    """The model of a problem, O(units × (units + accesses)) variables.
 
     Parameters
     ----------
@@ -80,7 +80,8 @@ def build(
     order
         All units in the order of their first runs; as numbered if left out.
     relaxed
-        Whether R and S may be fractions: the linear relaxation, for GLOP; else for SCIP.
+        True for the linear relaxation, in which R and S may be fractions, solved by GLOP; else the
+        integer program, solved by SCIP.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def build(
 
 
 def count_variables(problem: RematProblem, order: Sequence[int]) -> int:
-    """How many variables the model would have.
+    """Number of variables that :func:`build` would create.
 
     Examples
     --------
@@ -158,7 +159,7 @@ class CheckmateModel:
         ordering, stages = self.problem.ordering, range(len(self.order))
         self.solver = pywraplp.Solver.CreateSolver("GLOP" if self.relaxed else "SCIP")
         if self.relaxed:
-            # Eight times faster here, and ready to go on when the limit is lowered.
+            # Eight times faster here, and it continues from its basis when the limit is lowered.
             self.solver.SetSolverSpecificParametersAsString("use_dual_simplex: true")
         place = {unit: v for v, unit in enumerate(self.order)}
         self.touched_by = [sorted(place[u] for u in units) for units in ordering.touched_by]
@@ -177,7 +178,7 @@ class CheckmateModel:
         ]
 
     def add_frontier(self) -> None:
-        """R_tt = 1; R_tv = 0 for v < t that may run but once."""
+        """R_tt = 1; R_tv = 0 for every v < t that may run only once."""
         for t, runs in enumerate(self.runs):
             runs[t].SetLb(1)
             for v in range(t):
@@ -185,7 +186,7 @@ class CheckmateModel:
                     runs[v].SetUb(0)
 
     def add_boundary(self) -> None:
-        """S_0i = 1 for what is there from the start; S_ni says what is kept."""
+        """S_0i = 1 if i is there from the start; S_ni = 1 if it is kept, else 0."""
         ordering, end = self.problem.ordering, len(self.order)
         for i, stays in enumerate(self.stays):
             if ordering.present[i]:
@@ -196,7 +197,7 @@ class CheckmateModel:
                 stays[end].SetUb(0)
 
     def add_available(self) -> None:
-        """R_tv <= S_ti + R_t,w_i for what v touches and does not begin."""
+        """R_tv <= S_ti + R_t,w_i for every storage i that v accesses and does not begin."""
         for i, touching in enumerate(self.touched_by):
             for v in touching:
                 if i in self.begins[v]:
@@ -211,7 +212,7 @@ class CheckmateModel:
                 self._there(t, i).SetCoefficient(stays[t + 1], -1)
 
     def add_hazards(self) -> None:
-        """What will be read, or stays, is not freed."""
+        """A storage is not freed if a later unit of the stage reads it or the next stage has it."""
         for t, freed in enumerate(self.freed):
             for i, after in enumerate(freed):
                 for v, free in after.items():
@@ -236,7 +237,7 @@ class CheckmateModel:
                     row.SetCoefficient(free, -1)
 
     def add_memory(self) -> None:
-        """U_tv follows from what stays, is begun and is freed; with x_v it is within the limit."""
+        """U_tv adds up storages retained and begun, less those freed; U_tv + x_v R_tv <= 1."""
         ordering = self.problem.ordering
         scale = self._scale
         size = [amount / scale for amount in ordering.size.tolist()]
@@ -268,7 +269,7 @@ class CheckmateModel:
         self.lower_limit(self.memory_limit)
 
     def add_cost(self) -> None:
-        """The sum of f_v R_tv is minimised."""
+        """Minimise the sum of f_v R_tv."""
         objective = self.solver.Objective()
         for runs in self.runs:
             for v, run in enumerate(runs):
@@ -276,16 +277,16 @@ class CheckmateModel:
         objective.SetMinimization()
 
     def lower_limit(self, memory_limit: float) -> None:
-        """Solve again within fewer bytes."""
+        """Set the memory limit of the next solve."""
         room = (memory_limit - self.problem.ordering.base) / self._scale
         for limit in self.limits:
             limit.SetUb(room)
 
     def bound(self) -> int | float:
-        """What the last solve proves of the cost of the sequences looked at.
+        """The lower bound of the last solve on the cost of the schedules that the model covers.
 
-        A little rounded down, for the solvers' tolerance; but costs that are integers add up to
-        multiples of their greatest common divisor: then rounded up to the next of these.
+        Rounded down a little, for the solvers' tolerance. If all costs are integers, then rounded
+        up to a multiple of their greatest common divisor.
         """
         proved = self.solver.Objective().Value()
         if not self.relaxed:
@@ -298,7 +299,7 @@ class CheckmateModel:
         return math.ceil(Fraction(least) / divisor) * divisor
 
     def extract(self) -> tuple[int, ...]:
-        """The sequence of the solution found; not for the relaxation."""
+        """The schedule of the solution found; not for the relaxation."""
         return tuple(
             self.order[v]
             for runs in self.runs
@@ -308,19 +309,19 @@ class CheckmateModel:
 
     @property
     def _scale(self) -> int:
-        """Bytes that count as 1: the solvers' tolerances are absolute."""
+        """Bytes that count as 1, as the solvers' tolerances are absolute."""
         return max(1, self.memory_limit - self.problem.ordering.base)
 
     @property
     def _cost_scale(self) -> float:
-        """Cost that counts as 1: the mean of the units'."""
+        """Cost that counts as 1, the mean cost of a unit."""
         return self.problem.total_cost(self.order) / len(self.order) or 1.0
 
     def _choice(self) -> Any:
         return self.solver.NumVar(0, 1, "") if self.relaxed else self.solver.BoolVar("")
 
     def _begun(self, i: int) -> int:
-        """w_i, or -1 if storage i is there from the start."""
+        """The unit w_i, or -1 if storage i is there from the start."""
         return -1 if self.problem.ordering.present[i] else self.touched_by[i][0]
 
     def _there(self, t: int, i: int) -> Any:

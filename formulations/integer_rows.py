@@ -1,9 +1,9 @@
-"""Integer programs as rows, and bounds on their optimum that rounding errors cannot falsify.
+"""Integer programs as rows, with bounds on their optimum that hold in spite of rounding errors.
 
     minimise  sum of c_x x   with  sum of a_rx x >= b_r  for every row r,  0 <= x <= u_x integer
 
-All coefficients are integers. The linear relaxation is solved in floating point; of its answer only
-the duals y_r are taken, made non-negative and rounded to multiples of a power of two. For *any*
+All coefficients are integers. The linear relaxation is solved in floating point. From its answer
+only the duals y_r are used, made non-negative and rounded to multiples of a power of two. For *any*
 such y,
 
     sum of b_r y_r  +  sum over x of u_x min(0, c_x - sum of a_rx y_r)
@@ -26,16 +26,16 @@ from ortools.sat.python import cp_model
 
 from formulations.polled_model import PolledModel, poll
 
-# Columns that are no variables: always 0, always 1.
+# Columns that are constants, 0 and 1.
 ZERO, ONE = -1, -2
-# Binary places of a dual that are used; those of a row of bytes are small.
+# Binary places kept of a dual, many since the duals of a row of bytes are small.
 _PLACES = 96
-# Seconds of a relaxation in an iteration, by coefficients; counted where time is deterministic.
+# Seconds of a relaxation per iteration and coefficient: the clock of deterministic runs.
 _SECONDS_PER_ITERATION = 5e-9
 
 
 class Relaxed(NamedTuple):
-    """What a linear relaxation proves.
+    """The result of a linear relaxation: a bound, or a proof that there is no solution.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Relaxed(NamedTuple):
     infeasible
         There is no solution.
     seconds
-        Of work, about, the same whenever it is done again.
+        Estimated work, the same every time that the run is repeated.
     """
 
     bound: int | None
@@ -54,18 +54,18 @@ class Relaxed(NamedTuple):
 
 @dataclass(eq=False)
 class IntegerRows:
-    """Variables and rows, one after another.
+    """An integer program under construction: variables and rows.
 
     Attributes
     ----------
     upper, cost
-        Of every variable.
+        Upper limit and cost of every variable.
     rows
-        Columns, their coefficients, and what the sum is at least.
+        For every row its columns, their coefficients and the lower limit of the sum.
     impossible
-        Whether a row was added that nothing satisfies.
+        True if a row was added that no values satisfy.
     constant
-        Cost of what is always 1.
+        Cost of the columns that are always 1.
 
     Examples
     --------
@@ -88,18 +88,18 @@ class IntegerRows:
     constant: int = 0
 
     def variable(self, cost: int = 0, upper: int = 1) -> int:
-        """A new column."""
+        """Add a variable and return its column."""
         self.upper.append(upper)
         self.cost.append(cost)
         return len(self.cost) - 1
 
     def one(self, cost: int) -> int:
-        """The column that is always 1, where that costs something."""
+        """Add a cost that is always paid and return the column that is always 1."""
         self.constant += cost
         return ONE
 
     def add(self, terms: Iterable[tuple[int, int]], at_least: int) -> None:
-        """A row of coefficients and columns; one that always holds is left out."""
+        """Add a row of coefficients and columns, unless it always holds."""
         poll()
         sums: dict[int, int] = {}
         for coefficient, column in terms:
@@ -116,7 +116,7 @@ class IntegerRows:
         self.rows.append((list(kept), list(kept.values()), at_least))
 
     def relaxed(self, seconds: float, *, deterministic: bool = False) -> Relaxed:
-        """The bound of the linear relaxation, within so many seconds."""
+        """Solve the linear relaxation within a time limit and return what it proves."""
         if self.impossible:
             return Relaxed(None, True, 0.0)
         began = time.monotonic()
@@ -126,7 +126,7 @@ class IntegerRows:
             return Relaxed(self.constant + value, False, work)
         if status not in (pywraplp.Solver.INFEASIBLE, pywraplp.Solver.ABNORMAL):
             return Relaxed(None, False, work)
-        # How far the rows miss each other, at best; its duals are the proof that they do.
+        # Minimise the largest violation of a row: the duals of that program prove infeasibility.
         spent = work if deterministic else time.monotonic() - began
         duals, _, more = self._duals(None, max(0.0, seconds - spent), deterministic)
         nothing = [0] * len(self.cost)
@@ -136,7 +136,10 @@ class IntegerRows:
     def _duals(
         self, cost: list[int] | None, seconds: float, deterministic: bool
     ) -> tuple[list[float] | None, int, float]:
-        """Of every row, of the relaxation; without costs, what the rows miss is minimised."""
+        """Duals of the relaxation's rows, the solver's status and the work done, in seconds.
+
+        Without costs, the largest violation of a row is minimised.
+        """
         solver = pywraplp.Solver.CreateSolver("GLOP")
         if deterministic:
             solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {seconds}")
@@ -172,7 +175,7 @@ class IntegerRows:
         return [unit * c.dual_value() / scale for c, scale in found], status, work
 
     def _certified(self, duals: list[float], cost: list[int]) -> int:
-        """A bound on the optimum that holds whatever the duals are, rounded up."""
+        """The bound that these duals give on the optimum, valid for any duals, rounded up."""
         factor = 1 << _PLACES
         left = [amount * factor for amount in cost]
         total = 0

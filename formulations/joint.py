@@ -1,9 +1,9 @@
 """The order of ops and the offsets of their storages together, as a constraint model.
 
 Sets
-    V        ops; E, what must run before what: see ``formulations.positions``
-    B        buffers: the storages; each op's bytes of its own; what is live throughout; what is
-             live at the first step alone
+    V        ops; E, the precedences between them: see ``formulations.positions``
+    B        buffers: the storages; each op's own bytes; the bytes live throughout; the bytes live
+             at the first step alone
 
 Parameters (addresses in units of u bytes, see ``cpplan.packing.reduction.address_unit``)
     s_i      size in bytes
@@ -29,12 +29,12 @@ Objective
 
 This is the joint problem of OLLA (Steiner et al., 2022), lifetimes and locations in one model, with
 ``NoOverlap2D`` in place of pairwise disjunctions. The pressure is implied; it prunes orders before
-any offset is chosen. Steps may be shared here too: whatever meets at the step of an op that runs
-alone also met at the step it shared, and lies apart.
+any offset is chosen. Ops may share a step here too: buffers that are live together once each op has
+a step of its own are also live together at the shared step, so they already lie apart.
 
-An op's own bytes (bodies) are one buffer, although what lies in them may be scattered: the peak is
-one that can be reached, and the bound is one on such layouts only. The same goes for the bytes that
-are live throughout and those of the first step. For graphs of a few dozen ops.
+An op's own bytes (bodies) are one buffer here, although a plan may scatter the tensors in them. So
+the peak can be reached, but the bound holds only for layouts with these bytes in one block. The
+same goes for the bytes live throughout and those of the first step. For graphs of a few dozen ops.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class Layout(NamedTuple):
-    """An order and where everything lies, bytes.
+    """An order of ops and the offset of every buffer, bytes.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ def build(
 
 @dataclass(slots=True)
 class _Buffer:
-    """A row of B: during which steps, how many bytes, where."""
+    """A buffer of B with its steps, size in bytes and offset."""
 
     steps: cp_model.IntervalVar
     size: int
@@ -200,7 +200,7 @@ class JointModel:
         step = max(self.unit, alignment)
         last = (self.upper - size) // step
         if last < 0:
-            # An empty domain would be refused, not proved false.
+            # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
             self.model.add_bool_or([])
         return _Buffer(steps, size, step, self.model.new_int_var(0, max(0, last), "k"))
 
@@ -229,7 +229,7 @@ class JointModel:
         self.model.minimize(self.peak)
 
     def add_pressure(self) -> None:
-        """What is live at a step is at most the peak."""
+        """The bytes live at a step are at most the peak."""
         steps = [buffer.steps for buffer in self.buffers]
         demands = [buffer.size // self.grain for buffer in self.buffers]
         self.model.add_cumulative(steps, demands, self.peak)
@@ -251,11 +251,11 @@ class JointModel:
         return placed
 
     def in_bytes(self, objective: float) -> int:
-        """The peak that a value of the objective stands for, or the bound of a bound."""
+        """The peak, bytes, for a value of the objective, or the bound for a bound on it."""
         return proved_value(objective) * self.grain
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
-        """The bound on the peak, within the limits, that a run has proved, bytes."""
+        """The lower bound that a run has proved on the peak within the limits, bytes."""
         return self.in_bytes(solver.best_objective_bound)
 
     def extract(self, solver: Solved) -> Layout:

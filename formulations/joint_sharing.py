@@ -1,11 +1,11 @@
-"""Order, offsets, and which storages share bytes, all together, as a constraint model.
+"""The order of ops, the offsets of storages and their aliases together, as a constraint model.
 
 Sets
-    V        ops; E, what must run before what: see ``formulations.positions``
+    V        ops; E, the precedences between them: see ``formulations.positions``
     S        storages
-    D_ij     for a pair i < j of storages, the distances at which the two may share bytes, each
-             either because both then hold the same value, or because an op v may write the one in
-             place over the other, o: then with (v, o)
+    D_ij     for a pair i < j of storages, the distances at which the two may share bytes. Each
+             distance allows it either because both then hold the same value, or because an op v
+             may write one of them in place over the other, o; such a distance comes with (v, o)
 
 Parameters (addresses in units of u bytes)
     s_i      size
@@ -16,7 +16,7 @@ Variables
     p_v      the step at which v runs
     b_i, e_i the steps [b_i, e_i) during which storage i is live
     k_i      its offset in multiples of its alignment; o_i = a_i k_i
-    below_ij, above_ij, before_ij, after_ij, at_ijd    what holds of a pair
+    below_ij, above_ij, before_ij, after_ij, at_ijd    the relation between i and j
     peak     L <= u peak <= H
 
 Constraints
@@ -25,15 +25,15 @@ Constraints
     below, above     below_ij => o_i + s_i <= o_j;     above_ij => o_j + s_j <= o_i
     before, after    before_ij => e_i <= b_j;          after_ij => e_j <= b_i
     at               at_ijd => o_j - o_i = d
-    in place         at_ijd => p_w + 1 <= p_v for all other ops w that touch o, for d with (v, o)
+    in place         at_ijd => p_w + 1 <= p_v for all other ops w that access o, for d with (v, o)
     peak             o_i + s_i <= peak
 
 Objective
     minimise peak
 
-Pairs of storages that share with none are kept apart by one ``NoOverlap2D``. What is kept to the
-end is never written over. For graphs of a few dozen ops, without bytes that no storage stands for
-(bodies).
+Storages that share bytes with no other are kept apart by one ``NoOverlap2D``. A storage that is
+kept to the end is never overwritten. For graphs of a few dozen ops in which every byte belongs to a
+storage (no bodies).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Meeting(NamedTuple):
     shift
         Address of the later storage less that of the earlier one in the listing, bytes.
     op, old
-        The op that writes over storage ``old``; ``None`` if both hold the same value.
+        The op that overwrites storage ``old``; ``None`` if both hold the same value.
     """
 
     shift: int
@@ -95,7 +95,7 @@ def build(
     alignment
         Of every storage, bytes, shape ``(storages,)``.
     meetings
-        Storages ``(i, j)``, ``i < j`` -> where they may share bytes.
+        Storages ``(i, j)``, ``i < j`` -> the distances at which they may share bytes.
     unit
         Bytes per address unit: divides all sizes and distances, and divides or is a multiple of
         every alignment.
@@ -157,12 +157,12 @@ class JointSharingModel:
         for row, size in enumerate(self.size):
             last = (self.upper // self.unit - size) // self.factor[row]
             if last < 0:
-                # An empty domain would be refused, not proved false.
+                # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
                 self.model.add_bool_or([])
             self.multiple.append(self.model.new_int_var(0, max(0, last), f"k_{row}"))
 
     def add_pairs(self) -> None:
-        """A pair is apart in addresses or in time, or at a distance at which it may meet."""
+        """A pair is apart in addresses or in time, or at a distance at which it may share bytes."""
         for j in range(len(self.size)):
             for i in range(j):
                 if i in self.sharing or j in self.sharing:
@@ -192,7 +192,7 @@ class JointSharingModel:
         self.model.add_bool_or(choices)
 
     def _add_in_place(self, meeting: Meeting, literal: cp_model.IntVar) -> None:
-        """All other ops that touch what is written over have run before."""
+        """All other ops that access the overwritten storage have run before."""
         if meeting.op is None or meeting.old is None:
             return
         if self.problem.kept[meeting.old]:
@@ -203,7 +203,7 @@ class JointSharingModel:
                 self.model.add(before).only_enforce_if(literal)
 
     def add_no_overlap(self) -> None:
-        """Storages that share with none lie apart in steps × addresses."""
+        """Storages that share bytes with no other lie apart in steps × addresses."""
         rows = [row for row in range(len(self.size)) if row not in self.sharing]
         times = [self.positions.interval[self.positions.life[row]] for row in rows]
         addresses = [
@@ -251,7 +251,7 @@ class JointSharingModel:
         return earlier and not self.problem.kept[meeting.old]
 
     def in_bytes(self, objective: float) -> int:
-        """The peak that a value of the objective stands for, or the bound of a bound."""
+        """The peak, bytes, for a value of the objective, or the bound for a bound on it."""
         return proved_value(objective) * self.unit
 
     def extract(self, solver: Solved) -> SharedLayout:

@@ -1,8 +1,8 @@
 """The order of ops with the least memory pressure, as a constraint model.
 
 Sets
-    V        ops; E, what must run before what: see ``formulations.positions``
-    S        storages; T_s, the ops that touch s
+    V        ops; E, the precedences between them: see ``formulations.positions``
+    S        storages; T_s, the ops that access s
 
 Parameters (sizes in units of u bytes, their greatest common divisor)
     s_i      size of storage i
@@ -26,9 +26,9 @@ Objective
 
 The pressure is one ``Cumulative`` of intervals of variable length whose capacity is the peak, as in
 MOCCASIN (Bartan et al., 2023), for the problem that OLLA (Steiner et al., 2022) states with one
-binary per tensor and step. Here no time is indexed: n positions, and a length per storage.
-Storages that come and go together are one interval; those that one op touches alone join its x_v;
-those that are there from start to end join the base.
+binary per tensor and step. This model has no variable per step: n positions, and a length per
+storage. Storages with the same lifespan in every order are one interval; a storage that only one op
+accesses joins its x_v; a storage that is live from start to end joins the base.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def build(problem: OrderProblem, *, upper: int, lower: int = 0) -> OrderingModel:
     """The model of a problem.
 
-    To let only a stretch of an order move, build the model of its window
+    To search only a contiguous part of an order, build the model of its window
     (``cpplan.ordering.search.order_window``).
 
     Parameters
@@ -111,13 +111,13 @@ class OrderingModel:
         low = max(0, -(-(self.lower - self.problem.base) // self.unit))
         high = (self.upper - self.problem.base) // self.unit
         if high < low:
-            # An empty domain would be refused, not proved false.
+            # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
             self.model.add_bool_or([])
         self.peak = self.model.new_int_var(low, max(low, high), "peak")
         self.model.minimize(self.peak)
 
     def add_pressure(self) -> None:
-        """What is live at a step is at most the peak."""
+        """The bytes live at a step are at most the peak."""
         intervals, demands = [], []
         during = self.problem.extra // self.unit
         together = dict.fromkeys(self.positions.interval, 0)
@@ -144,11 +144,11 @@ class OrderingModel:
         self.model.add_hint(self.peak, (peak - self.problem.base) // self.unit)
 
     def in_bytes(self, objective: float) -> int:
-        """The peak that a value of the objective stands for, or the bound of a bound."""
+        """The peak, bytes, for a value of the objective, or the bound for a bound on it."""
         return self.problem.base + proved_value(objective) * self.unit
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
-        """The bound on the peak, within the limits, that a run has proved, bytes."""
+        """The lower bound that a run has proved on the peak within the limits, bytes."""
         return self.in_bytes(solver.best_objective_bound)
 
     def extract(self, solver: Solved) -> Ints:

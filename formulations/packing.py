@@ -19,7 +19,7 @@ Variables
 Constraints
     offset           o_b = a_b k_b, and o_b = f_b for a fixed buffer
     no overlap       the rectangles [lower, upper) x [o_b + begin, o_b + end) are pairwise disjoint
-    equal buffers    of buffers alike in every respect, the earlier row lies lower
+    equal buffers    of two buffers equal in every respect, the earlier row lies lower
     peak             u o_b + s_b <= peak
 
 Objective
@@ -28,9 +28,9 @@ Objective
 Without an objective, each k_b's upper bound alone keeps the peak below H.
 
 The model is the offset part of OLLA (Steiner et al., 2022) with ``NoOverlap2D`` in place of
-pairwise disjunctions. A decision strategy, "place next what can lie lowest, as low as it can" in a
-given preorder, makes CP-SAT search in MiniMalloc's canonical order (Moffitt, ASPLOS 2023), with
-learning.
+pairwise disjunctions. A decision strategy, "place next the buffer that can lie lowest, as low as it
+can", with ties in a given preorder, makes CP-SAT search in MiniMalloc's canonical order (Moffitt,
+ASPLOS 2023), with learning.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def build(
     upper, lower
         Limits on the peak, bytes.
     minimise
-        Minimise the peak, rather than ask whether anything fits into ``upper``.
+        Minimise the peak, rather than find any layout that fits into ``upper``.
     preorder
-        Rows in the order in which a fixed search should consider them.
+        Rows in the order in which a fixed search breaks ties.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class PackingModel:
             last = (self.upper - int(self.problem.size[row])) // step
             if row in self.problem.fixed:
                 k = self.problem.fixed[row] // step
-                # Out of reach of the limit: an empty domain would be refused, not proved false.
+                # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
                 if k > last:
                     self.model.add_bool_or([])
                 last, first = k, k
@@ -155,7 +155,7 @@ class PackingModel:
 
     @property
     def grain(self) -> int:
-        """Bytes per unit of the peak: the address unit where all sizes are multiples of it."""
+        """Bytes per unit of the peak, the address unit if it divides all sizes, else 1."""
         return 1 if (self.problem.size % self.unit).any() else self.unit
 
     def add_peak(self) -> None:
@@ -168,7 +168,7 @@ class PackingModel:
         self.model.minimize(self.peak)
 
     def add_decision_strategy(self, preorder: Ints) -> None:
-        """Place next what can lie lowest, as low as it can; of equals the first in preorder."""
+        """Place next the buffer that can lie lowest, as low as it can; ties go by preorder."""
         strategy = self.model.proto.search_strategy.add()
         strategy.variable_selection_strategy = cp_model.CHOOSE_LOWEST_MIN
         strategy.domain_reduction_strategy = cp_model.SELECT_MIN_VALUE
@@ -190,7 +190,7 @@ class PackingModel:
             self.model.add_hint(self.peak, peak // self.grain)
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
-        """The bound on the peak that a minimising run proved, bytes."""
+        """The lower bound on the peak that a minimising run has proved, bytes."""
         return proved_value(solver.best_objective_bound) * self.grain
 
     def extract(self, solver: cp_model.CpSolver) -> Ints:
@@ -200,9 +200,9 @@ class PackingModel:
 
 
 def equal_buffers(problem: Problem) -> list[list[int]]:
-    """Groups of rows alike in lifespan, size and alignment, without gaps or fixed offsets.
+    """Groups of rows equal in lifespan, size and alignment, without gaps or fixed offsets.
 
-    They are live together, so that an order among them loses no solution.
+    The buffers of a group are live together, so fixing their order by offset loses no peak.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     columns: Sequence[Ints] = (problem.lower, problem.upper, problem.size, problem.alignment)

@@ -1,35 +1,36 @@
-"""One layout for several sizes as a constraint model.
+"""One layout for several sizes of a problem, as a constraint model.
 
 Sets
     B        buffers
     K        sizes
-    R        rectangles, as in ``formulations.packing``: the room that buffers need whichever size
-             it is (see ``cpplan.packing.sizes.size_set``)
+    R        rectangles, as in ``formulations.packing``: the bytes that buffers need at any of the
+             sizes (see ``cpplan.packing.sizes.size_set``)
     J        the sizes whose arenas are minimised, a subset of K
 
 Parameters (addresses in units of u bytes)
     s_kb     bytes of buffer b at size k
     a_b      alignment, in units (1 if finer than the unit)
     A_k      a limit on the arena at size k, in bytes
-    c, w_k, f_k   what the arena a at size k in J costs: c (a - f_k) / w_k
+    c, w_k, f_k   the arena a at size k in J costs c (a - f_k) / w_k
 
 Variables
     n_b      offset of b in multiples of its alignment
-    z        what is minimised, a non-negative integer
+    z        the largest of these costs, a non-negative integer
 
 Constraints
     offset           o_b = a_b n_b, and o_b = f_b for a fixed buffer
     no overlap       the rectangles [lower, upper) x [o_b + begin, o_b + end) are pairwise disjoint
-    equal buffers    of buffers alike in every respect, at every size, the earlier row lies lower
+    equal buffers    of two buffers equal in every respect and at every size, the earlier row lies
+                     lower
     arenas           u o_b + s_kb <= A_k                         for all k, b
     cost             c (u o_b + s_kb - f_k) <= w_k z             for k in J, b
 
 Objective
     minimise z
 
-With the pairwise part that of ``formulations.packing``, buffers pushed down rest on one another:
-offsets are sums of rounded rectangle heights, so that the same unit serves. An arena only ever
-gains by pushing down.
+Buffers overlap by the same rules as in ``formulations.packing``. So in a layout pushed down as far
+as possible, buffers rest on one another and offsets are sums of rounded rectangle heights: the same
+unit is fine enough. Pushing buffers down never enlarges an arena.
 """
 
 from __future__ import annotations
@@ -66,15 +67,15 @@ def build(
     Parameters
     ----------
     problem
-        The room that each buffer needs whichever size it is.
+        Buffers with the bytes that each needs at any of the sizes.
     bytes
-        Of the buffers at every size, shape ``(sizes, n)``.
+        Bytes of the buffers at every size, shape ``(sizes, n)``.
     unit
         Bytes per address unit (``address_unit``).
     limits
         On the arena at every size, bytes, shape ``(sizes,)``.
     level
-        What is minimised.
+        The level of the objective to minimise.
     lower, upper
         Limits on its value.
 
@@ -127,13 +128,13 @@ class PackingSizesModel:
                 self.model.add(factor * low + size <= factor * high)
 
     def add_arenas(self, limits: Ints) -> None:
-        """u o_b + s_kb <= A_k: the tightest of the sizes is the only one that counts."""
+        """u o_b + s_kb <= A_k for all k, as one limit a buffer: that of the tightest size."""
         highest = (limits[:, None] - self.bytes).min(axis=0)
         for row, k in enumerate(self.packing.multiple):
             self.model.add(k <= int(highest[row]) // self._step(row))
 
     def add_cost(self) -> None:
-        """c (u o_b + s_kb - f_k) <= w_k z, and z as small as it can be."""
+        """c (u o_b + s_kb - f_k) <= w_k z, with z minimised."""
         grain = self.grain
         self.cost = self.model.new_int_var(-(-self.lower // grain), self.upper // grain, "z")
         columns = (
@@ -142,7 +143,7 @@ class PackingSizesModel:
         for size, base, free in zip(*columns, strict=True):
             for row, k in enumerate(self.packing.multiple):
                 step, rest = self.level.scale * self._step(row), int(self.bytes[size, row]) - free
-                # Smaller numbers with the same meaning: a row is checked against 64 bits.
+                # Divide by the common factor: the coefficients of a row must fit into 64 bits.
                 common = math.gcd(step, self.level.scale * rest, base * grain)
                 constant = self.level.scale * rest // common
                 self.model.add(step // common * k + constant <= base * grain // common * self.cost)
@@ -150,7 +151,7 @@ class PackingSizesModel:
 
     @property
     def grain(self) -> int:
-        """What z counts in: bytes, or as many as divide everything that z is compared with."""
+        """Bytes per unit of z, the largest number that divides all that z is compared with."""
         if self.level.scale > 1 or (self.level.base > 1).any():
             return 1
         terms = self.bytes[self.level.sizes], self.level.free, np.array([self.packing.unit])
@@ -168,7 +169,7 @@ class PackingSizesModel:
         self.model.add_hint(self.cost, max(value, self.lower) // self.grain)
 
     def in_bytes(self, objective: float) -> int:
-        """The level's value that a value of z stands for, or the bound of a bound."""
+        """The level's value for a value of z, or the bound for a bound on z."""
         return proved_value(objective) * self.grain
 
     def extract(self, solver: Solved) -> Ints:

@@ -1,7 +1,7 @@
-"""CP-SAT models that look at the clock while they are built.
+"""CP-SAT models that can be interrupted while they are built.
 
-Python builds a model at about a million literals a second, and without a solver there is nobody to
-end it. So a model asks, now and then, whether it may go on.
+Python adds about a million literals a second to a model, and no solver runs yet that could stop at
+the deadline. So a model calls a function from time to time, which may raise to end the build.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-# Between two questions: variables, constraints and hints added.
+# Variables, constraints and hints added between two calls.
 _EVERY = 64
 
 
 def _go_on() -> None:
-    """Nobody asks."""
+    """Do nothing: outside of :func:`polling` a build is never interrupted."""
 
 
 _POLL: ContextVar[Callable[[], None]] = ContextVar("poll", default=_go_on)
@@ -26,7 +26,7 @@ _POLL: ContextVar[Callable[[], None]] = ContextVar("poll", default=_go_on)
 
 @contextmanager
 def polling(poll: Callable[[], None]) -> Iterator[None]:
-    """Let models that are built within call ``poll`` now and then; it may raise to end the build.
+    """Let models built in this context call ``poll`` regularly; it may raise to end the build.
 
     Examples
     --------
@@ -47,12 +47,12 @@ def polling(poll: Callable[[], None]) -> Iterator[None]:
 
 
 def poll() -> None:
-    """Ask whether to go on, where much is computed between two constraints."""
+    """Call the function given to :func:`polling`, from code that computes between constraints."""
     _POLL.get()()
 
 
 class PolledModel(cp_model.CpModel):
-    """A model that asks at every 64th variable, constraint or hint whether to go on.
+    """A CP-SAT model that calls :func:`poll` at every 64th variable, constraint or hint.
 
     Examples
     --------
@@ -72,31 +72,31 @@ class PolledModel(cp_model.CpModel):
             poll()
 
     def new_int_var(self, *args: Any, **options: Any) -> cp_model.IntVar:
-        """A variable of an interval of integers, as ``CpModel`` makes it."""
+        """Add an integer variable, as ``CpModel`` does."""
         self._count()
         return super().new_int_var(*args, **options)
 
     def new_bool_var(self, *args: Any, **options: Any) -> cp_model.IntVar:
-        """A variable of the values 0 and 1, as ``CpModel`` makes it."""
+        """Add a Boolean variable, as ``CpModel`` does."""
         self._count()
         return super().new_bool_var(*args, **options)
 
     def add(self, *args: Any, **options: Any) -> Any:
-        """A linear constraint, as ``CpModel`` makes it."""
+        """Add a linear constraint, as ``CpModel`` does."""
         self._count()
         return super().add(*args, **options)
 
     def add_at_most_one(self, *args: Any, **options: Any) -> Any:
-        """At most one literal is true, as ``CpModel`` makes it."""
+        """Add a constraint that at most one literal is true, as ``CpModel`` does."""
         self._count()
         return super().add_at_most_one(*args, **options)
 
     def add_implication(self, *args: Any, **options: Any) -> Any:
-        """One literal implies another, as ``CpModel`` makes it."""
+        """Add an implication between two literals, as ``CpModel`` does."""
         self._count()
         return super().add_implication(*args, **options)
 
     def add_no_overlap_2d(self, *args: Any, **options: Any) -> Any:
-        """Rectangles lie apart, as ``CpModel`` makes it."""
+        """Add a constraint that rectangles are disjoint, as ``CpModel`` does."""
         self._count()
         return super().add_no_overlap_2d(*args, **options)

@@ -5,30 +5,30 @@ Sets
     P        pools; C_b, the pools that b may go to
     R        rectangles: (b, lower, upper, begin, end), where buffer b holds bytes [begin, end) of
              its own during the steps [lower, upper)
-    T        steps whose rectangles are not all among those of another step
+    T        steps whose set of rectangles is not part of another step's
 
 Parameters (addresses in pool p in units of u_p bytes, see ``address_unit``)
     s_b      size in bytes
     a_bp     alignment of b in p: least common multiple of both, in units (1 if finer)
-    H_p      a limit on the peak of p, in bytes: its capacity, what a former level left, or what
-             all its buffers need one above another
+    H_p      a limit on the peak of p, in bytes: its capacity, the value of a former level, or the
+             bytes that all its buffers need one above another
     f_b      the offset of a fixed buffer, which has one candidate
-    w_p, g_p what a byte of p's peak costs, and how many bytes of it cost nothing
-    c_bp     what using b costs in p
+    w_p, g_p the cost of a byte of p's peak, and the number of bytes that are free
+    c_bp     the cost of accessing b in p
     v_j      the best values of former levels j
 
 Variables
-    x_bp     whether b lies in p in C_b
+    x_bp     b lies in p, a pool of C_b
     k_bp     offset of b in p in multiples of a_bp, 0 <= k_bp <= (H_p − s_b) / (u_p a_bp)
     peak_p   0 <= peak_p <= H_p; counted in units where all sizes in p are whole units
     e_p      bytes beyond g_p, only where g_p > 0
 
 Constraints
     one pool         sum over p in C_b of x_bp = 1
-    absent           x_bp = 0 or k_bp too far for H_p:  k_bp = 0
+    absent           x_bp = 0:  k_bp = 0;  x_bp = 0 and k_bp = 0 if b does not fit below H_p
     no overlap       in every p, the rectangles [lower, upper) x a_bp k_bp + [begin, end) of the b
                      with x_bp = 1 are pairwise disjoint
-    peak             x_bp = 1:  u_p a_bp k_bp + s_b <= peak_p
+    peak             if x_bp = 1:  u_p a_bp k_bp + s_b <= peak_p
     live bytes       in every p and at every t in T:  sum over R live at t of x_bp (end − begin)
                      <= peak_p; and in units, rounded up
     beyond           peak_p − g_p <= e_p
@@ -37,12 +37,11 @@ Constraints
 Objective
     minimise  sum over p of w_p e_p (or w_p peak_p)  +  sum over b, p of c_bp x_bp
 
-A level is one number of several that are minimised one after another (``cpplan.verification``):
-one model
-a level. Peaks, totals, bytes in less preferred pools (c_bp = s_b × rank of p in C_b) and costs all
-have this form. Without offsets and rectangles (``liquid``) the model is the relaxation in which
-bytes are a liquid: every pool need only hold what is live. Its bound holds for all layouts, and its
-assignment splits the problem into one packing problem a pool.
+Several levels are minimised one after another, one model a level (``cpplan.packing.pools``). Peaks,
+totals, bytes in less preferred pools (c_bp = s_b × rank of p in C_b) and costs all have this form.
+Without offsets and rectangles (``liquid``) the model is the live-bytes relaxation: every pool need
+only hold the bytes live at each step. Its bound holds for all layouts, and its assignment splits
+the problem into one packing problem a pool.
 
 USMP (Arm, TVM RFC 0009) fixes the pool of a buffer greedily. Presence is on the address interval
 only: with it on both, presolve no longer splits the rectangles by step.
@@ -97,12 +96,12 @@ def build(
     problem
         Buffers; steps may be sections (see ``cpplan.packing.reduction``).
     level
-        What is minimised.
+        The level of the objective to minimise.
     units
         Bytes per address unit of each pool: divides or is a multiple of every alignment in it.
     limits
-        Limit on each pool's peak, bytes; ``None`` for what all of its buffers need one above
-        another.
+        Limit on each pool's peak, bytes; ``None`` for the bytes that all of its buffers need one
+        above another.
     former
         Levels that may not get worse.
     lower
@@ -139,7 +138,7 @@ def build(
 
 
 def _grain(problem: Problem, rows: Sequence[int], unit: int) -> int:
-    """The unit, if the peak of these rows is sure to be a multiple of it; else one byte."""
+    """The address unit if it divides the sizes of these rows, and so their peak; else 1 byte."""
     return 1 if (problem.size[list(rows)] % unit).any() else unit
 
 
@@ -179,7 +178,7 @@ class PoolsModel:
             self.peak.append(self.model.new_int_var(0, most, f"peak_{pool}"))
 
     def add_offsets(self) -> None:
-        """Where a buffer lies in each pool; the peak is above it if it is there."""
+        """An offset per buffer and candidate pool; a pool's peak is above the buffers in it."""
         for (row, pool), x in self.present.items():
             size, step = int(self.problem.size[row]), self._step(row, pool)
             last = (self.limit[pool] - size) // step
@@ -220,7 +219,11 @@ class PoolsModel:
             self.model.add_no_overlap_2d(one, other)
 
     def add_live_bytes(self) -> None:
-        """A pool holds what is live in it, at every step; and what never holds a byte fits too."""
+        """The bytes live in a pool at a step are at most its peak.
+
+        In the relaxation, every buffer by itself is at most the peak as well, since one may hold no
+        byte at any step.
+        """
         for (row, pool), x in self.present.items():
             size = int(self.problem.size[row]) + self.problem.fixed.get(row, 0)
             if self.liquid and size:
@@ -238,18 +241,18 @@ class PoolsModel:
                 unit, grain = self.units[pool], self.grain[pool]
                 self.model.add(sum((high - low) // grain * x for x, low, high in here) <= peak)
                 if grain < unit:
-                    # The topmost may stick out above the peak, within its unit.
+                    # Rounded up to its unit, the topmost buffer may end above the peak.
                     whole = [
                         -(-(high - low) // unit) * x for x, low, high in here if low % unit == 0
                     ]
                     self.model.add(unit * sum(whole) <= peak + unit - 1)
 
     def add_former(self, former: Former) -> None:
-        """A former level stays as good as it was."""
+        """The value of a former level is at most the best found."""
         self.model.add(self._cost(former.level) <= former.value)
 
     def add_objective(self, lower: int) -> None:
-        """Minimise the level; it is at least what was proved."""
+        """Minimise the level's value, which is at least the bound proved."""
         cost = self._cost(self.level)
         self.model.add(cost >= lower)
         self.model.minimize(cost)
@@ -257,7 +260,7 @@ class PoolsModel:
     def hint(self, placement: Placement, peaks: Ints | None = None) -> None:
         """Start from this layout; every variable gets a value.
 
-        A liquid model takes its assignment, with any peaks that hold what is live.
+        A liquid model takes only the assignment, with any peaks at least the live bytes.
         """
         if peaks is None:
             peaks = np.zeros(len(self.peak), np.int64)
@@ -286,7 +289,7 @@ class PoolsModel:
         return Placement(pool, offset)
 
     def in_bytes(self, objective: float) -> int:
-        """The level's value that a value of the objective stands for."""
+        """The level's value for a value of the objective."""
         return proved_value(objective)
 
     def _pools(self, row: int) -> Sequence[int]:
@@ -298,7 +301,7 @@ class PoolsModel:
         return max(self.units[pool], alignment)
 
     def _highest(self, pool: int, rows: Sequence[int]) -> int:
-        """The pool's limit, or an address above which nothing need ever end."""
+        """The pool's limit, or an address above which no buffer need ever end."""
         limit = self.limits[pool]
         if limit is not None:
             return limit
@@ -317,7 +320,7 @@ class PoolsModel:
         return sum(terms)
 
     def _beyond(self, pool: int, free: int) -> cp_model.IntVar:
-        """Bytes of the peak beyond so many."""
+        """A variable for the bytes of the pool's peak beyond ``free``."""
         if (pool, free) not in self.beyond:
             most = max(0, self.limit[pool] - free)
             variable = self.model.new_int_var(0, most, f"beyond_{pool}")
@@ -327,7 +330,10 @@ class PoolsModel:
 
 
 def _full_steps(problem: Problem) -> list[int]:
-    """Steps at which something ends that was live together with the latest starter."""
+    """Steps whose set of live rectangles is part of no other's.
+
+    They are the steps at which a rectangle ends that was live together with the latest to begin.
+    """
     spans = problem.spans
     starts, ends = np.unique(spans.lower), np.unique(spans.upper)
     if not len(starts):

@@ -1,9 +1,9 @@
-"""What models of orders share: at which step every op runs, and from when to when storages live.
+"""Steps of ops and lifespans of storages, the part that all models of an order share.
 
 Sets
-    V        ops, n of them; E, what must run before what, without what follows from the rest
-    S        storages; T_s, the ops that touch s
-    T'_s     those that no other op of T_s must precede;  T"_s  those that precede none of T_s
+    V        ops, n of them; E, the precedences between them, transitively reduced
+    S        storages; T_s, the ops that access s
+    T'_s     the ops of T_s that no other must precede;  T"_s  those that must precede no other
 
 Parameters
     A_v, D_v the number of ancestors and of descendants of v
@@ -17,15 +17,15 @@ Constraints
     precedence       p_u + 1 <= p_v                          for (u, v) in E
     birth            b_s <= p_v for v in T'_s;  b_s = 0 if the caller brings s
     death            e_s >= p_v + 1 for v in T"_s;  e_s = n if s is kept;  e_s = 1 if T_s is empty
-    first step       some p_v = 0; only where bytes are live at the first step alone: as those of
-                     what no op touches
+    first step       some p_v = 0; only if bytes are live at the first step alone, such as a storage
+                     that no op accesses
 
-The steps need not differ. If ops share one, what any of them touches is live at it, so that to run
-them one after another, in whichever order, takes no more than the model has counted; and an order
-is a solution in which none are shared. Without an ``AllDifferent``, CP-SAT proves several times
-faster. Birth and death are inequalities because living longer than it must never helps a storage.
-Where T'_s or T"_s is a single op, as for everything that has one producer, b_s or e_s is that op's
-step and no variable of its own.
+Ops may share a step. Every storage that one of them accesses is then live at that step, so running
+these ops one after another, in any order, needs no more bytes than the model counts; and an order
+is a solution in which no step is shared. Without an ``AllDifferent``, CP-SAT proves several times
+faster. Birth and death are inequalities: a solution never gains by a longer lifespan. If T'_s or
+T"_s is a single op, as for every storage with one producer, b_s or e_s is the step of that op
+rather than a variable of its own.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from cpplan.model.problem import Ints
     from cpplan.ordering.problem import OrderProblem
 
-# What values can be read from: a finished run, or the solution of one under way.
+# A source of the variables' values: a finished run, or a solution found by one under way.
 Solved: TypeAlias = "cp_model.CpSolver | cp_model.CpSolverSolutionCallback"
 
 
 class Precedence:
-    """Who must run before whom; sets of ops are the bits of an int.
+    """Precedences between ops; a set of ops is the bits of an int.
 
     Examples
     --------
@@ -83,13 +83,13 @@ class Precedence:
         self.reduced = [self.latest(sorted(set(before))) for before in predecessors]
 
     def earliest(self, ops: Iterable[int]) -> list[int]:
-        """Those that none of the others precedes, ascending."""
+        """The ops that no other of these must precede, ascending."""
         ops = sorted(ops)
         members = sum(1 << op for op in ops)
         return [op for op in ops if not self.ancestors[op] & members]
 
     def latest(self, ops: Iterable[int]) -> list[int]:
-        """Those that precede none of the others, ascending."""
+        """The ops that must precede no other of these, ascending."""
         ops = sorted(ops)
         members = sum(1 << op for op in ops)
         return [op for op in ops if not self.descendants[op] & members]
@@ -97,16 +97,16 @@ class Precedence:
 
 @dataclass(eq=False)
 class Life:
-    """From when to when the storages live that the same ops bring to life and free.
+    """The lifespan of storages that begin and end with the same ops.
 
     Attributes
     ----------
     earliest
-        The ops of which the first one brings them to life; empty if they are there from the start.
+        The storages are live from the first of these ops; empty if they are there from the start.
     latest
-        The ops of which the last one frees them; empty if they stay to the end, or are idle.
+        They are freed after the last of these ops; empty if they are kept to the end, or idle.
     idle
-        Whether no op touches them: live at the first step alone.
+        True if no op accesses them: they are live at the first step alone.
     begin, end, length
         Steps; constants or affine expressions in one variable.
     own
@@ -131,16 +131,16 @@ class Life:
 
 
 class Positions:
-    """The steps of a problem's ops as variables of a model, and the lives of its storages.
+    """The steps of a problem's ops and the lifespans of its storages, as variables of a model.
 
     Attributes
     ----------
     position
         p_v of every op.
     life
-        Of every storage; storages that come and go together share one.
+        The lifespan of every storage; storages that begin and end with the same ops share one.
     interval
-        Of every life, in the order in which they first occur in ``life``.
+        The interval variable of every lifespan, in the order in which they first occur in ``life``.
     """
 
     def __init__(self, problem: OrderProblem, model: cp_model.CpModel):
@@ -223,7 +223,7 @@ class Positions:
         return self.model.new_fixed_size_interval_var(self.position[op], 1, "")
 
     def hint(self, order: Sequence[int] | Ints) -> Ints:
-        """Give all these variables the values they have in an order; returns every op's step."""
+        """Hint every variable with its value in an order; returns the step of every op."""
         step = np.empty(len(self.problem), np.int64)
         step[np.asarray(order, np.int64)] = np.arange(len(step))
         for op, position in enumerate(self.position):
@@ -235,6 +235,6 @@ class Positions:
         return step
 
     def extract(self, solver: Solved) -> Ints:
-        """The ops by their steps in the solution found; in one step, any order will do."""
+        """The ops by their steps in the solution found; those of one step by number."""
         steps = np.array([solver.value(position) for position in self.position], np.int64)
         return np.argsort(steps, kind="stable")

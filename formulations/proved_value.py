@@ -1,18 +1,18 @@
-"""What a bound that CP-SAT reports, as a float, surely proves."""
+"""The integer bound that a bound reported by CP-SAT as a float proves."""
 
 from __future__ import annotations
 
 import math
 
-# From here on, floats lie further apart than integers.
+# From here on, not every integer is a float.
 _EXACT_BELOW = 2**53
 
 
 def proved_value(bound: float) -> int:
-    """The integer that a bound on an integral objective to be minimised stands for.
+    """The integer bound that a float proves on an integral objective to be minimised.
 
-    A float from 2**53 on may have been rounded up from what was proved: the next one below is
-    taken there.
+    From 2**53 on the float may have been rounded up from the value proved: the next float below is
+    taken.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Which ops run again, and when, so that a memory limit holds at the least cost.
+"""Rematerialization: the cheapest schedule within a memory limit, as a constraint model.
 
 Sets
     V, c     units and their runs; a_vc, p_vc as in ``formulations.runs``
     S        storages; w_s, the unit that writes s; R_s, the units that read it
-    X        the storages that no unit could write again: what is there from the start, and what
+    X        the storages that no unit could write again: those there from the start, and those that
              several units write
 
 Parameters (sizes in units of u bytes, their greatest common divisor)
@@ -13,27 +13,30 @@ Parameters (sizes in units of u bytes, their greatest common divisor)
     H        a limit on the peak;  F, a limit on the extra cost
 
 Variables
-    e_ic     run c of w_i begins a stay [p_wc, e_ic) of storage i (a retention interval)
-    b_i, e_i the one stay of a storage in X
+    e_ic     run c of w_i begins a retention interval [p_wc, e_ic) of storage i
+    b_i, e_i the one retention interval of a storage in X
     y_wcrj   run c of w serves run j of r, which reads what w writes
 
 Constraints
     runs             as in ``formulations.runs``
     served           sum over c of y_wcrj = a_rj;  y_wcrj implies a_wc
     in time          y_wcrj implies p_wc + 1 <= p_rj  and  p_rj + 1 <= e_ic
-    kept             the last run's stay of a storage that is kept lasts to the end
-    used             a_vc implies that run c > 0 serves somebody, unless what it writes is kept
-    one stay         b_i <= p of all that touch i, or 0;  e_i >= p + 1 of all that do, or the end
-    pressure         at every time:  sum of s_i over the stays, plus x_v where v runs, plus base,
-                     plus entry at the first,  <= peak
+    kept             the retention interval that the last run begins of a kept storage lasts to the
+                     end
+    used             a_vc implies that run c > 0 serves a reader, unless v writes a kept storage
+    one stay         b_i <= p and e_i >= p + 1 of every run that accesses i;  b_i = 0 if i is there
+                     from the start;  e_i is the end if i is kept
+    pressure         at every time:  sum of s_i over the retention intervals, plus x_v where v runs,
+                     plus base, plus entry at the first,  <= peak
 
 Objective
     minimise the sum of f_v a_vc over c > 0, with peak <= H;  or
     minimise the peak, with that sum <= F and peak <= H
 
-MOCCASIN (Bartan et al., 2023), with the runs free to change places or bound to the order of the
-first ones. A reader uses the latest run there is: if the model has an earlier one serve it, that
-one's stay covers the later one's. Storages of one unit with the same readers are one stay.
+MOCCASIN (Bartan et al., 2023), with the runs in any order, or bound to a given order of first runs.
+In a schedule a reader uses the latest run before it. The model may let an earlier run serve it: the
+retention interval of that run then covers the one needed. Storages that one unit writes and the
+same units read share one retention interval.
 """
 
 from __future__ import annotations
@@ -76,14 +79,14 @@ def build(
     memory_limit
         On the peak, bytes.
     cost_limit
-        On the cost of the sequence. If given, the peak is minimised; else the cost.
+        On the cost of the schedule. If given, the peak is minimised; else the cost.
     copies
-        Times that a unit may run at most, at least 1.
+        The most times that a unit may run, at least 1.
     order
-        All units in the order of their first runs, if that is fixed; other runs are then ordered
-        likewise between two first ones, each unit once.
+        All units in the order of their first runs, if that is fixed. Between two first runs, each
+        unit may then run again once, in the same order.
     done
-        Units that have run before the sequence begins, whose results are there if they are
+        Units that have run before the schedule begins, whose results are there if they are
         ``present``; they may run ``copies`` times more. With a free order only.
 
     Examples
@@ -123,11 +126,12 @@ def build(
 def worth_repeating(
     problem: RematProblem, fixed: bool = False, done: frozenset[int] = frozenset()
 ) -> list[bool]:
-    """For every unit, whether to run it again can ever pay.
+    """For every unit, True if running it again may improve a schedule.
 
-    It cannot if it frees nothing. If a single unit waits for it, which runs but once, and its
-    results are not kept, then its last run before that one is the only one needed; unless its first
-    run is tied to an order, or may be the first of all when that counts.
+    It cannot if the unit writes nothing. If its results are not kept and only one unit waits for
+    it, which itself runs only once, then the last run before that one is the only one needed. The
+    first run is needed as well if its place is fixed by an order, or if bytes are live at the first
+    step alone.
     """
     ordering = problem.ordering
     worth = [False] * len(problem)
@@ -173,7 +177,7 @@ class RematModel:
         self.retention = Retention(self.problem, self.model, self.runs, self.unit)
 
     def add_cost(self) -> None:
-        """The sum of f_v a_vc over c > 0: minimised, or at most F."""
+        """Minimise the sum of f_v a_vc over c > 0, or limit it to F."""
         problem = self.problem
         cost = [Fraction(amount) for amount in problem.cost]
         self.base_cost = sum((c for v, c in enumerate(cost) if v not in self.done), Fraction(0))
@@ -197,11 +201,11 @@ class RematModel:
             self.model.add(extra <= math.floor(room))
 
     def add_pressure(self) -> None:
-        """What is live at any time is at most the peak."""
+        """The bytes live at any time are at most the peak."""
         model, ordering = self.model, self.problem.ordering
         high = (self.memory_limit - ordering.base) // self.unit
         if high < 0:
-            # An empty domain would be refused, not proved false.
+            # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
             model.add_bool_or([])
         self.peak = max(0, high)
         if self.cost_limit is not None:
@@ -214,12 +218,12 @@ class RematModel:
         model.add_cumulative(intervals, demands, self.peak)
 
     def hint(self, sequence: Sequence[int]) -> tuple[int, ...] | None:
-        """Start from a sequence; every variable gets a value.
+        """Start from a schedule; every variable gets a value.
 
-        Returns the sequence hinted: runs that serve nobody are left out, and on the staged grid
-        those between two first runs are put in order, so that its peak is another. ``None``, with
-        no hint given, if the model has no place for it: too many runs of a unit, or on the staged
-        grid two between the same first runs, or first runs in another order.
+        Returns the schedule hinted: runs that serve no reader are left out, and on the staged grid
+        the runs between two first runs are sorted, so that its peak may differ. Returns ``None``,
+        and hints nothing, if the model does not contain the schedule: a unit runs too often, or on
+        the staged grid twice between the same first runs, or first runs are in another order.
         """
         placed = self.runs.place(sequence)
         if placed is None:
@@ -233,16 +237,16 @@ class RematModel:
         return hinted
 
     def in_bytes(self, objective: float) -> int:
-        """The peak that a value of the objective stands for; the objective, if that is a cost."""
+        """The peak, bytes, for a value of the objective; the value itself if that is a cost."""
         if self.cost_limit is None:
             return proved_value(objective)
         return self.problem.ordering.base + proved_value(objective) * self.unit
 
     def cost_of(self, objective: float) -> int | float:
-        """The cost that a value of the objective stands for, or the bound of a bound."""
+        """The cost for a value of the objective, or the bound for a bound on it."""
         cost = self.base_cost + proved_value(objective) * self.cost_unit
         return int(cost) if cost.denominator == 1 else float(cost)
 
     def extract(self, solver: Solved) -> tuple[int, ...]:
-        """The sequence of the solution found; its peak may be lower than the model's."""
+        """The schedule of the solution found; its peak may be lower than the model's."""
         return self.runs.extract(solver)

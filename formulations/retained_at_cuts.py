@@ -1,21 +1,21 @@
-"""What is retained at some moments, so that a memory limit holds: a bound for every sequence.
+"""Storages retained at a few cuts of a schedule, a lower bound on the cost of every schedule.
 
 The *cuts* u_1, ..., u_m are units each of which must run before the next. The moment of a cut is
-that of its first run; interval j lies after the moment of u_j, up to that of u_{j+1} (from the
-start, to the end). Whatever order a sequence has, and however often it repeats units, these are
-facts about it: none of the rows below asks for more.
+that of its first run; interval j lies after the moment of u_j, up to that of u_{j+1} (interval 0
+begins at the start, interval m ends at the end). Every schedule within the memory limit satisfies
+the rows below, whatever its order and however often it repeats units.
 
 Sets
-    V        units; P_v, those that v waits for;  L_v, U_v, the first and the last interval in which
-             v may run first: after the cuts that precede it, before those that follow
-    S        storages; W_s, the units that write s; Q_v, those that v reads; T_v, those live for v
-             while it runs: what it touches and does not overwrite in place
+    V        units; P_v, the units that v waits for;  L_v, U_v, the first and the last interval in
+             which v may run first: after the cuts that precede it, before those that follow
+    S        storages; W_s, the units that write s; Q_v, the storages that v reads; T_v, those that
+             v accesses and does not overwrite in place, which are live while it runs
 
 Parameters (sizes in units of u bytes, their greatest common divisor)
     s_i      size of storage i
     x_v      bytes live only while v runs
     f_v      cost of running v, in units of g
-    H        the limit, less what is live throughout
+    H        the limit, less the bytes live throughout
 
 Variables (all 0 or 1, but G_j)
     r_jv     v runs in interval j
@@ -27,7 +27,7 @@ Variables (all 0 or 1, but G_j)
 
 Constraints
     done     d_{j-1,v} <= d_jv <= d_jp  for p in P_v;  d_jv = 0 for j < L_v,  1 for j >= U_v
-    first    d_jv - d_{j-1,v} <= r_jv <= d_jv;  the sum of r_jv is 1 if v runs but once
+    first    d_jv - d_{j-1,v} <= r_jv <= d_jv;  the sum of r_jv is 1 if v runs only once
     read     for s in Q_v:  r_jv <= k_js + sum over w in W_s of r_jw,  and if L_v <= j <= U_v
              1 - d_{j-1,v} <= k_js + sum over w in W_s and i in j..U_v of r_iw
     retained k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is there from the start,
@@ -42,9 +42,10 @@ Constraints
 Objective
     minimise the sum of f_v (sum over j of r_jv, less 1)
 
-Checkmate (Jain et al., 2020) with cuts for stages, where no order is given; with one cut, a
-knapsack of what to retain. `later` makes more cuts never worse than each of them alone. A storage
-that is there from the start and that units write besides counts only where it is in a cut's T.
+Checkmate (Jain et al., 2020) with cuts in place of stages and no given order; with one cut, a
+knapsack problem of the storages to retain. With `later`, several cuts give a bound at least that of
+each cut alone. A storage that is there from the start and that units also write counts only at cuts
+with the storage in their T.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ _LARGEST_OBJECTIVE = 2**45
 
 
 def precedence(problem: RematProblem, order: Sequence[int] | None = None) -> np.ndarray:
-    """Whether a unit runs before another for the first time, shape ``(units, units)``.
+    """First-run precedences: ``[u, v]`` is True if u first runs before v, shape ``(units, units)``.
 
-    In every sequence, or in those whose first runs have an order.
+    In every schedule, or in those whose first runs have the given order.
 
     Examples
     --------
@@ -171,7 +172,7 @@ class CutModel:
             for storage in written:
                 self._writers[storage].append(unit)
         there = ordering.present.tolist()
-        # Of these it is known when they are live: from the start, or once they were written.
+        # Storages whose begin is known: there from the start, or else live once they are written.
         self._known = [p != bool(w) for p, w in zip(there, self._writers, strict=True)]
         self._reads = [
             [s for s in read if self._known[s] and (there[s] or self._after_writer(v, s))]
@@ -198,7 +199,7 @@ class CutModel:
         self.rows.constant -= sum(self._cost)
 
     def _set_windows(self) -> None:
-        """L_v and U_v."""
+        """Set L_v and U_v."""
         units, cuts = len(self.problem), len(self.cuts)
         self._earliest, self._latest = np.zeros(units, np.int64), np.full(units, cuts)
         for j, unit in enumerate(self.cuts, 1):
@@ -208,7 +209,7 @@ class CutModel:
             self._latest[unit] = j - 1
 
     def add_variables(self) -> None:
-        """r, d and k; those that can have but one value are none."""
+        """r, d and k; those that can have only one value are constants."""
         problem, ordering, rows = self.problem, self.problem.ordering, self.rows
         units, storages, last = range(len(problem)), range(len(self._size)), len(self.cuts)
         self.runs = np.full((last + 1, len(problem)), ZERO)
@@ -238,7 +239,7 @@ class CutModel:
                     self.live[j, s] = ONE
 
     def add_done(self) -> None:
-        """d_{j-1,v} <= d_jv <= d_jp for those that v waits for."""
+        """d_{j-1,v} <= d_jv <= d_jp for the units p that v waits for."""
         for v, waits_for in enumerate(self.problem.ordering.predecessors):
             for j in range(self._earliest[v], self._latest[v]):
                 self._implies(self.done[j, v], self.done[j + 1, v])
@@ -246,7 +247,7 @@ class CutModel:
                     self._implies(self.done[j + 1, v], self.done[j + 1, p])
 
     def add_first_runs(self) -> None:
-        """d_jv - d_{j-1,v} <= r_jv <= d_jv; the sum of r_jv is 1 if v runs but once."""
+        """d_jv - d_{j-1,v} <= r_jv <= d_jv; the sum of r_jv is 1 if v runs only once."""
         for v, again in enumerate(self.problem.repeatable.tolist()):
             first, end = int(self._earliest[v]), int(self._latest[v])
             if first == end:
@@ -259,7 +260,7 @@ class CutModel:
                 self.rows.add(((-1, self.runs[j, v]) for j in range(first, end + 1)), -1)
 
     def add_reads(self) -> None:
-        """What is read was live at the last cut, or a unit that writes it has run since."""
+        """A storage that is read was live at the last cut, or a writer of it has run since."""
         last = len(self.cuts)
         for v, read in enumerate(self._reads):
             first, end = int(self._earliest[v]), int(self._latest[v])
@@ -280,7 +281,7 @@ class CutModel:
                     self._implies(self.live[j + 1, s], self.live[j, s], source)
 
     def add_later(self) -> None:
-        """t_jv, and what it takes to run v in interval j or later; without it, cuts blur."""
+        """t_jv, and the storages that must be live at cut j for v to run in interval j or later."""
         last, rows = len(self.cuts), self.rows
         # With one interval after the cut, t is r.
         self.later = np.full((last + 1, len(self.problem)), ZERO)
@@ -306,7 +307,7 @@ class CutModel:
                 rows.add([(1, self.live[j, s]), *source], 1)
 
     def add_memory_at_cuts(self) -> None:
-        """sum of s_i k_ji + x_{u_j} <= H; and all that is kept fits at the end."""
+        """sum of s_i k_ji + x_{u_j} <= H; all kept storages fit at the end."""
         ordering = self.problem.ordering
         sources = [unit for unit, before in enumerate(ordering.predecessors) if not before]
         own = [*(self._extra[unit] for unit in self.cuts), 0]
@@ -317,7 +318,7 @@ class CutModel:
             self.rows.add(((-size, k) for size, k in live), extra - self.capacity)
 
     def add_memory_between(self) -> None:
-        """g_js, G_j, and that a unit that runs between two cuts fits beside G_j."""
+        """g_js and G_j; a unit that runs between two cuts fits beside G_j."""
         rows, size = self.rows, self._size
         for j in range(len(self.cuts) + 1):
             through = [ZERO] * len(size)
@@ -335,7 +336,7 @@ class CutModel:
                 rows.add([(-1, total), *beside, (-own, self.runs[j, v])], -self.capacity)
 
     def _throughout(self, j: int, storage: int) -> int:
-        """g_js."""
+        """The column of g_js."""
         written = self._written(storage, self.runs, j, j)
         if any(run == ONE for _, run in written):
             return ZERO
@@ -348,27 +349,27 @@ class CutModel:
     def _written(
         self, storage: int, runs: np.ndarray, first: int, last: int
     ) -> list[tuple[int, int]]:
-        """The runs of those that write a storage, in intervals ``first`` to ``last``."""
+        """The runs of a storage's writers in intervals ``first`` to ``last``, as terms of a row."""
         found = (int(runs[j, w]) for w in self._writers[storage] for j in range(first, last + 1))
         return [(1, run) for run in found if run != ZERO]
 
     def _implies(self, what: int, then: int, other: Sequence[tuple[int, int]] = ()) -> None:
-        """what <= then + other."""
+        """Add the row what <= then + other."""
         if what != ZERO and then != ONE:
             self.rows.add([(1, int(then)), *other, (-1, int(what))], 0)
 
     def cost_of(self, bound: int) -> int | float:
-        """The cost of a sequence that a bound of the rows stands for."""
+        """The bound on a schedule's cost for a bound of the rows."""
         base = sum((Fraction(amount) for amount in self.problem.cost), Fraction(0))
         cost = base + max(0, bound) * self.cost_unit
         return int(cost) if cost.denominator == 1 else _rounded_down(cost)
 
     def in_bytes(self, objective: float) -> int:
-        """The bound of the rows, in units of g, that one on CP-SAT's objective stands for."""
+        """The bound of the rows, in units of g, for a bound on CP-SAT's objective."""
         return self.rows.constant + proved_value(objective)
 
     def extract(self, solver: Solved) -> None:
-        """Nothing: a solution here is no sequence."""
+        """Return nothing, as a solution of this model is not a schedule."""
 
     @property
     def model(self) -> cp_model.CpModel:
@@ -377,6 +378,6 @@ class CutModel:
 
 
 def _rounded_down(amount: Fraction) -> float:
-    """The largest float that is not more."""
+    """The largest float that is at most ``amount``."""
     nearest = float(amount)
     return nearest if nearest <= amount else math.nextafter(nearest, -math.inf)

@@ -1,4 +1,4 @@
-"""Stays: from when to when storages live whose units may run again, and whom they serve.
+"""Retention intervals of storages whose units may run again, and the runs that they serve.
 
 The sets, variables and constraints are those of ``formulations.rematerialization``.
 """
@@ -16,7 +16,7 @@ from formulations.runs import Runs, readers_of
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
 
-# A unit that writes, whether its results are there from the start, a unit that reads and its run.
+# A writing unit, True if its results are there from the start, a reading unit and its run.
 Need: TypeAlias = "tuple[int, bool, int, int]"
 
 
@@ -29,13 +29,13 @@ class Stay:
     writer, readers
         Units.
     kept
-        Whether the last one lasts to the end.
+        True if the last one lasts to the end.
     there
-        Whether the first one is there from the start: the writer has run before.
+        True if the first one is there from the start: the writer has run before.
     demand
         Bytes in units.
     end, length
-        For every run of the writer, e_ic and the stay's length; ``None`` where there is no stay.
+        For every run of the writer, e_ic and the interval's length; ``None`` if there is none.
     """
 
     writer: int
@@ -49,7 +49,7 @@ class Stay:
 
 @dataclass(eq=False)
 class OneStay:
-    """The one stay of a storage in X, as ``begin`` and ``end``."""
+    """The one retention interval of a storage in X, from ``begin`` to ``end``."""
 
     storage: int
     touched_by: tuple[int, ...]
@@ -59,18 +59,18 @@ class OneStay:
 
 
 class Retention:
-    """The stays of a problem's storages as variables of a model.
+    """The retention intervals of a problem's storages as variables of a model.
 
     Attributes
     ----------
     stays
-        Those of units that write them alone.
+        Those of the storages that one unit alone writes.
     one_stays
         Those of the storages in X.
     serves
         For every need, y by the writer's runs.
     during
-        For every unit, x_v and what it alone touches, in units.
+        For every unit, x_v and the storages that it alone accesses, in units of bytes.
     """
 
     def __init__(self, problem: RematProblem, model: cp_model.CpModel, runs: Runs, unit: int):
@@ -82,7 +82,7 @@ class Retention:
         self.serves: dict[Need, dict[int, cp_model.IntVar]] = {}
 
     def add_stays(self) -> None:
-        """Which storages are one stay, and which of them have one only."""
+        """Add the retention intervals, one for all storages with the same writer and readers."""
         problem, ordering, readers = self.problem, self.problem.ordering, readers_of(self.problem)
         writers: list[list[int]] = [[] for _ in ordering.size]
         for unit, written in enumerate(problem.writes):
@@ -121,7 +121,7 @@ class Retention:
             model.add(length == 1).only_enforce_if(absent)
 
     def add_service(self) -> None:
-        """Every run of a reader is served by one of the writer before it, whose stay covers it."""
+        """A run of a reader is served by an earlier run of the writer, still retained then."""
         for stay in self.stays:
             for reader in stay.readers:
                 for run in range(self.runs.copies[reader]):
@@ -134,7 +134,7 @@ class Retention:
                             self.model.add(at + 1 <= end).only_enforce_if(served[copy])
 
     def _served_by(self, stay: Stay, reader: int, run: int) -> dict[int, cp_model.IntVar]:
-        """y_wcrj by the run of the writer."""
+        """The variables y_wcrj of one run of a reader, by the run of the writer."""
         need = stay.writer, stay.there, reader, run
         if need in self.serves:
             return self.serves[need]
@@ -153,7 +153,7 @@ class Retention:
         return served
 
     def add_kept(self) -> None:
-        """The last run's stay of a storage that is kept lasts to the end."""
+        """The retention interval that the last run begins of a kept storage lasts to the end."""
         for stay in self.stays:
             if not stay.kept:
                 continue
@@ -164,11 +164,11 @@ class Retention:
                 if end is not None:
                     self.model.add(end == self.runs.end).only_enforce_if(lasts)
                 else:
-                    # What is not there and is not made again cannot be kept.
+                    # A storage that is neither there nor written again cannot be kept.
                     self.model.add_bool_or([~literal for literal in lasts])
 
     def add_used(self) -> None:
-        """a_vc implies that run c > 0 serves somebody, unless what it writes is kept."""
+        """a_vc implies that run c > 0 serves a reader, unless v writes a kept storage."""
         keeping = {stay.writer for stay in self.stays if stay.kept}
         served: dict[tuple[int, int], list[cp_model.IntVar]] = {}
         for (writer, _, _, _), by in self.serves.items():
@@ -180,7 +180,7 @@ class Retention:
                     self.model.add_bool_or([*served.get((unit, copy), ()), ~active[copy]])
 
     def add_one_stays(self) -> None:
-        """b_i <= p of all that touch i, or 0; e_i >= p + 1 of all that do, or the end."""
+        """b_i <= p and e_i >= p + 1 of every run that accesses storage i."""
         ordering, runs, model = self.problem.ordering, self.runs, self.model
         for stay in self.one_stays:
             present, kept = ordering.present[stay.storage], ordering.kept[stay.storage]
@@ -199,14 +199,14 @@ class Retention:
                         model.add(stay.end >= at + 1).only_enforce_if(active)
 
     def pressure(self) -> tuple[list[cp_model.IntervalVar], list[int]]:
-        """When something is live, and how much."""
+        """The intervals during which storages and units' own bytes are live, and their sizes."""
         model, runs, ordering = self.model, self.runs, self.problem.ordering
         intervals, demands = [], []
         for stay in self.stays:
             for copy, end in enumerate(stay.end):
                 if end is None:
                     continue
-                # What is there from the start begins at the first time of all.
+                # A storage that is there from the start is live from time 0.
                 start = runs.at[stay.writer][copy] if copy or not stay.there else 0
                 own_length = stay.length[copy]
                 length = end - start if own_length is None else own_length
@@ -226,7 +226,7 @@ class Retention:
         return intervals, demands
 
     def hint(self, times: Sequence[Sequence[int]]) -> None:
-        """Give all these variables the values they have in a sequence, by the times of its runs."""
+        """Hint every variable with its value in a schedule, given as the times of its runs."""
         last_served: dict[Need, int] = {}
         for need, by in self.serves.items():
             writer, there, reader, run = need
@@ -280,7 +280,7 @@ def _interval(
     end: cp_model.LinearExprT,
     active: cp_model.IntVar | int,
 ) -> cp_model.IntervalVar:
-    """[start, end) if active: a variable, or 1."""
+    """The interval [start, end), present if ``active``: a variable, or 1."""
     if isinstance(active, int):
         return model.new_interval_var(start, length, end, "")
     return model.new_optional_interval_var(start, length, end, active, "")

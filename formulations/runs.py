@@ -1,27 +1,27 @@
-"""What models of rematerialization share: which runs of every unit there are, and when.
+"""Runs of units and their times, the part that models of rematerialization share.
 
 Sets
-    V        units, n of them; E, which first run must come before which
+    V        units, n of them; E, the precedences between their first runs
     c        runs 0, …, C_v - 1 of unit v; run 0 is the first one
-    W        units that have run before the sequence begins (a stretch of a longer one): their run 0
+    W        units that have run before the schedule begins (a part of a longer one): their run 0
              is at time -1
 
 Variables
-    a_vc     whether v runs for the (c + 1)-th time; a_v0 = 1
-    p_vc     the time at which it does; its earliest if it does not
+    a_vc     v runs for the (c + 1)-th time; a_v0 = 1
+    p_vc     the time of that run; its earliest possible time if there is no such run
 
 Constraints
     first runs       p_u0 + 1 <= p_v0                        for (u, v) in E
     again            a_vc implies a_v,c-1 and p_v,c-1 + 1 <= p_vc
 
-Time is one of two grids.
+There are two grids of times.
 
 Free order: times 0, …, N - 1, with N runs at most. As in ``formulations.positions``, runs may share
-a time: whatever any of them touches is live at it, so they may come one after another.
+a time: all that any of them accesses is live at it, so they can run one after another.
 
 Staged: the first runs have a fixed order. Stage j ends with the first run of the order's unit j;
-before it, those of the units k < j that run again do so in order, each once, and unit k <= j at the
-time j (j + 1) / 2 + k (MOCCASIN, Bartan et al., 2023). No two runs share a time.
+before it, any of the units k < j run again, in order and each at most once. In stage j, unit k <= j
+runs at time j (j + 1) / 2 + k (MOCCASIN, Bartan et al., 2023). No two runs share a time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Runs:
     problem
         Units and storages.
     model
-        Where the variables go.
+        The variables are added to it.
     copies
         C_v of every unit, at least 1; that of a unit which has run before counts its run before.
     order
@@ -117,7 +117,7 @@ class Runs:
             self.copies[unit] = len(self.at[unit])
 
     def _last_stages(self, order: Sequence[int], stage: dict[int, int]) -> list[int]:
-        """For every unit, the last stage in which anyone could use another run of it."""
+        """For every unit, the last stage in which a reader could use another run of it."""
         problem = self.problem
         readers = readers_of(problem)
         last = [stage[unit] for unit in range(len(problem))]
@@ -143,7 +143,7 @@ class Runs:
         self.active[unit].append(1 if first else self.model.new_bool_var(f"a_{name}"))
 
     def add_first_runs(self) -> None:
-        """p_u0 + 1 <= p_v0; the staged grid says so by itself."""
+        """p_u0 + 1 <= p_v0; the staged grid implies it."""
         if self.order is not None:
             return
         for unit, before in enumerate(Precedence(self._predecessors).reduced):
@@ -166,9 +166,9 @@ class Runs:
                 self.model.add(at[copy] == earliest[copy]).only_enforce_if(~here)
 
     def place(self, sequence: Sequence[int]) -> tuple[tuple[int, ...], list[list[int]]] | None:
-        """A sequence as this grid has it, and the times of every unit's runs.
+        """A schedule put on this grid, and the times of every unit's runs.
 
-        ``None`` if the grid has no place for it. Runs that serve nobody are left out.
+        ``None`` if the grid has no place for it. Runs that serve no reader are left out.
         """
         laid = self._laid(sequence)
         if laid is None:
@@ -187,7 +187,10 @@ class Runs:
         return tuple(unit for _, unit in laid), times
 
     def _laid(self, sequence: Sequence[int]) -> list[tuple[int, int]] | None:
-        """Times and units, ascending; ``None`` if two runs have the same."""
+        """The times and units of a schedule's runs, ascending.
+
+        ``None`` if two runs have the same time, or first runs come in another order.
+        """
         if self.order is None:
             return list(enumerate(sequence))
         stage = {unit: k for k, unit in enumerate(self.order)}
@@ -201,7 +204,7 @@ class Runs:
         return None if any(one == other for one, other in pairwise(laid)) else laid
 
     def hint(self, times: Sequence[Sequence[int]]) -> None:
-        """Give all these variables the values they have in a sequence, by the times of its runs."""
+        """Hint every variable with its value in a schedule, given as the times of its runs."""
         for unit, at in enumerate(self.at):
             for copy, position in enumerate(at):
                 runs = copy < len(times[unit])
@@ -213,7 +216,7 @@ class Runs:
                     self.model.add_hint(active, runs)
 
     def extract(self, solver: Solved) -> tuple[int, ...]:
-        """The units by the times at which they run; those that share one, by their numbers."""
+        """The units in the order of their times; runs that share a time, by unit number."""
         runs = [
             (solver.value(at), unit)
             for unit in range(len(self.at))
@@ -224,7 +227,7 @@ class Runs:
 
 
 def staged_time(stage: int, place: int) -> int:
-    """When the unit at ``place`` of the order runs in a stage.
+    """The time at which the unit at ``place`` of the order runs in a stage.
 
     Examples
     --------
@@ -250,16 +253,16 @@ def needed_runs(
     *,
     fixed: bool = False,
 ) -> list[bool]:
-    """For every run of a sequence, whether it serves somebody.
+    """For every run of a schedule, True if a later run needs it.
 
-    The sequence without the others has no larger peak. First runs are needed where somebody waits
-    for them before the next one; all of them are if their order is ``fixed``. ``done`` have run
-    before.
+    The schedule without the other runs has no larger peak. A first run is needed if another unit
+    waits for it before the next run of its unit, or if the unit does not run again; all first runs
+    are if their order is ``fixed``. The units ``done`` have run before.
     """
     wanted = problem.ordering.kept.tolist()
     waited, later = [False] * len(problem), [unit in done for unit in range(len(problem))]
     first = dict(zip(reversed(sequence), range(len(sequence) - 1, -1, -1), strict=True))
-    # With bytes at the first step alone, which unit takes it makes a difference.
+    # If bytes are live at the first step alone, the unit that runs first matters.
     fixed = fixed or problem.ordering.entry > 0
     needed = [False] * len(sequence)
     for position in range(len(sequence) - 1, -1, -1):

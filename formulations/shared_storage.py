@@ -1,9 +1,9 @@
-"""Buffers in whole storages, with the least total, as a constraint model.
+"""Assignment of buffers to whole storages of least total size, as a constraint model.
 
 Sets
     B        buffers, in leading order: by decreasing size, ties by row
     K        steps, each with the set of buffers that hold bytes during it
-    G        groups, which part B; only buffers of one group share
+    G        groups, a partition of B; only buffers of one group share a storage
 
 Parameters (sizes in units of u bytes, their greatest common divisor)
     s_b      size of b
@@ -11,8 +11,8 @@ Parameters (sizes in units of u bytes, their greatest common divisor)
     L        a proved lower bound on the total, in bytes
 
 Variables
-    x_bl     whether b lies in the storage that l leads, for l = b and for every l before b that is
-             of b's group and never live together with b
+    x_bl     b lies in the storage that l leads, for l = b and for every l before b in b's group
+             that is never live together with b
     total    L <= u total <= H
 
 Constraints
@@ -24,16 +24,16 @@ Constraints
 Objective
     minimise total
 
-A storage is named by the first of its members in leading order: its largest, whose size is the
-storage's. So storages have no numbers of their own that could be swapped, and no variable says how
-large they are. Live sets that are part of others are left out for each leader, among the buffers
-that it can lead; one of a single buffer is what ``led`` says.
+A storage is named by the first of its members in leading order: the largest, whose size is that of
+the storage. So storages have no interchangeable numbers, and no variables for their sizes. For each
+leader, the sets of buffers live at a step are restricted to those that it can lead, and sets that
+are part of others are left out; for a set of a single buffer, ``apart`` is ``led``.
 
-The lower bound L that needs no search: if c buffers of at least v bytes are live at one step, they
-lie in c storages of at least v bytes each. So the k-th largest storage is at least as large as the
-k-th largest buffer live at any step, and the sum over k of the largest k-th largest live buffer
-bounds the total (Pisarchyk and Lee, 2020). It is never below the live bytes of a step, for those
-are the same sum with that step for every k. Groups add up.
+The bound by rank is a lower bound L that needs no search. If c buffers of at least v bytes are live
+at one step, they lie in c storages of at least v bytes each. So the k-th largest storage is at
+least as large as the k-th largest buffer live at any step. The sum of these sizes over k bounds the
+total (Pisarchyk and Lee, 2020). It is never below the live bytes of a step, which are the same sum
+with that step for every k. The bounds of the groups add up.
 
 Without groups this is *max-coloring* of an interval graph (Pemmaraju, Raman and Varadarajan,
 "Buffer Minimization Using Max-Coloring", SODA 2004), NP-hard; with x_ll for the storages, it is the
@@ -105,7 +105,7 @@ class SharedStorageModel:
         self.unit = math.gcd(*self.problem.size.tolist()) or 1
 
     def add_storages(self) -> None:
-        """x_bl, by leader, then buffer: ``lead[l][b]``."""
+        """x_bl as ``lead[l][b]``, by leader, then buffer."""
         order = leading_order(self.problem)
         meets = meeting(self.problem)
         for k, leader in enumerate(order.tolist()):
@@ -125,7 +125,7 @@ class SharedStorageModel:
             self.model.add_exactly_one(choice)
 
     def add_apart(self) -> None:
-        """Of the buffers live at one step, a storage holds one at most, and none unless it is."""
+        """A storage holds at most one buffer live at a step, and none without its leader."""
         for leader, members in self.lead.items():
             exists = members[leader]
             rows = np.array([row for row in members if row != leader], np.int64)
@@ -133,7 +133,7 @@ class SharedStorageModel:
             for clique in live_sets(self.problem, rows):
                 if len(clique) > 1:
                     crowded[clique] = True
-                    # At most one, or the storage is not there.
+                    # At most one, and none if the storage does not exist.
                     self.model.add_at_most_one(
                         [members[row] for row in clique.tolist()] + [~exists]
                     )
@@ -144,7 +144,7 @@ class SharedStorageModel:
         """sum of s_l x_ll = total, minimised."""
         low, high = -(-self.lower // self.unit), self.upper // self.unit
         if high < low:
-            # An empty domain would be refused, not proved false.
+            # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
             self.model.add_bool_or([])
         self.total = self.model.new_int_var(low, max(low, high), "total")
         sizes = (self.problem.size // self.unit).tolist()
@@ -168,11 +168,11 @@ class SharedStorageModel:
         self.model.add_hint(self.total, total)
 
     def in_bytes(self, objective: float) -> int:
-        """The total that a value of the objective stands for, or the bound of a bound."""
+        """The total, bytes, for a value of the objective, or the bound for a bound on it."""
         return proved_value(objective) * self.unit
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
-        """The bound on the total that a run has proved, bytes."""
+        """The lower bound on the total that a run has proved, bytes."""
         return self.in_bytes(solver.best_objective_bound)
 
     def extract(self, solver: Solved) -> Ints:
@@ -191,7 +191,7 @@ def leading_order(problem: Problem) -> Ints:
 
 
 def meeting(problem: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """Which buffers hold bytes at a common step, shape ``(n, n)``."""
+    """Pairs of buffers that hold bytes at a common step, as a mask of shape ``(n, n)``."""
     spans = problem.spans
     held = spans.end > spans.begin
     buffer, lower, upper = spans.buffer[held], spans.lower[held], spans.upper[held]
@@ -203,7 +203,7 @@ def meeting(problem: Problem) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
 def live_sets(problem: Problem, rows: Ints) -> list[Ints]:
-    """Sets of these rows that hold bytes together, none of which is part of the next or last.
+    """Sets of these rows that hold bytes together, none part of the next or previous one.
 
     Examples
     --------
@@ -220,10 +220,10 @@ def live_sets(problem: Problem, rows: Ints) -> list[Ints]:
     starts, ends = np.unique(lower), np.unique(upper)
     if len(ends) == 0:
         return []
-    # Something ends here that was live together with the latest starter.
+    # Ends of spans that were live together with the latest one to begin.
     latest_start = starts[np.searchsorted(starts, ends, side="left") - 1]
     closes = ends[latest_start >= np.concatenate([[-1], ends[:-1]])]
-    # Those that have begun by an end, less those that have ended before: each is added once.
+    # The spans begun by each end, less those that ended before: each span is added once.
     by_start = np.argsort(lower, kind="stable")
     begun = np.searchsorted(lower[by_start], closes, side="left")
     live, sets = by_start[:0], []

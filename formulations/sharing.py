@@ -1,10 +1,10 @@
-"""Offsets of buffers some of which may share bytes while both are live, as a constraint model.
+"""Offsets of buffers that may share bytes while both are live, as a constraint model.
 
 Sets
     B        buffers, each with one lifespan
     P        pairs of buffers i < j that are live together
-    D_ij     for a pair, the distances at which the two may share bytes: one holds a copy of what
-             the other holds, or an op writes it in place; empty for most pairs
+    D_ij     for a pair, the distances at which the two may share bytes: one holds a copy of the
+             other's bytes, or an op writes one in place over the other; empty for most pairs
 
 Parameters (addresses in units of u bytes, which divides all sizes, distances and alignments that do
 not divide it)
@@ -14,7 +14,7 @@ not divide it)
 
 Variables
     k_i      offset of i in multiples of its alignment; o_i = a_i k_i
-    below_ij, above_ij, at_ijd          what holds of a pair; one each for d in D_ij
+    below_ij, above_ij, at_ijd          the relation between i and j; one at_ijd for each d in D_ij
     peak     L <= u peak <= H
 
 Constraints
@@ -26,10 +26,10 @@ Constraints
 Objective
     minimise peak
 
-Pairs whose D_ij is empty need no literals where all of their members are of that kind: they go into
-one ``NoOverlap2D``, as in ``formulations.packing``. Which relations a plan then uses is read off
-the distances. There is no published model for the choice of in-place results and placements;
-distances turn the choice into geometry.
+Buffers whose D_ij are all empty need no literals among themselves: they go into one
+``NoOverlap2D``, as in ``formulations.packing``. The distances of a solution tell which in-place
+results and placements the plan uses. There is no published model for that choice; distances turn it
+into geometry.
 """
 
 from __future__ import annotations
@@ -113,13 +113,16 @@ class SharingModel:
             factor = max(1, int(self.problem.alignment[row]) // self.unit)
             last = (self.upper - int(self.problem.size[row])) // (factor * self.unit)
             if last < 0:
-                # An empty domain would be refused, not proved false.
+                # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
                 self.model.add_bool_or([])
             self.multiple.append(self.model.new_int_var(0, max(0, last), f"k_{row}"))
             self.factor.append(factor)
 
     def add_pairs(self) -> None:
-        """A pair of which one may share bytes with something is below, above or at a distance."""
+        """One of a pair lies below or above the other, or at a distance at which they may share.
+
+        Only for pairs with a buffer that may share bytes with some other.
+        """
         sharing = sorted({row for pair in self.shifts for row in pair})
         problem, size = self.problem, self._sizes()
         for one in sharing:
@@ -143,7 +146,7 @@ class SharingModel:
                 self.model.add_bool_or(choices)
 
     def add_no_overlap(self) -> None:
-        """All others lie apart in steps × addresses."""
+        """Buffers that share bytes with no other lie apart in steps × addresses."""
         sharing = {row for pair in self.shifts for row in pair}
         times, addresses, size = [], [], self._sizes()
         for row in range(len(self.problem)):
@@ -180,7 +183,7 @@ class SharingModel:
         self.model.add_hint(self.peak, peak)
 
     def in_bytes(self, objective: float) -> int:
-        """The peak that a value of the objective stands for, or the bound of a bound."""
+        """The peak, bytes, for a value of the objective, or the bound for a bound on it."""
         return proved_value(objective) * self.unit
 
     def extract(self, solver: Solved) -> Ints:

@@ -1,4 +1,4 @@
-"""Buffers without gaps in whole storages, with the least total, by classes of equal size.
+"""Assignment of buffers without gaps to storages by size class, as a constraint model.
 
 Sets
     B        buffers, each live throughout [lower, upper)
@@ -7,13 +7,13 @@ Sets
 
 Parameters (sizes in units of u bytes, their greatest common divisor)
     s_b      size of b;  s_c, size of the storages of class c
-    d_c      how many buffers of c's group and of at least s_c bytes are live at once, at most
+    d_c      the largest number of buffers of c's group with at least s_c bytes live at one step
     H        a limit on the total, in bytes
     L        a proved lower bound on the total, in bytes
 
 Variables
-    x_bc     whether b lies in a storage of class c, for every c of b's group with s_c >= s_b
-    y_c      how many storages class c has
+    x_bc     b lies in a storage of class c, for every c of b's group with s_c >= s_b
+    y_c      the number of storages of class c
     total    L <= u total <= H
 
 Constraints
@@ -25,15 +25,15 @@ Constraints
 Objective
     minimise total
 
-Which storage of its class a buffer lies in is not said, and need not be: intervals of which no more
-than y are live at once can be shared out among y storages, by giving each in the order of its first
-step any storage that is free (interval graphs are perfect). So no two solutions differ in the
-numbers of equal storages only, and there is a literal a buffer and size, not one a pair of buffers
-as in ``formulations.shared_storage``. That one is for buffers with gaps: those of one class might
-then need more storages than are ever live at once.
+The model does not decide the storage of a buffer within its class. Intervals of which at most y are
+live at once fit into y storages: in the order of their first steps, give each any storage that is
+free (interval graphs are perfect). So no two solutions differ only in the numbers of equal
+storages, and there is a literal per buffer and size, rather than per pair of buffers as in
+``formulations.shared_storage``. Buffers with gaps need that model: those of one class may need more
+storages than buffers are ever live at once.
 
-A storage larger than its largest buffer is never of use, so sizes of buffers are all the sizes
-there are. ``ranks`` follows from the rest and gives the linear relaxation the bound by rank (see
+A storage larger than its largest buffer is never of use, so every storage has the size of some
+buffer. ``ranks`` follows from the rest and gives the linear relaxation the bound by rank (see
 ``formulations.shared_storage``).
 """
 
@@ -100,7 +100,7 @@ class StorageClassesModel:
     lower: int
     model: PolledModel = field(default_factory=PolledModel)
     unit: int = field(init=False)
-    # By class, a pair of group and size: how many storages, and which buffers lie there.
+    # By class, a pair of group and size: the number of storages, and the buffers that lie there.
     count: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
     holds: dict[tuple[int, int], dict[int, cp_model.IntVar]] = field(default_factory=dict)
     total: cp_model.IntVar = field(init=False)
@@ -130,15 +130,15 @@ class StorageClassesModel:
             self.model.add_exactly_one(choice)
 
     def add_room(self) -> None:
-        """Of the buffers live at one step, a class holds no more than it has storages."""
+        """A class holds at most as many of the buffers live at a step as it has storages."""
         for key, members in self.holds.items():
-            # Of buffers that are too large, none is here: fewer live sets matter.
+            # Buffers too large for the class are left out, which leaves fewer live sets.
             for clique in live_sets(self.problem, np.array(list(members), np.int64)):
                 live = [members[row] for row in clique.tolist()]
                 self.model.add(sum(live) <= self.count[key])
 
     def add_ranks(self) -> None:
-        """As many storages of at least a size as buffers of that size are live at once."""
+        """At least as many storages of a size or more as buffers of it or more live at one step."""
         for label, size in self.count:
             poll()
             counted = (self.group == label) & (self.problem.size >= size)
@@ -150,7 +150,7 @@ class StorageClassesModel:
         """sum of s_c y_c = total, minimised."""
         low, high = -(-self.lower // self.unit), self.upper // self.unit
         if high < low:
-            # An empty domain would be refused, not proved false.
+            # CP-SAT rejects an empty domain; a false clause makes the model infeasible.
             self.model.add_bool_or([])
         self.total = self.model.new_int_var(low, max(low, high), "total")
         self.model.add(
@@ -171,11 +171,11 @@ class StorageClassesModel:
         self.model.add_hint(self.total, sum(size for _, size in class_of.values()) // self.unit)
 
     def in_bytes(self, objective: float) -> int:
-        """The total that a value of the objective stands for, or the bound of a bound."""
+        """The total, bytes, for a value of the objective, or the bound for a bound on it."""
         return proved_value(objective) * self.unit
 
     def proved_bound(self, solver: cp_model.CpSolver) -> int:
-        """The bound on the total that a run has proved, bytes."""
+        """The lower bound on the total that a run has proved, bytes."""
         return self.in_bytes(solver.best_objective_bound)
 
     def extract(self, solver: Solved) -> Ints:
@@ -187,7 +187,7 @@ class StorageClassesModel:
             # Without bytes, a buffer is never live and fits beside anything.
             rows = np.array([row for row in chosen if self.problem.size[row]], np.int64)
             storage[chosen] = rows[0] if len(rows) else chosen
-            # When each storage is free again, and its first row.
+            # The step at which each storage is free again, and its first row.
             busy: list[tuple[int, int]] = []
             for row in rows[np.argsort(self.problem.lower[rows], kind="stable")].tolist():
                 first = row
