@@ -31,15 +31,15 @@ class Program:
     Attributes
     ----------
     graph
-        What is computed.
+        The graph that is computed.
     order
-        Positions in ``graph.ops``, each at least once; again where an op is recomputed.
+        Positions in ``graph.ops``, each at least once; more often if the op is recomputed.
 
     Raises
     ------
     InputError
-        If an op is missing, runs before one it waits for, or runs again though it may not: it is
-        not ``recomputable``, or of a sequence.
+        If an op is missing, runs before one it waits for, or runs again although it is not
+        ``recomputable`` or belongs to a sequence.
 
     Examples
     --------
@@ -94,12 +94,12 @@ class Program:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The op's name at every step; repeated where it is recomputed."""
+        """The name of the op bound at every step, repeated if the op is recomputed."""
         return tuple(op.name for op in self.ops)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """First step of every binding, and the end; an op with bodies spans all their steps."""
+        """First step of every binding, and the end; an op with bodies takes all their steps."""
         return tuple(accumulate((op_steps(op) for op in self.ops), initial=0))
 
     @property
@@ -152,14 +152,14 @@ class Program:
 
 
 def op_steps(op: Op) -> int:
-    """Steps an op takes: one, or as many as its bodies have together (each at least one)."""
+    """Number of steps that an op takes, the steps of its bodies (each at least one) or else one."""
     return sum(max(1, to_anf(body).starts[-1]) for body in op.bodies) or 1
 
 
 def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Program:
     """Normalise to a sequence of let-bindings, one op each.
 
-    A graph keeps the order in which its ops are listed, where that is an execution order; otherwise
+    A graph keeps the order in which its ops are listed, if that is an execution order; otherwise
     the ops come in post-order from the last reader back, arguments left to right. A nested
     expression is bound in post-order, shared sub-expressions once, in the innermost scope common to
     all their uses; the result does not depend on the order in which the expression was built.
@@ -169,7 +169,7 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
     source
         A graph, or an expression made with ``cpplan.expression``.
     order
-        Names of ops in the order wanted, repeated where recomputed; only with a graph.
+        Names of ops in the order wanted, repeated if recomputed; only with a graph.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
 
 
 def _post_order(graph: Graph) -> tuple[int, ...]:
-    """Depth-first from ops for which none waits, what each waits for left to right."""
+    """Ops in depth-first post-order from those that no op waits for, predecessors left to right."""
     read = {before for predecessors in graph.predecessors for before in predecessors}
     order: dict[int, None] = {}
     for sink in (k for k in range(len(graph.ops)) if k not in read):

@@ -1,4 +1,4 @@
-"""A graph of symbolic sizes at some values of its variables."""
+"""Binding of a symbolic graph, and of a plan, to values of its variables."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def bind(graph: Graph, values: Mapping[str, int]) -> Graph:
-    """The graph at some values; as it is, if nothing in it depends on a variable. O(tensors).
+    """The graph at some values, or the graph itself if it has no variables. O(tensors).
 
-    Tensors whose shape at other values is not known keep the bytes that they have at the bounds.
+    Tensors whose shape is known only at the bounds keep the bytes that they have there.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def graph_at(graph: Graph, values: Mapping[str, int]) -> Graph:
 
 
 def bind_planned(graph: Graph, values: Mapping[str, int]) -> Graph:
-    """The graph at some values; what no arena holds has no bytes, as at the bounds."""
+    """The graph at some values, in which unbounded tensors have no bytes, as at the bounds."""
     symbols = graph.symbols
     at = bind(graph, values)
     if symbols is None:
@@ -88,9 +88,9 @@ def _empty(tensor: Tensor) -> Tensor:
 def bind_largest(
     source: Graph | Program | Problem, plan: Plan
 ) -> tuple[Graph | Program | Problem, Plan]:
-    """What was planned for several sizes, and its plan, at the one with the largest arena.
+    """The source and the plan for several sizes, at the size with the largest arena.
 
-    That is the size of the plan's own columns; all that it claims of them is kept.
+    The plan's own columns are those of that size; all that the plan claims of them is kept.
     """
     assert plan.symbols is not None
     largest = max(plan.symbols.sizes, key=lambda values: plan.at(values).peak)
@@ -103,7 +103,7 @@ def bind_largest(
 def bind_both(
     source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int]
 ) -> tuple[Graph | Program | Problem, Plan]:
-    """What was planned and its plan, at some values.
+    """The source and its plan at some values of the variables.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a user may ask of the order beyond what the graph says: which ops come first, which last."""
+"""A user's constraints on the order: ops that must run first, and ops that must run last."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cpplan.model.graph import Graph, Op
 
 
 def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str] = ()) -> Graph:
-    """The graph with control edges by which every order starts with ``first``, ends with ``last``.
+    """The graph with control edges that make every order start with ``first``, end with ``last``.
 
     The ops of ``first`` run in the order in which they are named, then all others, then those of
     ``last`` in the order in which they are named. The ops are listed in that order too, so that a
-    listing that was an execution order is one again; nothing else changes. O(ops + dependencies).
+    listing that was an execution order still is one; nothing else changes. O(ops + dependencies).
 
-    Recomputation is not restrained: an op may run again wherever what it waits for has run.
+    Recomputation is not restricted: an op may run again at any step after its predecessors.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str]
     Raises
     ------
     InputError
-        If an op is unknown, named twice, or in both; if one in ``first`` waits for one that comes
-        later or is not in it, or one that is not in ``last``, or earlier in it, waits for one in
-        ``last``. Names both ops.
+        If an op is unknown, named twice, or in both lists; if an op of ``first`` waits for one that
+        is not in ``first`` or comes later in it; or if an op waits for one of ``last`` but is not
+        in ``last`` or comes earlier in it. Names both ops.
 
     Examples
     --------
@@ -53,8 +53,7 @@ def with_first_last(graph: Graph, first: Sequence[str] = (), last: Sequence[str]
 
     after: dict[int, list[int]] = {k: [] for k in range(len(graph.ops))}
     inner = set(between)
-    # Only ops between the two that wait for none there, or for which none there waits, need an
-    # edge: the others follow.
+    # Only the sources and sinks among the ops in between need an edge: the rest follows.
     sources = [k for k in between if inner.isdisjoint(graph.predecessors[k])]
     sinks = inner.difference(*(graph.predecessors[k] for k in between))
     _chain(after, head)
@@ -109,7 +108,7 @@ def _chain(after: dict[int, list[int]], ranks: dict[int, int]) -> None:
 
 
 def _after(graph: Graph, k: int, more: list[int]) -> Op:
-    """Op number ``k``, told to run after more ops where it does not already."""
+    """Op number ``k`` with control edges from those of ``more`` that it does not wait for yet."""
     op = graph.ops[k]
     new = [graph.ops[p].name for p in more if p not in graph.predecessors[k]]
     return replace(op, after=op.after + tuple(new)) if new else op

@@ -1,8 +1,8 @@
-"""What copies are called: of a tensor that is computed again, and of an op that runs again.
+"""Names of the copies of recomputed tensors, and of the runs of ops that run again.
 
-The first bears the name itself. The others are ``name~1``, ``name~2``, … in turn; numbers that make
-a name which the model has already are passed over. So no copy bears the name of anything else, and
-a model that was written with copies in it can be planned again.
+The first copy has the name itself. The others are ``name~1``, ``name~2``, … in turn; numbers that
+give a name already in the model are skipped. So no copy has the name of anything else, and a model
+that was written with copies in it can be planned again.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator
 
 from cpplan.model.graph import Graph
 
-# Numbers with more digits are no copy's: there are not so many runs.
+# A number with more digits is part of a name: no op runs that often.
 _MOST_DIGITS = 18
 
 
 class CopyNames:
-    """Names of copies of what is named in one model.
+    """Names of the copies of one model's tensors or ops.
 
     Parameters
     ----------
     names
-        All that the model has.
+        All names of tensors, or of ops, in the model.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class CopyNames:
             numbers.sort()
 
     def copy(self, name: str, number: int) -> str:
-        """The copy before which ``number`` others came."""
+        """Name of copy ``number``, counted from 0."""
         if not number:
             return name
         for taken in self._taken.get(name, ()):
@@ -53,7 +53,7 @@ class CopyNames:
         return f"{name}~{number}"
 
     def split(self, copy: str) -> tuple[str, int]:
-        """What a name of the model or of a copy is a copy of, and how many came before it."""
+        """The original's name and the copy's number, for a name of the model or of a copy."""
         name, number = _numbered(copy)
         taken = self._taken.get(name, ())
         before = bisect_left(taken, number)
@@ -63,7 +63,7 @@ class CopyNames:
 
 
 def tensor_copies(graph: Graph) -> CopyNames:
-    """For the tensors of a graph: no copy bears the name of a tensor in a body either.
+    """Copy names for the tensors of a graph, distinct from those of tensors in bodies too.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def tensor_copies(graph: Graph) -> CopyNames:
 
 
 def op_copies(graph: Graph) -> CopyNames:
-    """For the ops of a graph.
+    """Copy names for the ops of a graph.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def op_copies(graph: Graph) -> CopyNames:
 
 
 def _numbered(name: str) -> tuple[str, int]:
-    """The name before ``~number``, and the number; 0 if it does not end so."""
+    """The name before ``~number`` and the number; the whole name and 0 if it has no such end."""
     original, mark, digits = name.rpartition("~")
     counts = digits.isascii() and digits.isdigit() and digits[0] != "0"
     if not mark or not counts or len(digits) > _MOST_DIGITS:

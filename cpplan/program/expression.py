@@ -1,4 +1,4 @@
-"""Nested expressions: what a frontend holds before there is an order of operations.
+"""Nested expressions, the form of a model in a frontend before its ops have an order.
 
 Expressions are immutable and compared by identity: the same object used twice is one value,
 computed once; two equal objects are two computations. Variables are known by name, a ``Let`` binds
@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Bytes, extents and element type of a value; the size is worked out where it can be.
+    """Bytes, extents and element type of a value; a missing size is computed from the others.
 
     Examples
     --------
@@ -43,14 +43,14 @@ class TensorType:
         Raises
         ------
         InputError
-            If the size is neither given nor to be worked out; names the tensor.
+            If the size is neither given nor follows from shape and dtype; names the tensor.
         """
         return Tensor(name, size=self.size, shape=self.shape, dtype=self.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var:
-    """A name: bound by the innermost ``Let`` around it, else an input of the graph.
+    """A variable, bound by the innermost ``Let`` of its name, or else an input of the graph.
 
     Only an input needs a type.
 
@@ -74,7 +74,7 @@ class Var:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Constant:
-    """A value known beforehand; constants of one name are one.
+    """A value known before the run; constants of one name are one value.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Call:
     Attributes
     ----------
     kind
-        What it computes.
+        The operator's name.
     args
         Expressions, evaluated left to right.
     shape, dtype, size
@@ -109,14 +109,14 @@ class Call:
     outputs
         Types of the results instead, if there is not exactly one; the value is then a tuple.
     cost, recomputable
-        As of :class:`~cpplan.model.graph.Op`.
+        As in :class:`~cpplan.model.graph.Op`.
     workspaces
         Bytes of every workspace.
     in_place
         ``(output, argument)`` positions, tuples among the arguments counted by their items.
     placements
         ``(output, argument, byte offset)``: the op only copies the smaller of the two to or from
-        that offset in the larger; of two of one size, the argument into the output.
+        that offset in the larger; if both have one size, the argument into the output.
     view_of_arg
         Position of the argument whose bytes the result is, or ``(position, byte offset)``.
 
@@ -183,7 +183,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tuple:
-    """Several values as one; takes no bytes of its own.
+    """A tuple of values; has no bytes of its own.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class TupleGet:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Let:
-    """Computes ``value``, then ``body``, in which ``var`` is that value.
+    """A binding: computes ``value``, then ``body``, in which ``var`` is that value.
 
     Examples
     --------
@@ -259,7 +259,7 @@ _CLASSES = (Var, Constant, Call, Tuple, TupleGet, Let, If)
 
 
 def is_expression(value: object) -> bool:
-    """Whether ``value`` is an expression.
+    """True if ``value`` is an expression.
 
     Examples
     --------

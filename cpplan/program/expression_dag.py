@@ -1,9 +1,9 @@
 """A nested expression as a directed acyclic graph of nodes, each standing for one computation.
 
-Names are gone: a variable bound by a ``Let`` is the node of its value, and variables or constants
-of one name are one node. Every node knows its value, a tensor or a nested tuple of tensors, and
-types are checked here. An expression object is one node wherever the ``Let`` variables free in it
-stand for the same nodes.
+Names are resolved: a variable bound by a ``Let`` is the node of its value, and variables or
+constants of one name are one node. Every node knows its value, a tensor or a nested tuple of
+tensors, and types are checked here. Two occurrences of an expression object are one node if the
+``Let`` variables free in it stand for the same nodes in both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cpplan.program.expression import (
 
 @dataclass(slots=True, eq=False)
 class Result:
-    """A tensor that a node makes; ``type`` bears everything but its name and kind."""
+    """A tensor that a node computes; ``type`` has everything but its name and kind."""
 
     node: Node
     type: Tensor
@@ -39,7 +39,7 @@ class Result:
     wish: str | None = None
 
 
-# What a node evaluates to.
+# The value of a node.
 Value: TypeAlias = Result | tuple["Value", ...]
 
 
@@ -47,7 +47,7 @@ Value: TypeAlias = Result | tuple["Value", ...]
 class Node:
     """One computation.
 
-    ``args`` are the tensors read (of an ``If``: its condition), ``results`` the tensors made,
+    ``args`` are the tensors read (for an ``If`` its condition), ``results`` the tensors computed,
     ``view`` the tensor in whose bytes the only result lies, and the byte offset there.
     """
 
@@ -65,7 +65,7 @@ def resolve(expression: Expression) -> Node:
     Raises
     ------
     InputError
-        If something is no expression, or types do not fit; names the variable or call.
+        If an item is no expression, or types do not fit; names the variable or call.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def results_in(value: Value) -> list[Result]:
 
 @dataclass(frozen=True, slots=True)
 class _Unbind:
-    """On the stack below the body of a ``Let``: here its name ends."""
+    """A marker on the stack below the body of a ``Let``: the scope of its name ends there."""
 
     name: str
 
@@ -126,7 +126,7 @@ class _Resolver:
         return (id(expression), *(id(node[0]) if node else 0 for node in meanings))
 
     def _waiting(self, item: Expression) -> list[Expression | _Unbind]:
-        """What must be resolved before ``item``, the first of it last."""
+        """Expressions to resolve before ``item``, in the order of the stack: the first one last."""
         if isinstance(item, Let):
             if self._key(item.value) not in self.done:
                 return [item.value]
@@ -207,7 +207,7 @@ def _children(item: Expression) -> tuple[Expression, ...]:
 
 
 def _free_let_names(root: Expression) -> dict[int, tuple[str, ...]]:
-    """By identity, the names that are free in an expression and bound by a ``Let`` somewhere."""
+    """Names free in an expression and bound by some ``Let``, by the expression's identity."""
     order: dict[int, Expression] = {}
     stack: list[tuple[Expression, Iterator[Expression]]] = [(root, iter(_children(root)))]
     while stack:
@@ -308,7 +308,7 @@ def _item(access: TupleGet, value: Value) -> Value:
 
 
 def _tokens(value: Value) -> Iterator[Result | str]:
-    """A value written out: its tensors, and the brackets around them."""
+    """The tensors of a value and the brackets around them, left to right."""
     stack: list[Value | str] = [value]
     while stack:
         item = stack.pop()

@@ -1,4 +1,4 @@
-"""Every run of every graph in a program: the whole, and each body each time it is called."""
+"""Runs of all graphs in a program: the whole program, and each body at each of its calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpplan.program.copy_names import op_copies
 
 
 def instances(program: Program) -> Iterator[tuple[str, Program]]:
-    """Programs, each with what the names of its buffers start with (see ``liveness``).
+    """The program and each run of a body, with the prefix of its buffers' names (``liveness``).
 
     Examples
     --------

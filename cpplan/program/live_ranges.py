@@ -1,4 +1,4 @@
-"""The stays of storages in memory, found by one sweep over a program's bindings."""
+"""Retention intervals of storages, found by one sweep over a program's bindings."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from cpplan.program.copy_names import CopyNames, op_copies, tensor_copies
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """One stay of a storage in memory, still growing during the sweep.
+    """One retention interval of a storage, which grows during the sweep.
 
     Attributes
     ----------
     tensor
-        Whose storage it is.
+        The tensor that has the whole storage.
     alignment
         Bytes.
     tensors
-        All that lie in it.
+        All tensors that lie in the storage.
     lower, upper
         Steps ``[lower, upper)``.
     reads, writes
-        How often ops read and write tensors in it.
+        Number of reads and writes by ops of tensors in it.
     """
 
     tensor: Tensor
@@ -43,22 +43,22 @@ class Life:
 
 
 class Sweep:
-    """Walks the bindings of one graph and keeps the stay in which every tensor was last written.
+    """A sweep over the bindings of one graph that tracks where each tensor was last written.
 
-    Bodies are swept by sweeps of their own into the same table.
+    Every body is swept by a sweep of its own into the same table.
 
     Parameters
     ----------
     graph
-        Whose ops run.
+        The graph whose ops run.
     table
-        Where stays are entered, by the name of their buffer.
+        Receives the retention intervals, by the name of their buffer.
     residency
-        What the arena holds of the boundary.
+        The boundary tensors that the arena holds.
     prefix
-        What the names of a body's buffers start with.
+        Prefix of the names of a body's buffers.
     scope
-        Stays of the op's tensors that a body knows, by the name of the storage.
+        Intervals of the op's tensors that a body shares, by the name of the storage.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Sweep:
         return op_copies(self.graph)
 
     def life(self, name: str, step: int) -> Life:
-        """The stay that holds tensor ``name``; a storage that nobody wrote starts at ``step``."""
+        """The interval that holds tensor ``name``; an unwritten storage begins at ``step``."""
         graph = self.graph
         name = graph.holder[name]
         while name not in self.home and not graph.is_storage(name):
@@ -105,7 +105,7 @@ class Sweep:
         return self.home[name]
 
     def run(self, program: Program, start: int) -> None:
-        """Everything that a program of the graph touches, from step ``start`` on."""
+        """Sweep over a program of the graph, from step ``start`` on."""
         times: Counter[str] = Counter()
         for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
             self._bind(op, start + lower, start + upper, times[op.name])
@@ -130,7 +130,7 @@ class Sweep:
             step = self._run_body(body, op, step, f"{self.prefix}{call}/{number}/")
 
     def _stay_to_write(self, name: str, root: str, step: int) -> Life:
-        """The storage's newest stay, or another one if ``name`` was already written in that."""
+        """The storage's newest interval, or a new one if ``name`` was already written in that."""
         newest = self.newest.get(root)
         again = newest is not None and self.home.get(name) is newest
         if newest is None or (again and root not in self.outer):
@@ -142,7 +142,7 @@ class Sweep:
         stop = start + max(1, program.starts[-1])
         outputs = [t.name for t in body.tensors if t.kind == "output"]
         boundary = [t.name for t in body.tensors if t.kind in ("input", "output")]
-        # A boundary tensor that is a view within the body lies where its base does.
+        # A boundary tensor that is a view within the body lies in its base.
         shared = {
             name: self.life(name, start)
             for name in boundary
@@ -150,7 +150,7 @@ class Sweep:
         }
         inner = Sweep(body, self.table, self.residency, prefix, shared)
         for name in boundary:
-            # What a body is given is there from its start; what it gives back, once it is written.
+            # A body's input is live from its start; an output of it, from when it is written.
             root = body.root[name][0]
             if body.tensor[name].kind == "input" or root not in body.producer:
                 life = inner.newest.get(root) or inner._begin(root, start)

@@ -1,11 +1,11 @@
-"""From a Program to the packing Problem: which bytes live from which step to which.
+"""Liveness analysis: the packing Problem of a Program, a buffer with a lifespan per storage.
 
 One sweep over the bindings. Tensors that are views of one another share one buffer, which lives
-from the first write to the last read of any of them; a tensor that is computed again starts a
-buffer of its own, unless it lies within what the op reads. An op's inputs, outputs and workspaces
-are all live during its step. Bodies run inside their op's steps, one after another, so that the
-branches of an ``if`` may use the same bytes while everything the op touches stays live through all
-of them.
+from the first write to the last read of any of them. A tensor that is computed again starts a new
+buffer, unless it lies within a tensor that the op reads. An op's inputs, outputs and workspaces are
+all live during its step. Bodies run inside their op's steps, one after another. So the branches of
+an ``if`` may use the same bytes, while all tensors that the op accesses stay live through all of
+them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,12 @@ def to_problem(
 ) -> Problem:
     """The packing problem of a program at its given order. O(ops + tensors).
 
-    Buffers bear the names of the tensors whose storage they are; a recomputed copy is ``name~1``,
+    A buffer has the name of the tensor whose storage it is; a recomputed copy is ``name~1``,
     ``name~2``, … (``cpplan.program.copy_names``); a buffer inside a body is ``op/body
-    number/name``.
-    Constants, and what ``residency`` puts outside the arena, have no buffer. Constants that are
-    kept are there throughout, as are further copies of their storages. Which pools a buffer may go
-    to follows from the tensors in it (``cpplan.program.pool_candidates``); without ``pools``, all
-    go to one
-    arena.
+    number/name``. Tensors that ``residency`` puts outside the arena, constants unless they are
+    kept, have no buffer. Constants in the arena are live throughout, as are further copies of their
+    storages. The candidate pools of a buffer follow from the tensors in it
+    (``cpplan.program.pool_candidates``); without ``pools``, all buffers go to one arena.
 
     Examples
     --------
@@ -90,10 +88,10 @@ def to_problem(
 
 
 def last_places(program: Program) -> dict[str, tuple[str, int]]:
-    """Tensor -> the buffer in which its latest value lies after the last step, and the byte there.
+    """Buffer and byte offset of every tensor's latest value after the last step, by tensor.
 
-    Where ops run again, that is where the last run wrote it; a view that no op writes lies in its
-    base. O(ops + tensors).
+    If ops run again, that is the buffer that the last run wrote; a view that no op writes lies in
+    its base. O(ops + tensors).
 
     Examples
     --------
@@ -121,7 +119,7 @@ def _sweep(program: Program, residency: Residency) -> Sweep:
     for tensor in graph.tensors:
         written = tensor.name in graph.producer or tensor.kind == "workspace"
         if graph.is_storage(tensor.name) and not written:
-            # What the caller hands in is there until the first op has run, used or not.
+            # A tensor from the caller is live until the first op has run, used or not.
             sweep.life(tensor.name, 0).upper = program.starts[min(1, len(program.order))] or 1
     sweep.run(program, 0)
     return sweep
@@ -130,8 +128,8 @@ def _sweep(program: Program, residency: Residency) -> Sweep:
 def outside_storages(graph: Graph, residency: Residency) -> set[str]:
     """Names of the graph's storages that are not in the arena.
 
-    A storage is outside if any tensor that lies in it must be: an output that is a view of an
-    intermediate takes the intermediate with it.
+    A storage is outside if any tensor in it must be: if an output outside the arena is a view of an
+    intermediate, the intermediate is outside too.
 
     Examples
     --------
@@ -143,7 +141,7 @@ def outside_storages(graph: Graph, residency: Residency) -> set[str]:
 
 
 def is_outside(tensor: Tensor, residency: Residency) -> bool:
-    """Whether a tensor of the model's boundary is not in the arena.
+    """True if the residency puts a boundary tensor of the model outside the arena.
 
     Examples
     --------

@@ -1,12 +1,11 @@
-"""From a nested expression to a Graph in A-normal form.
+"""A-normal form of a nested expression, as a Graph.
 
 Every call is bound once, in post-order, arguments left to right, in the innermost scope common to
-all its uses; the scopes are the whole and the branches of every ``If``. This is the order of TVM's
-``ToANormalForm``. Three passes without recursion, so that depth has no limit: the expression
-becomes a directed acyclic graph of nodes (``cpplan.program.expression_dag``), every node gets its
-scope, and
-the scopes become graphs, innermost first. O(n) but for names: a shared expression is told apart by
-what the ``Let`` variables free in it stand for.
+all its uses; the scopes are the whole expression and the branches of every ``If``. This is the
+order of TVM's ``ToANormalForm``. Three passes without recursion, so that depth has no limit: the
+expression becomes a directed acyclic graph of nodes (``cpplan.program.expression_dag``), every node
+gets its scope, and the scopes become graphs, innermost first. O(n) without ``Let``; with it, a
+shared expression is one node for every set of values of the ``Let`` variables free in it.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from cpplan.program.expression_dag import Node, Result, resolve, results_in
 
 
 def normalise(expression: Expression, name: str = "main") -> Graph:
-    """The graph that computes an expression; its ops are listed in the order of evaluation.
+    """The graph that computes an expression, with its ops in the order of evaluation.
 
     Free variables become inputs. Op ``k`` of the program, branches included, is named ``kind_k``
     and its result ``k`` (``k.0``, ``k.1``, … if it has several), unless a ``Let`` names it. A
-    result that is a constant, or that a branch merely passes on, is written by an op ``copy``.
+    result that is a constant, or that a branch only passes on, is written by an op ``copy``.
 
     Raises
     ------
@@ -57,7 +56,7 @@ class _Scope:
 
 
 class _Names:
-    """Hands out names that nothing else bears."""
+    """A supply of names that no variable, constant or result has yet."""
 
     def __init__(self, nodes: Iterable[Node]):
         sources = (node.source for node in nodes)
@@ -72,7 +71,7 @@ class _Names:
 
 
 class _Layout:
-    """Which scope every node is bound in, in which order, and under which names."""
+    """The scopes of an expression, with the nodes bound in each, their order and their names."""
 
     def __init__(self, nodes: list[Node], root: Node):
         self.top = _Scope()
@@ -129,7 +128,7 @@ class _Layout:
                 stack += [iter(scope.ops) for scope in reversed(self.branches[node])]
 
     def _return(self, branch: Node, node: Node, scope: _Scope) -> None:
-        """Let a branch write its results to where the ``If`` has them."""
+        """Make a branch write its results under the names of the results of the ``If``."""
         for inner, outer in zip(results_in(branch.value), node.results, strict=True):
             made_here = self.scope[inner.node] is scope and not isinstance(
                 inner.node.source, Constant
@@ -151,7 +150,7 @@ class _Layout:
 
 
 def _write(layout: _Layout, name: str) -> Graph:
-    """The scopes as graphs, innermost first, for an op holds its bodies."""
+    """The graph of the whole expression, built from the innermost scope outwards."""
     graphs: dict[_Scope, Graph] = {}
     captured: dict[_Scope, dict[Result, None]] = {}
     title = {layout.top: name}
@@ -209,7 +208,7 @@ def _op(
             _placement(node.results[o], node.args[a], at) for o, a, at in source.placements
         ]
     else:
-        # One branch runs: the dearer one is what must be reckoned with.
+        # One branch runs: count the more expensive one.
         cost = max(sum(op.cost for op in body.ops) for body in bodies)
         recomputable = all(op.recomputable for body in bodies for op in body.ops)
     return Op(
@@ -227,7 +226,7 @@ def _op(
 
 
 def _placement(output: Result, argument: Result, offset: int) -> Placement:
-    """The smaller of the two within the larger."""
+    """The placement of the smaller of the two within the larger."""
     part, whole = argument, output
     if part.type.nbytes > whole.type.nbytes:
         part, whole = whole, part
@@ -256,7 +255,7 @@ def _common(one: _Scope, other: _Scope) -> _Scope:
 
 
 def _post_order(root: Node) -> list[Node]:
-    """Every node after its children, children left to right."""
+    """All nodes in post-order, children left to right."""
     order: dict[Node, None] = {}
     stack = [(root, iter(root.children))]
     while stack:

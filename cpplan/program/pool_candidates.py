@@ -1,4 +1,4 @@
-"""Which pools a buffer may go to, and whether it can lie there at all."""
+"""Candidate pools of buffers, and the check that buffers can be aligned in them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cpplan.model.tensor import Tensor
 def assign_candidates(
     pools: Sequence[Pool], buffers: Sequence[tuple[str, Sequence[Tensor]]]
 ) -> dict[int, tuple[int, ...]]:
-    """Positions of the pools that each buffer may go to, as ``Problem.candidates`` takes them.
+    """Positions of each buffer's candidate pools, as ``Problem.candidates`` takes them.
 
-    A buffer goes where all tensors in it may: a tensor that names pools, to these; any other, to
-    all pools of its kind. Buffers that hold a constant go to constant pools, if there are any;
-    everything else to workspace pools. The order is that of the first tensor that names pools,
-    else that of ``pools``.
+    A buffer's candidates are the pools that all its tensors may go to: the pools that a tensor
+    names, or else all pools of the buffer's kind. Buffers that hold a constant go to constant
+    pools, if there are any; all others to workspace pools. The order is that of the first tensor
+    that names pools, else that of ``pools``.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def assign_candidates(
     Raises
     ------
     InputError
-        If a tensor names an unknown pool, or something that is written a constant pool, or if no
-        pool is left for a buffer; names it and lists the pools.
+        If a tensor names an unknown pool, if a buffer that is written names a constant pool, or if
+        no pool is left for a buffer; names it and lists the pools.
 
     Examples
     --------
@@ -64,13 +64,14 @@ def assign_candidates(
 
 
 def check_candidates(problem: Problem) -> None:
-    """Whether every buffer can lie at an aligned address in each of its pools.
+    """Raise if a buffer cannot lie at an aligned address in one of its pools.
 
     Raises
     ------
     InputError
-        If a pool's base is not a multiple of the alignment of a buffer that may go there, or a
-        fixed offset not of the pool's, or a buffer with a fixed offset may go to several pools.
+        If a pool's base is not a multiple of a candidate buffer's alignment, if a fixed offset is
+        not a multiple of the pool's alignment, or if a buffer with a fixed offset has several
+        candidate pools.
 
     Examples
     --------

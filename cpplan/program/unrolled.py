@@ -1,12 +1,11 @@
 """A program that runs ops again, as a program of a graph in which every op runs once.
 
-Every run is an op of its own and every stay of a storage in memory a storage of its own, so that
-what is known of graphs holds for programs with repetitions too: who reads which copy of a value,
-which copy an op may write over, which bytes are copied from where. Copies bear the names that
+Every run is an op of its own, and every retention interval of a storage is a storage of its own. So
+algorithms for graphs serve programs with repetitions too: the readers of each copy of a value, the
+copy that an op may overwrite, the source of copied bytes. Copies have the names that
 :func:`~cpplan.program.liveness.to_problem` gives to buffers (see ``cpplan.program.copy_names``):
-the first bears
-the tensor's own, the others ``name~1``, ``name~2``, …; so do views, by the stay they lie in, and
-the runs of an op.
+the first has the tensor's own, the others ``name~1``, ``name~2``, …; likewise the views in each
+copy and the runs of an op.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from cpplan.program.copy_names import op_copies, tensor_copies
 
 
 def unroll(program: Program) -> Program:
-    """The same runs, each an op of its own; the program itself if no op runs twice.
+    """A program in which every run is an op of its own, or the same one if no op runs twice.
 
-    It needs the same buffers: ``to_problem(unroll(program))`` has the rows of
-    ``to_problem(program)``. O(touches + tensors × stays).
+    The result needs the same buffers: ``to_problem(unroll(program))`` has the rows of
+    ``to_problem(program)``. O(accesses + tensors × copies).
 
-    Where several ops write a storage in parts, and a part is written anew first, the whole new copy
-    is a workspace of the run that writes it: nobody reads it by its name. Where an op passes on
-    what it reads as a view, in a stay in which that view lies already, it writes a tensor that
-    nobody else names, and the pairs and placements of that view are those of the first run.
+    If several ops write parts of a storage, and a run begins a new copy by writing only a part, the
+    whole new copy is a workspace of that run: no op reads it by its name. If an op writes a view
+    again in a copy that already holds the view, it writes a new tensor over the same bytes that no
+    other op names, without in-place pairs and placements: those of the first run remain.
 
     Examples
     --------
@@ -55,18 +54,18 @@ def unroll(program: Program) -> Program:
 
 
 class _Unrolling:
-    """Which stay of its storage every tensor's latest value lies in; the runs so far."""
+    """The state of an unrolling: the runs so far, and the copy that holds each latest value."""
 
     def __init__(self, source: Graph):
         self.source = source
         self.tensor_names, self.op_names = tensor_copies(source), op_copies(source)
         self.stay: dict[str, int] = {}
         self.newest: dict[str, int] = {}
-        # The run that begins a stay; of what the caller brings, none.
+        # The run that begins a copy; none for tensors that the caller brings.
         self.begun: dict[tuple[str, int], int] = {}
         self.written: set[tuple[str, int]] = set()
         self.passed_on: list[Tensor] = []
-        # Copies of storages that a run begins by writing but a part.
+        # Copies of storages that a run begins by writing only a part.
         self.in_parts: set[str] = set()
         self.times: Counter[str] = Counter()
         self.ops: list[Op] = []
@@ -76,7 +75,7 @@ class _Unrolling:
                 self.stay[tensor.name] = self.newest[tensor.name] = 0
 
     def run(self, op: Op) -> None:
-        """One run of an op more."""
+        """Add one run of an op."""
         root = self.source.root
         names: dict[str, str] = {}
         read: dict[str, int] = {}
@@ -106,7 +105,7 @@ class _Unrolling:
         self.ops.append(replace(_rename(allowed, names), name=name))
 
     def graph(self) -> Graph:
-        """All runs, and all copies of all tensors."""
+        """The graph of all runs, with all copies of all tensors."""
         source = self.source
         for (root, number), run in self.begun.items():
             kind = source.tensor[root].kind
@@ -125,7 +124,7 @@ class _Unrolling:
         return Graph(source.name, (*tensors, *self.passed_on), tuple(self.ops))
 
     def _stay_of(self, name: str) -> int:
-        """Where the latest value lies; a view that no op writes lies in its base."""
+        """Number of the copy with a tensor's latest value; for an unwritten view, its base's."""
         holder = self.source.holder
         name = holder[name]
         while name not in self.stay:
@@ -135,7 +134,7 @@ class _Unrolling:
         return self.stay[name]
 
     def _stay_to_write(self, name: str, root: str) -> int:
-        """The storage's newest stay, or another one if ``name`` was already written in that."""
+        """Number of the storage's newest copy, or a new one if ``name`` was written in that."""
         newest = self.newest.get(root)
         if newest is None or self.stay.get(name) == newest:
             newest = 0 if newest is None else newest + 1
@@ -144,15 +143,15 @@ class _Unrolling:
         return newest
 
     def _copy(self, name: str, number: int) -> Tensor:
-        """A tensor in one of its storage's stays.
+        """A tensor in one of the copies of its storage.
 
-        What the caller brings is the first; what the caller reads is where the value was last.
+        The caller's input is the first copy; the output is the copy with the latest value.
         """
         tensor = self.source.tensor[name]
         elsewhere = tensor.kind in ("input", "output") and number != self._stay_of(name)
         view_of = tensor.view_of
         if view_of is not None:
-            # An empty view has copies of its own: its base may have fewer.
+            # An empty view is a storage by itself: its base may have fewer copies.
             base = 0 if self.source.is_storage(name) else number
             view_of = self.tensor_names.copy(view_of[0], base), view_of[1]
         return replace(
@@ -163,7 +162,7 @@ class _Unrolling:
         )
 
     def _same_bytes(self, name: str, number: int, new: str) -> Tensor:
-        """Another name for what lies in a stay already."""
+        """A tensor of a new name over the bytes that ``name`` has in a copy."""
         tensor, (root, offset) = self.source.tensor[name], self.source.root[name]
         kind = "workspace" if tensor.kind == "workspace" else "intermediate"
         storage = self.tensor_names.copy(root, number)
@@ -171,7 +170,7 @@ class _Unrolling:
 
 
 def _rename(op: Op, names: Mapping[str, str]) -> Op:
-    """The op with other names for its tensors, in its bodies too where they stand for the same."""
+    """The op with new names for its tensors, also for those that its bodies share."""
 
     def new(name: str) -> str:
         return names.get(name, name)

@@ -1,4 +1,4 @@
-"""Bytes live at every binding of a Program: what TVM's ``AnnotateUsedMemory`` writes down."""
+"""Bytes live at every binding of a Program, as TVM's pass ``AnnotateUsedMemory`` counts them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UsedMemory:
     Attributes
     ----------
     ops
-        Name of the op of every binding, repeated where it is recomputed.
+        Name of the op of every binding, repeated if it is recomputed.
     per_binding
         Bytes live at every binding, shape ``(bindings,)``.
     io
@@ -41,10 +41,11 @@ class UsedMemory:
 def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemory:
     """The bytes of all tensors live at each binding. O(ops + tensors).
 
-    Live are the op's inputs and outputs, everything that a later binding still reads, the outputs
-    of the graph from where they are computed, and its inputs from the first binding to their last
-    reader (one that nobody reads is there for the first binding). Tensors that share storage count
-    once. Neither constants nor padding count, and no output takes an input's place.
+    Live at a binding are the op's inputs and outputs, every tensor that a later binding still
+    reads, the outputs of the graph once they are computed, and its inputs from the first binding to
+    their last reader (an input that no op reads is live at the first binding only). Tensors that
+    share storage count once. Constants and padding do not count, and no output is computed in
+    place.
 
     Source: TVM's pass ``AnnotateUsedMemory`` (apache/tvm #11091, #11208), which sees the tensors
     between ops only.
@@ -54,8 +55,8 @@ def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemor
     program
         Its order counts, recomputations included.
     workspaces
-        Whether to count what the op needs for itself too: its workspaces, and of its bodies the
-        most that is live at once.
+        True to count the op's own bytes too: its workspaces, and the most bytes that are live at
+        once in its bodies.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemor
     """
     counted = program if workspaces else Program(_between_ops(program.graph), program.order)
     starts = np.array(counted.starts, np.int64)
-    # The profile ends with the last buffer; ops behind it may hold nothing.
+    # The profile ends with the last buffer; later ops may hold no bytes.
     live, profile = np.zeros(starts[-1], np.int64), counted.live_bytes()
     live[: len(profile)] = profile
     per_binding: Ints = np.maximum.reduceat(live, starts[:-1])
@@ -85,7 +86,7 @@ def find_used_memory(program: Program, *, workspaces: bool = False) -> UsedMemor
 
 
 def _between_ops(graph: Graph) -> Graph:
-    """The graph without bodies, and without storage that holds nothing but workspaces."""
+    """The graph without bodies, and without storages that hold only workspaces."""
     holding = {graph.root[t.name][0] for t in graph.tensors if t.kind != "workspace"}
     kept = {t.name for t in graph.tensors if graph.root[t.name][0] in holding}
     ops = (

@@ -1,1 +1,1 @@
-"""Programs as text: printed, and read back."""
+"""Printer and parser of Programs as text."""

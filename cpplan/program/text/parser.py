@@ -1,4 +1,4 @@
-"""Reading a Program's text; the grammar is in ``cpplan.program.text.printer``."""
+"""Parser of a Program's text; the grammar is in ``cpplan.program.text.printer``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _ATTRIBUTES = ("name", "cost", "recomputable", "after", "sequence")
 
 
 def parse_program(text: str) -> Program:
-    """The program that :func:`cpplan.program.text.printer.format_program` printed. O(length of the
-    text).
+    """Parse the text of a program, in the grammar of :mod:`cpplan.program.text.printer`. O(length).
 
     Raises
     ------
@@ -62,7 +61,7 @@ def parse_program(text: str) -> Program:
 
 @dataclass(slots=True)
 class _Draft:
-    """A graph whose lines are still being read."""
+    """A graph under construction while its lines are read."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: dict[str, Op] = field(default_factory=dict)
@@ -79,7 +78,7 @@ class _Draft:
             raise InputError(f"line {line.number}: tensor {name!r} is declared or bound twice")
 
     def read(self, line: Line) -> str:
-        """The next tensor, which must be there by now, in its newest copy."""
+        """Read the next tensor, which must be declared above and named by its newest copy."""
         at = line.at
         name = line.tensor()
         tensor = self.copy_of.get(name, name)
@@ -114,7 +113,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Binding:
-    """What one binding line says."""
+    """The contents of one binding line."""
 
     results: list[str]
     kind: str

@@ -1,4 +1,4 @@
-"""A Program as text, one binding a line.
+"""Printer and grammar of a Program's text, one binding a line.
 
 ::
 
@@ -19,13 +19,13 @@
     WORD     := letters, digits and _./:~- or a JSON string
 
 A newline ends each header, each binding line and each line that begins with a keyword; ``#`` starts
-a comment. A header declares what no op binds; a view that is neither input, constant nor output is
-a ``view``. A binding's ``name`` is left out where it is the op's kind, ``in BYTES`` where shape and
-dtype say it. ``%y over %x`` is an in-place pair; ``after`` lists ops that must have run. An op that
-is bound again gives nothing but its name; its results then have names of their own, ``%t~1``, by
-which later bindings read them.
-``tensors`` and ``ops`` give the order of listing where it is not the order of declaration. Sizes
-that depend on variables are those at the bounds: such a text reads as a program of fixed sizes.
+a comment. A header declares a tensor that no op binds; a view that is neither input, constant nor
+output is a ``view``. A binding's ``name`` is left out if it is the op's kind, ``in BYTES`` if it
+follows from shape and dtype. ``%y over %x`` is an in-place pair; ``after`` lists ops that must have
+run. An op that is bound again gives only its name; its results then have names of their own,
+``%t~1``, by which later bindings read them. ``tensors`` and ``ops`` give the order of listing if it
+is not the order of declaration. Sizes that depend on variables are printed at the bounds: such a
+text reads as a program of fixed sizes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WORD = re.compile(r"[A-Za-z0-9_./:~-]+")
 
 
 def format_program(program: Program) -> str:
-    """The program as text that :func:`cpplan.program.text.parser.parse_program` reads back exactly.
+    """Text of a program, which :func:`cpplan.program.text.parser.parse_program` reads back exactly.
 
     The comment behind a binding has the bytes of its results, and the bytes live while it runs.
 
@@ -73,7 +73,7 @@ def format_program(program: Program) -> str:
 
 
 class _Printer:
-    """Appends the lines of a program, and of the bodies within it."""
+    """A printer that appends the lines of a program, and of the bodies in it, to ``lines``."""
 
     def __init__(self, lines: list[str], live: list[int]):
         self.lines, self.live = lines, live

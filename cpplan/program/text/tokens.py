@@ -1,5 +1,7 @@
-"""The tokens of a Program's text, line by line; the grammar is in
-``cpplan.program.text.printer``."""
+"""The tokens of a Program's text, line by line.
+
+The grammar is in ``cpplan.program.text.printer``.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,7 @@ class Line:
         return items
 
     def checked(self, make: Callable[[], _T]) -> _T:
-        """What ``make`` returns; what it finds wrong, with the line's number."""
+        """Call ``make`` and return its result, with the line's number added to any error."""
         try:
             return make()
         except InputError as error:
@@ -105,7 +107,7 @@ class Line:
 
 
 class Lines:
-    """The lines that say something; ``next`` raises an ``InputError`` where there is none.
+    """The lines of a text that have tokens; ``next`` raises an ``InputError`` after the last.
 
     Examples
     --------
