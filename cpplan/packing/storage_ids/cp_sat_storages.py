@@ -138,7 +138,7 @@ def count_entries(problem: Problem) -> int:
     --------
     >>> from cpplan.model.problem import Problem
     >>> count_entries(Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6]))
-    11
+    12
     """
     spans = problem.spans
     steps = np.zeros(len(problem), np.int64)
