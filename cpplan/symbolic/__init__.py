@@ -1,1 +1,1 @@
-"""Plans whose sizes depend on variables."""
+"""Plans of graphs whose tensor sizes depend on variables."""

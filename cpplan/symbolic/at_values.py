@@ -17,7 +17,7 @@ from cpplan.symbolic.sized import SizedPlan
 if TYPE_CHECKING:
     from cpplan.model.plan import Plan
 
-# Plans remembered, of each plan at its bounds.
+# Sized plans remembered for each plan at its bounds.
 MOST_CACHED = 256
 # What plans anew, from sizes beyond the bounds and the problem that these make.
 Growth = Callable[[SizedPlan, Problem], SizedPlan]
@@ -66,7 +66,7 @@ def at_values(plan: Plan, values: Mapping[str, int], *, grow: Growth | None = No
 
 
 def _beyond(layout: SymbolicLayout, sized: SizedPlan) -> str | None:
-    """Why the plan does not hold at these values, if it does not."""
+    """The reason why the plan does not hold at these values, or ``None`` if it does."""
     for name, value in sized.values.items():
         upper = layout.dims[name].upper
         if upper is not None and value > upper:
@@ -75,7 +75,7 @@ def _beyond(layout: SymbolicLayout, sized: SizedPlan) -> str | None:
     more = size > layout.room
     if not layout.sizes or not more.any(axis=1).all():
         return None
-    # Of the size that comes nearest.
+    # The size at which the fewest tensors are too large.
     k = int(np.argmin(more.sum(axis=1)))
     row = int(np.argmax(more[k]))
     at, nearest = (
@@ -89,7 +89,10 @@ def _beyond(layout: SymbolicLayout, sized: SizedPlan) -> str | None:
 
 
 def _check_within(layout: SymbolicLayout, sized: SizedPlan) -> None:
-    """What bounds could not show: no extent is negative, and what lies in a buffer stays there."""
+    """Raise if an extent is negative or a tensor lies beyond its buffer at these values.
+
+    The bounds of the variables alone could not exclude either.
+    """
     count, numbers = len(layout.tensors), sized.numbers
     size, within = numbers[:count], numbers[count : 2 * count]
     wrong = (within < 0) | (within + size > size[layout.holders])
@@ -112,7 +115,7 @@ def _check_within(layout: SymbolicLayout, sized: SizedPlan) -> None:
 
 
 def _problem(plan: Plan, layout: SymbolicLayout, numbers: Ints) -> Problem:
-    """The buffers at their new sizes; those that lie within others are part of them."""
+    """The packing problem at the new sizes; buffers that lie within others are part of them."""
     rows = [row for name, row in plan.row.items() if name not in layout.moving]
     names = [plan.buffers[row] for row in rows]
     lower, upper = plan.lower[rows].copy(), plan.upper[rows].copy()

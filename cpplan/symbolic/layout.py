@@ -1,4 +1,4 @@
-"""Where every tensor of a plan lies at any values of the variables."""
+"""Symbolic layout: buffer, offset and size of every tensor of a plan, as expressions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class SymbolicTensor(NamedTuple):
-    """A tensor of a plan.
+    """The symbolic size and place of a tensor of a plan.
 
     Attributes
     ----------
     buffer
-        What it lies in.
+        The buffer that it lies in.
     within
         Its byte offset there.
     nbytes
-        What it occupies.
+        Its bytes.
     shape, dtype
-        ``None`` where not known.
+        ``None`` if not known.
     """
 
     buffer: str
@@ -51,9 +51,10 @@ class Unbounded(NamedTuple):
     Attributes
     ----------
     nbytes
-        What it occupies.
+        Its bytes.
     storage
-        Tensors of one storage need the same bytes at most, and are not live at the same time.
+        Tensors of one storage have the same bytes with all bounded variables at their bounds, and
+        are never live at one step.
     """
 
     nbytes: int | Dim
@@ -62,25 +63,25 @@ class Unbounded(NamedTuple):
 
 @dataclass(frozen=True)
 class SymbolicLayout:
-    """What depends on the variables in a plan.
+    """The parts of a plan that depend on the variables.
 
     Attributes
     ----------
     dims
         The variables and their ranges.
     tensors
-        Everything that lies in a buffer of the plan, and every buffer.
+        Every tensor that lies in a buffer of the plan, and every buffer.
     unbounded
-        What no arena holds: the plan gives it no bytes.
+        Tensors that no arena holds: the plan gives them no bytes.
     alignment
-        Of buffers, where it is not 1.
+        Alignment of buffers, unless it is 1.
     lost
-        Tensors whose bytes are known at the bounds only -> why.
+        Tensors whose bytes are known at the bounds only -> the reason.
     moving
         Buffers that lie within others, at an offset that may depend on the variables.
     sizes
-        Where the plan holds, if not at all values within the ranges: at these, and where no buffer
-        is larger than at one of them.
+        If given, the plan holds at these values, and at all values at which no buffer is larger
+        than at one of these; else at all values within the ranges.
     """
 
     dims: Mapping[str, Range]
@@ -98,13 +99,13 @@ class SymbolicLayout:
         return dict(sorted(found.items()))
 
     def sizes_of(self, buffers: Iterable[str]) -> list[int | Dim]:
-        """What buffers of the plan occupy, bytes."""
+        """Bytes of some buffers of the plan, in the order given."""
         of: dict[str, SymbolicTensor | Unbounded] = {**self.tensors, **self.unbounded}
         return [of[name].nbytes for name in buffers]
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """Tensor -> its position."""
+        """Tensor -> its position in :attr:`tensors`."""
         return {name: k for k, name in enumerate(self.tensors)}
 
     @cached_property
@@ -125,7 +126,7 @@ class SymbolicLayout:
 
     @cached_property
     def extents(self) -> np.ndarray:
-        """Where every tensor's extents begin in :attr:`table`, shape ``(tensors + 1,)``."""
+        """Row of :attr:`table` at which every tensor's extents begin, shape ``(tensors + 1,)``."""
         import numpy as np
 
         count = [len(t.shape or ()) for t in self.tensors.values()]
@@ -133,7 +134,7 @@ class SymbolicLayout:
 
     @cached_property
     def table(self) -> ShapeTable:
-        """Of all tensors the bytes, then the offsets within their buffers, then all extents."""
+        """Table of all tensors' bytes, then their offsets within buffers, then their extents."""
         tensors = self.tensors.values()
         return ShapeTable(
             [t.nbytes for t in tensors]
@@ -143,7 +144,7 @@ class SymbolicLayout:
 
 
 def symbolic_layout(graph: Graph, plan: Plan) -> SymbolicLayout:
-    """What depends on the variables of a graph with symbols, for a plan of it."""
+    """The symbolic layout of a plan for a graph with symbols."""
     symbols = graph.symbols
     assert symbols is not None
     program = to_anf(graph, plan.order)
@@ -184,9 +185,9 @@ def symbolic_layout(graph: Graph, plan: Plan) -> SymbolicLayout:
 
 
 def buffer_tensors(program: Program, buffers: Iterable[str]) -> dict[str, tuple[Tensor, Symbols]]:
-    """For every buffer of a program, whose storage it is, and what is known of its size.
+    """For every buffer of a program, the tensor that it stores and the symbols of its graph.
 
-    Copies have the size of what they are copies of; those in bodies depend on the variables there.
+    A copy has the tensor of its original; a buffer in a body depends on the body's variables.
     """
     found: dict[str, tuple[Tensor, Symbols]] = {}
     for prefix, inner in instances(program):
@@ -202,12 +203,12 @@ def share_equal(
     dims: Mapping[str, Range],
     groups: Mapping[str, str] | None = None,
 ) -> dict[str, Unbounded]:
-    """Storages for tensors of unbounded size: as few as can be, each for provably equal ones.
+    """Storages for tensors of unbounded size, the fewest in which all tensors have equal bytes.
 
-    Equal with every bounded variable at its bound, which is what a storage is given. Tensors of
-    different ``groups`` do not share. Lifespans of one size form an interval graph: taking them by
-    their beginnings, and any storage that is free, needs no more than are live at once.
-    O(n log n + n × storages).
+    A storage has the bytes of its tensors with every bounded variable at its bound; these
+    expressions must be provably equal. Tensors of different ``groups`` do not share. Lifespans of
+    one size form an interval graph: giving each, in the order of their first steps, any storage
+    that is free needs no more storages than tensors are live at once. O(n log n + n × storages).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What lies within what, where its offset depends on the variables."""
+"""Alias candidates whose offset depends on the variables, and placements of them as views."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cpplan.model.residency import Residency
 from cpplan.model.tensor import Tensor
 from cpplan.program.liveness import outside_storages
 
-# Kind of relation, tensor, and what it shares bytes with.
+# Kind of relation, tensor, and the tensor that it shares bytes with.
 Related = tuple[str, str, str]
 
 
 def moving_relations(graph: Graph) -> frozenset[Related]:
-    """What lies at an offset that depends on the variables, if it is shared.
+    """The alias candidates of a graph whose offset depends on the variables.
 
-    So does what lies at a fixed offset within a view that itself moves within its base, and what an
-    op writes beside such a view in one storage: at some sizes they meet.
+    These include a tensor at a fixed offset within a view that itself moves within its base, and an
+    output that its op writes beside such a view in one storage: at some sizes the two overlap.
     """
     symbols = graph.symbols
     assert symbols is not None
@@ -57,12 +57,12 @@ def without(graph: Graph, relations: Collection[Related]) -> Graph:
 
 
 def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str, Relation]]:
-    """The graph in which what is copied lies where it is copied to, as a view of that.
+    """The graph in which a copied part is a view of the tensor that it is copied to or from.
 
-    Each tensor within one other: the first that an op names. Left out are constants, views, what
-    is outside the arena, what would lie within itself, and results of which the op writes bytes
-    under another name, or has read them. Nothing is written over what lies so, or by what does.
-    Returned with the graph: part -> how it lies.
+    Each part lies within one tensor: the first that an op names. Left out are constants,
+    workspaces, views, tensors outside the arena, parts that would lie within themselves, and
+    results in a storage that the op accesses under another name too. A part is in no in-place pair.
+    Returned with the graph: part -> its placement.
 
     Examples
     --------
@@ -108,7 +108,10 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
 
 
 def _bring_into_blocks(graph: Graph, tensors: list[Tensor], parts: Mapping[str, Relation]) -> None:
-    """What the caller brings cannot lie in what an op makes: both lie in a block of the caller."""
+    """Put a graph input placed within an op's result, with that result, into a new input block.
+
+    The caller brings an input before the op could make the storage that holds it.
+    """
     row = {t.name: k for k, t in enumerate(tensors)}
     blocks: dict[str, str] = {}
     for name in [part for part in parts if graph.tensor[part].kind == "input"]:
@@ -132,7 +135,7 @@ def _unused(name: str, taken: Mapping[str, int]) -> str:
 
 
 def _chain(graph: Graph, name: str, parts: Mapping[str, Relation]) -> list[str]:
-    """A tensor and all that it lies within."""
+    """A tensor and all tensors that it lies within."""
     found = [name]
     while True:
         view_of = graph.tensor[name].view_of

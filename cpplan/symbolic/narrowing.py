@@ -1,4 +1,4 @@
-"""A graph of symbolic sizes within narrower ranges of its variables."""
+"""Narrowing of a symbolic graph to smaller ranges of its variables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from cpplan.model.tensor import Tensor
 
 
 def narrow_to(graph: Graph, sizes: Sequence[Mapping[str, int]]) -> Graph:
-    """The graph with variables that go no further than in one of some sizes.
+    """The graph with every variable's upper bound at its largest value in some sizes.
 
-    So none is unbounded. Placements are left out, since what they name may move with the size.
+    So no variable is unbounded. Placements are left out, since their offsets may depend on the
+    size.
 
     Parameters
     ----------

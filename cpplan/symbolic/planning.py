@@ -1,9 +1,9 @@
-"""Planning at the bounds, so that the plan holds at every size below them.
+"""Planning at the bounds of the variables, so that the plan holds at every size below them.
 
-A tensor that is smaller than at its bound lies within the bytes it has there, so a plan at the
-bounds overlaps nothing at any size. What a tensor is copied to at an offset that depends on the
-variables is different: it must move with the size. It may do so within storage that is held whole
-from its first byte written to its last one read, as views are.
+A tensor that is smaller than at its bound lies within the bytes that it has there, so a plan at the
+bounds has no overlap at any size. A placement at an offset that depends on the variables is
+different: the part must move with the size. It may, within a storage that is live as a whole from
+its first write to its last read, like a view.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from cpplan.program.liveness import to_problem
 from cpplan.symbolic.layout import SymbolicLayout, symbolic_layout
 from cpplan.symbolic.moving import Related, moving_relations, place_as_views, without
 
-# Of the time: for every placement at its offset at the bounds, for those that never move.
+# Shares of the time: for the plan with every placement at its offset at the bounds, and for the
+# plan with only the placements that never move.
 FIRST_SHARE, SECOND_SHARE = 0.4, 0.3
 
 
@@ -36,9 +37,9 @@ def plan_at_bounds(
     program
         Of a graph with symbols.
     solve_part
-        Plans a program without any, in a share of the time.
+        Plans a program without symbols, in a share of the time.
     moves
-        Whether placements may be chosen.
+        True if placements may be chosen.
     """
     graph = program.graph
     symbols = graph.symbols
@@ -89,7 +90,7 @@ def _still(program: Program, graph: Graph, moving: Collection[Related]) -> Progr
 
 
 def _unproved(plan: Plan) -> Plan:
-    """What was proved holds where nothing is placed at an offset that moves, and no further."""
+    """The plan without its proofs, which hold only without placements whose offset moves."""
     status = {"optimal": "feasible", "infeasible": "unknown"}.get(plan.status, plan.status)
     return replace(
         plan,
@@ -104,7 +105,7 @@ def _unproved(plan: Plan) -> Plan:
 
 
 def _apart(graph: Graph, plan: Plan, parts: Mapping[str, Relation], best: Plan) -> Plan:
-    """A plan of the merged graph as one of the graph itself: every part a buffer of its own."""
+    """A plan of the merged graph as a plan of the graph itself, in which parts are buffers."""
     problem = to_problem(to_anf(graph, plan.order), plan.residency)
     offsets = [plan.offset_of(name) for name in problem.names]
     return replace(
@@ -131,7 +132,7 @@ def _layout(
     names: frozenset[str],
     parts: Mapping[str, Relation] | None = None,
 ) -> SymbolicLayout:
-    """What depends on the variables; parts lie where what they are copied to lies."""
+    """The symbolic layout of a plan, with each part within the tensor it is placed in."""
     layout = symbolic_layout(graph, plan)
     tensors = dict(layout.tensors)
     for name in layout.tensors:

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SizedPlan:
-    """What a run needs to know.
+    """A plan at some values of its variables: sizes, shapes and offsets of tensors.
 
     Attributes
     ----------
     plan
-        At the bounds, or made anew where it had to grow.
+        The plan at the bounds, or a new one if it had to grow.
     values
-        Of the variables.
+        Values of the variables.
     numbers
         Bytes, offsets within buffers, and extents of all tensors.
     grown
-        Whether the offsets were planned anew.
+        True if the offsets were planned again.
     """
 
     plan: Plan
@@ -39,7 +39,7 @@ class SizedPlan:
     grown: bool = False
 
     def nbytes(self, tensor: str) -> int:
-        """What a tensor occupies, bytes; also one that no arena holds."""
+        """Bytes of a tensor, including one that no arena holds."""
         unbounded = self.layout.unbounded.get(tensor)
         if unbounded is not None:
             size = unbounded.nbytes
@@ -62,7 +62,7 @@ class SizedPlan:
 
     @property
     def peak(self) -> int:
-        """Bytes of the arena that are used at these values; of several pools, together."""
+        """Bytes used at these values, in all pools together."""
         return int(sum(self.plan_at.pool_peaks.values()))  # type: ignore[union-attr]
 
     def view(self, arena: np.ndarray, tensor: str) -> np.ndarray:
@@ -96,7 +96,7 @@ class SizedPlan:
 
     @property
     def plan_at(self) -> Plan:
-        """A plan of these sizes alone, to be verified or simulated like any other."""
+        """The plan at these values as a plan of fixed sizes, for ``verify`` or ``simulate``."""
         plan, layout = self.plan, self.layout
         assert plan.offset is not None
         size, offset = plan.size.copy(), plan.offset.copy()
@@ -111,7 +111,7 @@ class SizedPlan:
             else (buffer, within)
             for name, (buffer, within) in plan.views.items()
         }
-        # Of what has no bytes nobody can say where it lies.
+        # A tensor without bytes is in no relation.
         relations = tuple(
             relation._replace(offset=self.offset(relation.tensor) - self.offset(relation.other))
             if layout.moving & {relation.tensor, relation.other}
@@ -131,7 +131,7 @@ class SizedPlan:
 
     @property
     def layout(self) -> SymbolicLayout:
-        """What depends on the variables."""
+        """The symbolic layout of the plan."""
         assert self.plan.symbols is not None
         return self.plan.symbols
 

@@ -1,4 +1,4 @@
-"""Expressions in place of variables: what a size is at most, where some variables are bounded."""
+"""Substitution of variables in size expressions, and upper bounds on a size."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cpplan.model.shapes.writing import write_name
 
 
 def at_most(size: int | Dim, dims: Mapping[str, Range]) -> int | Dim:
-    """An expression that is never smaller, with bounded variables at their bounds.
+    """An upper bound on a size, with bounded variables replaced by their bounds.
 
-    A variable is replaced where the expression grows with it, or falls, throughout its range.
+    A variable is replaced only if the expression is monotone in it throughout its range.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def at_most(size: int | Dim, dims: Mapping[str, Range]) -> int | Dim:
         if within.lower == within.upper:
             size = substitute(size, {name: within.lower})
             continue
-        # One step of the variable, wherever there is a next one.
+        # The change from each value of the variable to the next.
         steps = {**dims, name: Range(within.lower, within.upper - 1)}
         change = substitute(size, {name: one + 1}) - size
         rise = Range(change, change) if isinstance(change, int) else change.bounds(steps)
@@ -41,7 +41,7 @@ def at_most(size: int | Dim, dims: Mapping[str, Range]) -> int | Dim:
 
 
 def substitute(expression: int | Dim, values: Mapping[str, int | Dim]) -> int | Dim:
-    """The expression with other expressions for some of its variables.
+    """The expression with some of its variables replaced by other expressions.
 
     Examples
     --------
