@@ -1,1 +1,1 @@
-"""Tensors that share bytes by choice: in place and placement."""
+"""Aliases: tensors that share bytes by choice, in place or by placement."""

@@ -1,4 +1,4 @@
-"""The links of a graph: which storages may share bytes, at which distance, and why."""
+"""Alias candidates of a graph (links): storages that may share bytes, their distance and the op."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cpplan.program.liveness import outside_storages
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Two storages that may share bytes, because of what one op does.
+    """An alias candidate: two storages that may share bytes because of one op.
 
     Attributes
     ----------
     relation
-        What a plan that uses the link says of it.
+        The relation listed in a plan that uses the link.
     op
         Position of the op in ``graph.ops``.
     inner, outer
-        The storages in which the relation's ``tensor`` and ``other`` lie.
+        The storages of the relation's ``tensor`` and ``other``.
     shift
         Address of ``inner`` less that of ``outer``, bytes.
     begin, end
@@ -42,11 +42,11 @@ class Link:
 
     @property
     def in_place(self) -> bool:
-        """Whether the op overwrites what it shares bytes with."""
+        """True if the op writes one storage over the other."""
         return self.relation.kind == "in place"
 
     def overlaps_itself(self, distance: int) -> bool:
-        """Whether the op would copy between bytes that overlap without being the same.
+        """True if the op would copy between byte ranges that overlap without being the same.
 
         ``distance`` is the address of ``inner`` less that of ``outer``.
         """
@@ -56,11 +56,11 @@ class Link:
 def find_links(
     graph: Graph, residency: Residency, kinds: Collection[RelationKind] = get_args(RelationKind)
 ) -> tuple[Link, ...]:
-    """All links of these kinds between storages in the arena, op by op. O(ops + tensors).
+    """All alias candidates of these kinds in the arena, op by op. O(ops + tensors).
 
-    Left out is what no plan can use: storages outside the arena, constants, storages that several
-    ops write into (what lies in them is not decided by one op), ops with bodies, tensors that share
-    a storage already, and what an op says that does not hold under another name
+    Left out are those that no plan can use: storages outside the arena, constants, storages that
+    several ops write into (no single op decides their bytes), ops with bodies, tensors that share a
+    storage already, and relations that do not hold for another output over the same bytes
     (:func:`~cpplan.aliasing.candidates.candidate_relations`).
 
     Examples
@@ -100,7 +100,7 @@ def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
 
 
 def _not_written_once(graph: Graph) -> set[str]:
-    """Storages whose bytes are not those that one op, or the caller, has put there."""
+    """Storages whose bytes are not all written by one op, or all brought by the caller."""
     writers: dict[str, int] = defaultdict(int)
     barred = set()
     for op in graph.ops:
@@ -121,9 +121,9 @@ def _not_written_once(graph: Graph) -> set[str]:
 
 
 def _written_in_bodies(op: Op, storage: Mapping[str, str]) -> set[str]:
-    """Storages of the op's tensors that its bodies write, and do not only pass on.
+    """Storages of the op's tensors that its bodies write rather than only pass on.
 
-    ``storage`` says which one every tensor of the op lies in.
+    ``storage`` has the storage of every tensor of the op.
     """
     found = set()
     for body in op.bodies:
@@ -147,7 +147,7 @@ def _written_in_bodies(op: Op, storage: Mapping[str, str]) -> set[str]:
 
 
 def _covered(begin: int, end: int, spans: Iterable[tuple[int, int]]) -> bool:
-    """Whether spans of bytes leave nothing of ``[begin, end)``."""
+    """True if spans of bytes cover all of ``[begin, end)``."""
     for low, high in sorted(spans):
         if low > begin:
             break

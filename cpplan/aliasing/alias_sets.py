@@ -1,10 +1,10 @@
-"""Clusters: storages at fixed distances from one another, whose bytes may meet where they do.
+"""Alias sets (clusters): storages at fixed distances from one another that may share bytes.
 
-Links are taken one after another; each is kept if nothing that must stay intact is then destroyed.
-Two storages of a cluster may occupy a byte at the same step only if
+Links are taken one after another; a link is kept if no value that is still needed is then
+overwritten. Two storages of a cluster may occupy a byte at the same step only if
 
 * both hold the same value there: it has one origin, and the ops between only copied it, or
-* they meet at the step of one op alone, which writes the one over the other in place.
+* both are live only at the step of one op, which writes the one over the other in place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cpplan.aliasing.alias_candidates import Link
 from cpplan.aliasing.lives import Lives
 from cpplan.aliasing.value_numbers import Origins
 
-# In a cluster of more storages, those that live with one are looked up.
+# In a larger cluster, the storages live together with one are looked up.
 FEW_MEMBERS = 64
 
 
@@ -34,19 +34,19 @@ class Storage:
 
 @dataclass(slots=True)
 class Clusters:
-    """A partition of the storages that links name.
+    """A partition of the storages that links name into alias sets.
 
     Attributes
     ----------
     members
-        Of every cluster, by a number of its own, its storages.
+        Number of a cluster -> its storages.
     number
-        Storage -> its cluster.
+        Storage -> the number of its cluster.
     place
         Storage -> its address less that of its cluster, bytes. A cluster's address is a multiple of
         all alignments in it, and the lowest storage lies as near above it as it can.
     links
-        Those in force.
+        The links in force.
     """
 
     members: dict[int, list[str]] = field(default_factory=dict)
@@ -56,18 +56,18 @@ class Clusters:
 
 
 class SharingRules:
-    """When two storages may share bytes; see above.
+    """The rules above, by which two storages may share bytes.
 
     Parameters
     ----------
     storages
-        Their sizes.
+        Sizes and alignments of the storages.
     lives
-        When they live.
+        Their lifespans.
     origins
-        Where their bytes come from.
+        The origins of their bytes.
     links
-        All that there are.
+        All links between them.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class SharingRules:
 
     @cached_property
     def together(self) -> Callable[[str], Sequence[str]]:
-        """Of a storage that a link names, the others of them that may be live with it."""
+        """Function from a linked storage to the other linked storages that may be live with it."""
         return self.lives.together(list(self.origins.of))
 
     def may_meet(self, one: str, other: str, shift: int) -> bool:
-        """Whether both stay intact if ``other`` lies ``shift`` bytes above ``one``."""
+        """True if both keep their values if ``other`` lies ``shift`` bytes above ``one``."""
         return self.lives.apart(one, other) or self.survive(one, other, shift)
 
     def survive(self, one: str, other: str, shift: int) -> bool:
-        """The same of two storages that may be live together."""
+        """The answer of :meth:`may_meet` for two storages that may be live together."""
         if not self._share_addresses(one, other, shift):
             return True
         for outer, inner, distance in ((one, other, shift), (other, one, -shift)):
@@ -107,7 +107,7 @@ class SharingRules:
         return shift < self.storages[one].size and -shift < self.storages[other].size
 
     def _overwrites(self, old: str, new: str, shift: int) -> bool:
-        """Whether one op alone sees both, and may write ``new`` in place over all they share."""
+        """True if both are live only at one op, which may write ``new`` over all bytes shared."""
         begin = max(0, shift)
         end = min(self.storages[old].size, shift + self.storages[new].size)
         return any(
@@ -126,7 +126,7 @@ def form_clusters(
     *,
     poll: Callable[[], object] = lambda: None,
 ) -> Clusters:
-    """Take every link that can be taken, in the order given, ``skip`` aside.
+    """Form alias sets by taking every allowed link in the order given, except those in ``skip``.
 
     ``poll`` is called for every link, and may raise. O(links + pairs of storages of one cluster
     that may be live together).
@@ -138,16 +138,16 @@ def form_clusters(
             poll()
             if forming.take(link):
                 taken.add(link)
-    # A link that others have made true is in force as well.
+    # A link whose storages others have put at its distance is in force as well.
     return forming.clusters(link for link in links if link in taken or forming.holds(link))
 
 
 def place_clusters(
     links: Sequence[Link], rules: SharingRules, address: Mapping[str, int]
 ) -> Clusters:
-    """The clusters of a layout: what shares bytes there by a link, at the distances it has.
+    """The alias sets of a layout: storages that lie at the distance of a link between them.
 
-    ``address`` has every storage's offset, bytes; what it places together may lie so.
+    ``address`` has every storage's offset, bytes; the layout must be valid.
     """
     forming = _Forming(links, rules)
     for link in links:
@@ -158,7 +158,7 @@ def place_clusters(
 
 @dataclass(slots=True)
 class _Group:
-    """A cluster under way: places count from a *base* that is ``residue`` modulo ``period``."""
+    """An alias set being formed; places count from a *base* = ``residue`` modulo ``period``."""
 
     members: list[str]
     lowest: int
@@ -167,9 +167,9 @@ class _Group:
     pools: frozenset[int] | None
 
     def base(self, other: _Group, moved: int) -> tuple[int, int] | None:
-        """Residue and period of the base if ``other``'s places move so far; ``None`` if none fits.
+        """Residue and period of the common base if ``other``'s places move by ``moved`` bytes.
 
-        Two congruences, solved together.
+        The solution of two congruences; ``None`` if there is none.
         """
         common = math.gcd(self.period, other.period)
         difference = other.residue - moved - self.residue
@@ -180,7 +180,7 @@ class _Group:
         return self.residue + self.period * turns, self.period * period
 
     def common_pools(self, other: _Group) -> frozenset[int] | None:
-        """Pools for both; ``None`` if any will do."""
+        """Pools that both may go to; ``None`` if neither is restricted."""
         known = [pools for pools in (self.pools, other.pools) if pools is not None]
         return frozenset.intersection(*known) if known else None
 
@@ -196,7 +196,7 @@ class _Forming:
             self.place[root] = 0
 
     def clusters(self, links: Iterable[Link]) -> Clusters:
-        """What was formed, with the links in force."""
+        """The alias sets formed, with the links in force."""
         found = Clusters(links=list(links))
         for number, group in enumerate({id(g): g for g in self.group.values()}.values()):
             found.members[number] = group.members
@@ -207,14 +207,14 @@ class _Forming:
         return found
 
     def holds(self, link: Link) -> bool:
-        """Whether the two lie as the link says, and it is one that may be used."""
+        """True if the two storages lie at the link's distance and the link may be used."""
         distance = self.place[link.inner] - self.place[link.outer]
         if self.group[link.inner] is not self.group[link.outer] or distance != link.shift:
             return False
         return not link.in_place or self.lives.hands_over(link.outer, link.inner, link.op)
 
     def take(self, link: Link) -> bool:
-        """Join the clusters of the two storages, if that does no harm."""
+        """Join the clusters of the two storages if the rules allow it; returns True if they do."""
         if self.group[link.outer] is self.group[link.inner]:
             return self.holds(link)
         if link.in_place and not self.lives.hands_over(link.outer, link.inner, link.op):
@@ -225,7 +225,7 @@ class _Forming:
         return True
 
     def join(self, link: Link) -> None:
-        """Make one cluster of the two storages' clusters, at the distance that the link asks."""
+        """Join the clusters of the two storages, at the distance that the link asks for."""
         ours, theirs, moved = self.group[link.outer], self.group[link.inner], self._moved(link)
         if ours is theirs:
             return
@@ -242,7 +242,7 @@ class _Forming:
             self.group[root] = ours
 
     def _moved(self, link: Link) -> int:
-        """How far the inner one's cluster moves, so that both count from one base."""
+        """Bytes by which the inner storage's cluster moves so that both count from one base."""
         return self.place[link.outer] + link.shift - self.place[link.inner]
 
     def _fit_together(self, link: Link) -> bool:

@@ -1,9 +1,9 @@
-"""What no choice of links can do without: bytes live at a step, whatever is shared.
+"""A lower bound on the live bytes of a step, for every choice of links.
 
-Take all placements at once, whether they can be had together or not. At any step, the bytes that
-the live storages cover in this picture are at most those that they cover in any plan, since a plan
-that uses fewer placements only pulls storages apart. What an op writes may besides lie over what
-it is the last to read: at its step, and there alone, the sizes of such results can be taken off.
+Assume all placements at once, even if they exclude each other. At any step, the live storages then
+cover at most the bytes that they cover in any plan: a plan that uses fewer placements only moves
+storages apart. In addition, an op may write a result over an input that it is the last to read: the
+sizes of such results are subtracted at the op's step, and at no other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "live bytes, shared"
 
 
 def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -> Bound:
-    """No plan at this order has a smaller peak, whichever links it uses.
+    """A lower bound on the peak of every plan at this order, whichever links it uses.
 
     O(n log n + links × storages that placements join).
 
@@ -66,7 +66,7 @@ def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -
 
 
 def _credits(links: Sequence[Link], lives: ProgramLives) -> Mapping[int, int]:
-    """Step -> bytes of results that may lie over what their op is the last to read."""
+    """Bytes of results that may lie over an input whose last reader is their op, by step."""
     saved: dict[str, tuple[int, int]] = {}
     for link in links:
         if link.in_place and lives.hands_over(link.outer, link.inner, link.op):
@@ -81,9 +81,9 @@ def _credits(links: Sequence[Link], lives: ProgramLives) -> Mapping[int, int]:
 def placement_groups(
     placements: Iterable[Link],
 ) -> list[dict[str, int] | dict[str, None]]:
-    """Storages that placements join, with their places in the picture of all placements.
+    """Groups of storages that placements join, with their relative places, bytes.
 
-    Where placements contradict each other there is no such picture: the places are ``None``.
+    If the placements of a group contradict each other, its places are ``None``.
     """
     neighbours: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for link in placements:
@@ -120,14 +120,14 @@ def _covered(
     upper = np.searchsorted(times, problem.upper[rows])
     size = problem.size[rows]
     if None in places.values():
-        # At least the largest that is live.
+        # The group covers at least its largest live storage.
         for k in np.argsort(size, kind="stable"):
             covered[lower[k] : upper[k]] = size[k]
         return covered
     begin = np.array(list(places.values()), np.int64)
     cuts = np.unique(np.concatenate([begin, begin + size]))
     low, high = np.searchsorted(cuts, begin), np.searchsorted(cuts, begin + size)
-    # Between two cuts, a stretch of bytes is live while any storage over it is.
+    # A stretch of bytes between two cuts is live while any storage over it is.
     stretches: list[list[int]] = [[] for _ in range(len(cuts) - 1)]
     for k in range(len(rows)):
         for stretch in range(low[k], high[k]):

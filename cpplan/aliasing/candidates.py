@@ -1,8 +1,8 @@
-"""The relations of an op that a plan can use: those that hold of all that the op writes there.
+"""Relations of an op that a plan can use: those that hold for all outputs over the same bytes.
 
-Tensors that an op writes may lie in one storage and meet there: an output and a view of it. The op
-says of each what it is copied from, or may be written over; bytes written under two names share
-bytes with an input only if it says the same under both.
+Outputs of an op may overlap in one storage: an output and a view of it. The op declares for each
+output the tensor that it is copied from, or may be written over. Bytes that are written under two
+names may share bytes with an input only if the op declares the same under both names.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from cpplan.model.plan import Relation, RelationKind
 
 
 class _Said(NamedTuple):
-    """Bytes ``[begin, end)`` of ``root``, the storage of ``result``, are those of ``source``.
+    """An alias fact: bytes ``[begin, end)`` of ``root`` may be those of ``source``.
 
-    ``shift`` is the address of ``source`` less that of ``root``, both storages, if they share them.
+    ``root`` and ``source`` are storages; ``root`` holds ``result``. ``shift`` is the address of
+    ``source`` less that of ``root`` if they share these bytes.
     """
 
     kind: RelationKind
@@ -31,20 +32,21 @@ class _Said(NamedTuple):
     shift: int
 
     def same(self, other: _Said) -> bool:
-        """Whether both say the same of a storage, each of its own bytes."""
+        """True if both have one kind, one source and one distance, each for its own bytes."""
         mine, theirs = (self.kind, self.source, self.shift), (other.kind, other.source, other.shift)
         return mine == theirs
 
     def meets(self, other: _Said) -> bool:
-        """Whether both are about some byte, of one storage."""
+        """True if the byte ranges of both, in one storage, overlap."""
         return max(self.begin, other.begin) < min(self.end, other.end)
 
 
 def candidate_relations(graph: Graph, op: Op) -> Iterator[Relation]:
-    """Relations of an op, less those that no plan can use. O(relations × tensors of the op).
+    """Relations of an op except those that no plan can use. O(relations × tensors of the op).
 
-    Left out are pairs whose input the op has under another name too, results that lie in what the
-    op reads (they are there already), and what the op says otherwise under another name.
+    Left out are in-place pairs whose input bytes the op accesses under another name too, results in
+    a storage that the op reads (they lie there already), and relations that do not hold for another
+    output over the same bytes.
 
     Examples
     --------
@@ -84,7 +86,7 @@ def _said(graph: Graph, op: Op, relation: Relation) -> _Said:
 
 
 def _said_twice(graph: Graph, op: Op, said: Iterable[_Said]) -> dict[str, list[_Said]]:
-    """Storages of which the op writes bytes under several names, or copies them twice."""
+    """Alias facts of the storages that the op writes under several names or copies to twice."""
     names = Counter(graph.root[name][0] for name in op.outputs + op.workspaces)
     by_root: dict[str, list[_Said]] = defaultdict(list)
     for one in said:
@@ -98,9 +100,9 @@ def _said_twice(graph: Graph, op: Op, said: Iterable[_Said]) -> dict[str, list[_
 
 
 def _said_otherwise(graph: Graph, op: Op, here: _Said, said: Iterable[_Said]) -> bool:
-    """Whether the op writes bytes under another name of which it does not say the same.
+    """True if the op writes some of these bytes under another name without declaring the same.
 
-    What is copied has one origin besides, whatever the name.
+    Also true if another placement gives some of the bytes another origin.
     """
     alike = [other for other in said if other.same(here)]
     if here.kind == "placement" and any(
@@ -118,7 +120,11 @@ def _said_otherwise(graph: Graph, op: Op, here: _Said, said: Iterable[_Said]) ->
 
 
 def _may_end(graph: Graph, op: Op, output: str, source: str) -> bool:
-    """Whether the op needs the bytes of ``source`` under no name that ``output`` must spare."""
+    """True if the op accesses the bytes of ``source`` under no name that ``output`` would destroy.
+
+    Such a name is any other than ``source`` itself, unless it has exactly its bytes and the op may
+    write ``output`` in place over it too.
+    """
     root, begin = graph.root[source]
     end = begin + graph.tensor[source].nbytes
     for name in op.tensors:

@@ -1,4 +1,4 @@
-"""When storages live, as far as it decides who may share bytes: at one order, or at any."""
+"""Lifespans of storages as the rules of sharing need them, at one order or for every order."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 
-# Storages of which one number says when all have ended.
+# Storages per block, whose last end is one number.
 _BLOCK = 256
 
 
 class Lives(Protocol):
-    """What must be known of two storages' lives."""
+    """The facts about storages' lifespans that the rules of sharing need."""
 
     def apart(self, one: str, other: str) -> bool:
-        """Whether they are never live at one step."""
+        """True if the two storages are never live at one step."""
 
     def hands_over(self, one: str, other: str, op: int) -> bool:
-        """Whether an op is the last to touch ``one``, for good, and the first to touch ``other``.
+        """True if an op is the last to access ``one``, for good, and the first to access ``other``.
 
-        Then they meet while the op runs, and at no other step.
+        Then both are live at the op's step, and at no other step.
         """
 
     def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
-        """Of each of these storages, the others of them that may be live at one step with it."""
+        """Function from one of these storages to the others that may be live with it."""
 
 
 def kept_storages(graph: Graph, residency: Residency) -> set[str]:
-    """Storages that somebody reads when all ops have run, or that must stay as they are."""
+    """Storages that are read after all ops have run, or that no op may change."""
     kept = set()
     for tensor in graph.tensors:
         stays = tensor.kind in ("output", "constant")
@@ -46,7 +46,7 @@ def kept_storages(graph: Graph, residency: Residency) -> set[str]:
 
 
 class ProgramLives:
-    """Lives at a program's order; it binds every op once.
+    """Lifespans at a program's order; the program must bind every op once.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ProgramLives:
     problem
         The program's buffers, as ``to_problem`` gives them.
     residency
-        What the caller does with the boundary.
+        The caller's use of the boundary tensors.
     """
 
     def __init__(self, program: Program, problem: Problem, residency: Residency):
@@ -73,7 +73,10 @@ class ProgramLives:
         return one not in self.kept and self.upper[one] == step + 1 and self.lower[other] == step
 
     def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
-        """O(names log names) to begin with; then O(names / 256 + those found) as a rule."""
+        """Function as of :meth:`Lives.together`, built in O(names log names).
+
+        A call usually takes O(names / 256 + storages found).
+        """
         ordered = sorted(names, key=self.lower.__getitem__)
         lower = np.array([self.lower[name] for name in ordered], np.int64)
         upper = np.array([self.upper[name] for name in ordered], np.int64)
@@ -82,8 +85,8 @@ class ProgramLives:
 
         def live_with(name: str) -> list[str]:
             begin, end = self.lower[name], self.upper[name]
-            # What begins later meets it if it begins before the end; what begins earlier, if it
-            # ends after the beginning.
+            # A storage that begins later is live with it if it begins before its end; one that
+            # begins earlier, if it ends after its begin.
             many = int(np.searchsorted(lower, end, side="left"))
             blocks = np.flatnonzero(last[: -(-many // _BLOCK)] > begin) * _BLOCK
             rows = (blocks[:, None] + np.arange(_BLOCK)).ravel()
@@ -94,7 +97,7 @@ class ProgramLives:
 
 
 class AnyOrderLives:
-    """What holds of lives in every order that a graph allows. O(ops² / 64) words."""
+    """Facts about lifespans that hold in every order of a graph, in O(ops² / 64) words."""
 
     def __init__(self, graph: Graph, residency: Residency):
         self.graph = graph
@@ -135,9 +138,9 @@ class AnyOrderLives:
         return last and self.touchers[one] != rest and self.writer.get(other) == op
 
     def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
-        """O(storages × (storages + ops)) bits at a time."""
+        """Function as of :meth:`Lives.together`, built in O(storages × (storages + ops))."""
         ops = len(self.graph.ops)
-        # Whether every toucher of a storage (row) comes before an op (column) in every order.
+        # True if all ops that access a storage (row) precede an op (column) in every order.
         gone = np.zeros((len(names), ops), bool)
         after = self._descendants()
         for row, name in enumerate(names):
@@ -156,14 +159,14 @@ class AnyOrderLives:
         return found.__getitem__
 
     def _descendants(self) -> NDArray[np.bool_]:
-        """Row: an op; column: an op that runs after it in every order."""
+        """Mask of ops (column) that run after an op (row) in every order, shape ``(ops, ops)``."""
         ops = len(self.graph.ops)
         before = np.array([_bits(bits, ops) for bits in self.ancestors]).reshape(ops, ops)
         after: NDArray[np.bool_] = before.T
         return after
 
     def _precedes(self, one: str, other: str) -> bool:
-        """Whether ``one`` is gone before ``other`` is written."""
+        """True if ``one`` is dead before ``other`` is written."""
         writer = self.writer.get(other)
         if writer is None or one in self.kept:
             return False

@@ -1,4 +1,4 @@
-"""For every two storages, the distances at which they may share bytes in some order."""
+"""Distances at which two storages may share bytes in some order of the ops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def find_meetings(
     row: Mapping[str, int], size: Sequence[int], links: Sequence[Link], origins: Origins
 ) -> dict[tuple[int, int], list[Meeting]]:
-    """Storages ``(i, j)``, ``i < j`` -> the distances at which both may survive, and why.
+    """For pairs of storages, the distances at which they may share bytes, with the op if in place.
+
+    Keys are ``(i, j)`` with ``i < j``.
 
     Parameters
     ----------
@@ -28,7 +30,7 @@ def find_meetings(
     links
         Between these storages.
     origins
-        Of their bytes.
+        Origins of their bytes.
     """
     from formulations.joint_sharing import Meeting
 

@@ -1,4 +1,4 @@
-"""A problem in which every cluster is one buffer, and back again."""
+"""Packing problems in which every alias set is one buffer, and the way back to all buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpplan.model.problem import Gap, Ints, Problem
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What to pack, and where the buffers of the original problem lie in it.
+    """A merged problem, and the place of every original buffer in it.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ def storages_of(problem: Problem) -> dict[str, Storage]:
 
 
 def merge_clusters(problem: Problem, clusters: Clusters) -> Merged:
-    """One buffer for every cluster, with the bytes that its members hold at each step.
+    """The problem with one buffer per cluster, which holds its members' bytes at each step.
 
-    A byte that several members hold counts once; one that none holds is left to others (it is in a
-    gap). Members must have no gaps and no fixed offset. O(n log n).
+    A byte that several members hold counts once; a byte that none holds is in a gap, free for other
+    buffers. Members must have no gaps and no fixed offset. O(n log n).
     """
     names = np.array(problem.names, object)
     position = {name: row for row, name in enumerate(problem.names)}
@@ -66,7 +66,7 @@ def merge_clusters(problem: Problem, clusters: Clusters) -> Merged:
         places = np.array([clusters.place[name] for name in members], np.int64)
         number = len(all_names)
         row[rows], within[rows] = number, places
-        # The one that reaches furthest up names the cluster; of equals the first.
+        # The member with the highest end names the cluster; of equals the first.
         all_names.append(members[int(np.argmax(places + problem.size[rows]))])
         columns["lower"].append(int(problem.lower[rows].min()))
         columns["upper"].append(int(problem.upper[rows].max()))
@@ -108,7 +108,7 @@ def _pools(problem: Problem, row: int) -> frozenset[int] | None:
 
 
 def _gaps(problem: Problem, rows: Ints, places: Ints, size: int) -> list[Gap]:
-    """Steps at which the members hold less than the whole, with the bytes they hold then."""
+    """Gaps of a cluster: steps at which its members hold only a part, and the bytes held."""
     starts, ends = problem.lower[rows].tolist(), problem.upper[rows].tolist()
     spans = list(zip(places.tolist(), (places + problem.size[rows]).tolist(), strict=True))
     times = sorted({*starts, *ends})
@@ -136,7 +136,7 @@ def _gaps(problem: Problem, rows: Ints, places: Ints, size: int) -> list[Gap]:
 
 
 def _union(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted intervals, those that touch joined."""
+    """The union of sorted intervals, in which adjacent intervals are joined."""
     joined: list[tuple[int, int]] = []
     for low, high in intervals:
         if joined and low <= joined[-1][1]:

@@ -1,4 +1,4 @@
-"""A program, or a bare problem, with the packing found for it, in whichever way it was found."""
+"""The packing found for a program or a problem, whichever search found it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One of: an incumbent in one pool, a search for what to share there, a layout of several."""
+    """A packing: an incumbent in one pool, a search for aliases there, or a layout of several."""
 
     source: Program | Problem
     problem: Problem
@@ -28,24 +28,24 @@ class Packed:
 
     @property
     def value(self) -> tuple[int | float, ...]:
-        """What was minimised; compared as tuples."""
+        """Value of the objective, level by level; compared as tuples."""
         if self.pooled is None:
             return (self.peak,)
         return self.pooled.packing.objective_value or (float("inf"),)
 
     @property
     def peak(self) -> int:
-        """Bytes, of one pool."""
+        """The peak of the one pool, bytes."""
         return self._packing.peak
 
     @property
     def bound(self) -> Bound:
-        """On every packing of this program in one pool, whichever links it uses."""
+        """Bound on every packing of this program in one pool, whichever links it uses."""
         return self.sharing.bound if self.sharing is not None else self._packing.bound
 
     @property
     def good_enough(self) -> bool:
-        """Whether the peak is at most the goal."""
+        """True if the peak is at most the goal."""
         if self.pooled is not None:
             return False
         search = self.sharing
@@ -53,26 +53,26 @@ class Packed:
 
     @property
     def found_by(self) -> str | None:
-        """What packed the highest part."""
+        """Name of the algorithm that packed the highest part."""
         return self._packing.found_by
 
     @property
     def offsets(self) -> Ints:
-        """Of all buffers, bytes."""
+        """Offsets of all buffers, bytes."""
         if self.sharing is not None:
             return self.sharing.best.offsets
         return self._packing.reduction.restore(self._packing.offsets, self.problem)
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """Which tensors share bytes by choice."""
+        """Relations between tensors that share bytes by choice."""
         if self.pooled is not None:
             return self.pooled.relations
         links = self.sharing.best.clusters.links if self.sharing is not None else ()
         return tuple(link.relation for link in links)
 
     def cannot_be_beaten_by(self, floor: int) -> bool:
-        """Whether a packing of so many bytes live at once is no better."""
+        """True if no packing with ``floor`` live bytes at some step can be better."""
         return self.pooled is None and self.peak <= floor
 
     @property

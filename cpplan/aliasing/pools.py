@@ -1,4 +1,4 @@
-"""Several pools for a program or a problem: with or without what tensors may share."""
+"""Packing of a program or a problem into several pools, with or without aliases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.access_trace import replay
 from cpplan.verification.never_shared import never_shared
 
-# With sharing, several choices of links are rivals: share of the time left for each but the last.
+# With sharing, several choices of links are packed. Shares of the time left: for each choice, and
+# for each further link left out.
 FIRST_SHARE, MOVE_SHARE = 0.6, 0.1
 
 
@@ -57,10 +58,10 @@ def pack_in_pools(
     seed: int = 0,
     report: Callable[[object, object, str], None] = lambda value, bound, source: None,
 ) -> Packed:
-    """The best layout found in time.
+    """The best layout over several pools found in time.
 
-    With sharing, several choices of links are packed, those that go together of all first; the
-    bounds of these packings hold for one choice only and are replaced by weaker ones.
+    With sharing, several choices of links are packed, first all that go together. The bounds of
+    these packings hold for one choice only and are replaced by weaker ones.
     """
     levels = objective_levels(problem, objective)
 
@@ -89,7 +90,7 @@ def pack_in_pools(
         return _Choice(skip, clusters.links, bounded)
 
     def first_pool(slot: Deadline) -> _Choice | None:
-        """Everything in the first pool, if it fits there: links and offsets are then one search."""
+        """The choice found with all buffers in the first pool, or ``None`` if it is too small."""
         everyone = np.arange(len(problem))
         capacity = problem.pools[0].capacity
         if any(problem.candidates_of(row)[0] for row in everyone.tolist()):
@@ -133,7 +134,7 @@ def pack_in_pools(
 
 
 class _Choice(NamedTuple):
-    """Links left out, those in force, and the packing."""
+    """A choice of links: those left out, those in force, and the packing."""
 
     skip: frozenset[Link]
     links: Sequence[Link]
@@ -154,7 +155,7 @@ def _leave_out(
     choose: Callable[[frozenset[Link], Deadline], _Choice],
     deadline: Deadline,
 ) -> _Choice:
-    """Leave out one link more of a buffer that costs less in another pool, while that is better."""
+    """Leave out one link at a time of buffers that cost less in another pool, if that is better."""
     row = {name: k for k, name in enumerate(problem.names)}
     tried: set[Link] = set()
     while not (best.done or deadline.expired() or best.packing.pool is None):
@@ -170,7 +171,7 @@ def _leave_out(
 
 
 def _dear(problem: Problem, levels: Sequence[Level], pool: Ints) -> NDArray[np.bool_]:
-    """Which buffers cost less in another of their pools."""
+    """Mask of the buffers that cost less in another of their pools."""
     rows = np.arange(len(problem))
     dear = np.zeros(len(problem), bool)
     for level in levels:
@@ -180,7 +181,11 @@ def _dear(problem: Problem, levels: Sequence[Level], pool: Ints) -> NDArray[np.b
 
 
 def _choices(problem: Problem, links: Sequence[Link]) -> list[frozenset[Link]]:
-    """Links to leave out: none, those that drag a storage out of its first pool, kinds, all."""
+    """Sets of links to leave out, each tried once.
+
+    None; those between a storage that fits into its first pool and one that does not; all
+    placements; all in place; all.
+    """
     row = {name: k for k, name in enumerate(problem.names)}
 
     def fits(name: str) -> bool:
@@ -194,7 +199,7 @@ def _choices(problem: Problem, links: Sequence[Link]) -> list[frozenset[Link]]:
 
 
 def _on_every_grid(problem: Problem) -> Problem:
-    """Every buffer as aligned as any of its pools wants it: a place within another suits all."""
+    """The problem with buffers aligned for all their pools, so that a place in a set suits each."""
     grids = [
         math.lcm(int(own), *(problem.pools[k].alignment for k in problem.candidates_of(row)))
         for row, own in enumerate(problem.alignment)
@@ -208,7 +213,7 @@ def _bounded(
     """The packing with a bound that holds whatever is shared."""
     value = packing.objective_value
     if packing.offset is None:
-        # What does not fit with these links may fit with others.
+        # Buffers that do not fit with these links may fit with others.
         status, message = _shortfall(packing, apart, floor)
         return replace(
             packing, status=status, objective_bound=(), bound_by=(SHARED,), message=message
@@ -219,7 +224,7 @@ def _bounded(
 
 
 def _shortfall(packing: PooledPacking, apart: Problem, floor: int) -> tuple[Status, str]:
-    """Whether nothing fits whatever is shared, and what to say."""
+    """Status and message if no layout was found: infeasible if none exists whatever is shared."""
     limits = [pool.capacity for pool in apart.pools]
     room = sum(limit for limit in limits if limit is not None)
     if None not in limits and floor > room:
@@ -238,7 +243,7 @@ def _shortfall(packing: PooledPacking, apart: Problem, floor: int) -> tuple[Stat
 def _by_algorithm(
     name: str, problem: Problem, levels: Sequence[Level], deadline: Deadline
 ) -> PooledPacking:
-    """One heuristic alone, pool after pool."""
+    """The packing by one heuristic alone, pool after pool."""
     check_candidates(problem)
     try:
         layout = run_in_pools(name, problem, deadline)

@@ -1,8 +1,8 @@
-"""The ordering problem when storages share bytes: stretches of bytes in the place of storages.
+"""The ordering problem with shared bytes, in which stretches of bytes take the place of storages.
 
-In every order of the ops, links that hold in any of them can be used. A cluster is then cut where a
-storage of it begins or ends; each stretch lives from the first op that touches a storage over it to
-the last, just as a storage does.
+Links that hold in every order of the ops can be used whatever the order. A cluster is cut at the
+addresses at which its storages begin and end. Each stretch is live from the first op that accesses
+a storage over it to the last, as a storage is.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.ordering.problem import OrderProblem
 
-# Ancestors as bits, and pairs of storages that may meet, take gigabytes for many more.
+# With many more ops, the ancestors as bits and the pairs of storages take gigabytes.
 MOST_OPS = 2000
 
 
 def share_in_any_order(
     graph: Graph, ordering: OrderProblem, residency: Residency, links: Sequence[Link] | None = None
 ) -> tuple[OrderProblem, bool]:
-    """The ordering problem with all links that hold in every order, and whether none is better.
+    """The ordering problem with all links that hold in every order, and True if it is exact.
 
-    If the second is true, no order needs fewer bytes under whatever links than the problem says:
-    its bounds are bounds on everything. O(ops² / 64 + links × storages that they join). Of very
-    many ops, only what one op writes in place over what it is seen at once to be the last to need
-    is shared, in linear time.
+    If the second is true, no order needs fewer bytes under any links than in this problem: its
+    bounds hold for every plan. O(ops² / 64 + links × storages that they join). With more than
+    :data:`MOST_OPS` ops, only in-place pairs are used whose op is the last reader by its direct
+    predecessors alone, in linear time.
 
     Parameters
     ----------
     graph
-        What is computed.
+        The graph that is computed.
     ordering
         Its ordering problem (``order_problem``), without sharing.
     residency
-        What the arena holds of the boundary.
+        The boundary tensors that the arena holds.
     links
-        Those that may be used; all by default.
+        The links that may be used; all by default.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def share_in_any_order(
         problem, whole = _cut_up(ordering, _handed_over(ordering, usable))
         return problem, whole and not links
     lives = AnyOrderLives(graph, residency)
-    # Alignment is left to packing: here bytes are only counted.
+    # Bytes are only counted here; alignment is left to packing.
     storages = {name: Storage(count) for name, count in size.items()}
     rules = SharingRules(storages, lives, Origins(graph, links), usable)
     clusters = form_clusters(usable, rules)
@@ -81,11 +81,12 @@ def share_in_any_order(
 
 
 def _handed_over(ordering: OrderProblem, links: Sequence[Link]) -> list[dict[str, int]]:
-    """Groups of storages each of which an op writes, in any order, over the one before it.
+    """Chains of storages that ops write in place, each over the one before, in every order.
 
-    The op is the last to touch the one, as all others that touch it are its direct predecessors,
-    and the only one before the others that touch the other. No two but neighbours then meet.
-    O(links + touches): what follows only from longer paths is left out.
+    The op is the last to access the old storage, as all other ops that access it are its direct
+    predecessors, and the first to access the new one, as it is a direct predecessor of all others.
+    So only neighbours in a chain are ever live together. O(links + accesses): precedences that
+    follow only from longer paths are not used.
     """
     row = {name: k for k, name in enumerate(ordering.storages)}
     following: dict[str, str] = {}
@@ -117,12 +118,12 @@ def _handed_over(ordering: OrderProblem, links: Sequence[Link]) -> list[dict[str
 
 
 def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderProblem, int]:
-    """A problem that needs no more, in any order, than any choice of links does.
+    """A relaxed problem that needs no more bytes, in any order, than any choice of links.
 
-    All placements are taken at once, as in ``cpplan.aliasing.bounds``; where they contradict each
-    other, only the largest storage of those that they join counts. What an op may write in place is
-    taken off at its own step. So that nothing is negative, every op is given some bytes more: the
-    second value, to be taken off a peak or a bound of the problem.
+    All placements are taken at once, as in ``cpplan.aliasing.bounds``; if those of a group
+    contradict each other, only its largest storage counts. Results that an op may write in place
+    are subtracted at its own step. To keep all sizes non-negative, every op gets additional bytes:
+    the second value, to be subtracted from a peak or a bound of the problem.
 
     Examples
     --------
@@ -168,10 +169,11 @@ def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderP
 def _cut_up(
     ordering: OrderProblem, groups: Iterable[Mapping[str, int]]
 ) -> tuple[OrderProblem, bool]:
-    """The problem with the stretches of groups, storages with their places, for storages.
+    """The problem in which stretches of bytes replace the storages of groups.
 
-    The second value tells whether every stretch lives without a pause in every order. One that may
-    pause is given the life of one storage over it, so that it never lives too long.
+    A group maps storages to their places. The second value is True if every stretch is live without
+    a pause in every order. A stretch that may pause gets the lifespan of one storage over it, so
+    that it is never live too long.
     """
     row = {name: k for k, name in enumerate(ordering.storages)}
     size = dict(zip(row, ordering.size.tolist(), strict=True))
@@ -207,7 +209,7 @@ def _cut_up(
 
 
 def _savings(links: Iterable[Link]) -> dict[str, tuple[int, int]]:
-    """Result -> the op that may write it in place, and how many bytes of it."""
+    """The op that may write a storage in place, and the most bytes of it, by storage."""
     savings: dict[str, tuple[int, int]] = {}
     for link in links:
         if link.in_place:
@@ -232,7 +234,10 @@ def _stretches(
 
 
 def _connected(touched: Sequence[Sequence[int]]) -> bool:
-    """Whether lives that are linked by common ops leave no pause in any order. O(touches)."""
+    """True if common ops connect the storages: their union is then live without a pause.
+
+    That holds in every order. O(accesses).
+    """
     by_op: dict[int, list[int]] = defaultdict(list)
     for k, ops in enumerate(touched):
         for op in ops:
@@ -248,10 +253,10 @@ def _connected(touched: Sequence[Sequence[int]]) -> bool:
 
 
 def _none_better(links: Sequence[Link], clusters: Clusters) -> bool:
-    """Whether all placements are in force, and whatever can be written in place is.
+    """True if all placements are in force, and all results that can be in place are.
 
-    Placements then make the picture of ``cpplan.aliasing.bounds``, and each result that could lie
-    over an input lies over one, so that no choice saves more at any step of any order.
+    The layout then has all placements, as ``cpplan.aliasing.bounds`` assumes, and each result that
+    could lie over an input lies over one. So no choice saves more at any step of any order.
     """
     used = set(clusters.links)
     placed = all(link in used for link in links if not link.in_place)

@@ -1,4 +1,4 @@
-"""For every two storages that are live together, the distances at which they may share bytes."""
+"""Distances at which two storages that are live together may share bytes, at one order."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from cpplan.model.problem import Problem
 def allowed_shifts(
     problem: Problem, links: Sequence[Link], rules: SharingRules
 ) -> dict[tuple[int, int], list[int]]:
-    """Rows ``(i, j)``, ``i < j`` -> addresses of ``j`` less that of ``i`` that both survive.
+    """For pairs of rows, the distances at which both keep their values.
 
-    Only pairs that some distance allows to share bytes are listed; all others that are live
-    together must lie apart. O(pairs of pieces with one origin).
+    Keys are ``(i, j)`` with ``i < j``; a distance is the address of ``j`` less that of ``i``. Pairs
+    without any distance are left out: if live together, they must lie apart. O(pairs of pieces with
+    one origin).
     """
     row, names = {name: k for k, name in enumerate(problem.names)}, problem.names
     return {
@@ -31,7 +32,7 @@ def allowed_shifts(
 def suggested_shifts(
     row: Mapping[str, int], links: Sequence[Link], origins: Origins
 ) -> dict[tuple[int, int], set[int]]:
-    """Pairs of rows -> distances at which they lie by a link, or bytes of one origin meet."""
+    """For pairs of rows, the distances of links and those at which bytes of one origin coincide."""
     wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
 
     def suggest(one: str, other: str, shift: int) -> None:

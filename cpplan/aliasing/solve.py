@@ -1,8 +1,8 @@
-"""Which links to use, and offsets, at a given order.
+"""Search for the links to use, and for offsets, at a given order.
 
-First as many links as go together; then, where a gap is left, fewer or others of them around the
-step that makes the peak, each choice packed by heuristics; the best one by search; and for small
-programs links and offsets at once by CP-SAT.
+The search takes as many links as go together. While a gap is left, it tries fewer or other links
+around the step of the peak, each choice packed by heuristics; it packs the best choice by search;
+and for small programs CP-SAT searches links and offsets together.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from cpplan.program.unrolled import unroll
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
-# Other choices tried in the first turn, and the share of the time left that packing one then gets.
+# Neighbouring choices tried in the first round, and the share of the time left for packing one.
 FIRST_MOVES, PACKING_SHARE = 20, 0.3
 MOST_EFFORT = 4**6
-# Of the time, for packing many buffers without sharing.
+# Share of the time for packing without sharing, with many buffers.
 PLAIN_SHARE = 0.3
-# Of CP-SAT's deterministic time, in the first turn; buffers above which it has its turn at once.
+# CP-SAT's deterministic time in the first round; the number of buffers above which it goes first.
 FIRST_WORK, MANY = 0.1, 500
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Links in force, and the packing that they allow.
+    """A choice of links, and the best packing with them.
 
     Attributes
     ----------
     order
-        All links, in the order in which they were offered.
+        All links, in the order in which they were tried.
     skip
-        Those that were not.
+        The links left out.
     clusters
-        What they made.
+        The alias sets that they form.
     merged
-        The problem packed.
+        The problem packed, one buffer per alias set.
     incumbent
         Its best packing.
     """
@@ -68,18 +68,18 @@ class Choice:
 
     @property
     def peak(self) -> int:
-        """Bytes."""
+        """The peak of the packing, bytes."""
         return self.incumbent.peak
 
     @property
     def offsets(self) -> Ints:
-        """Of the program's own buffers, bytes."""
+        """Offsets of the program's own buffers, bytes."""
         reduction, problem = self.incumbent.reduction, self.merged.problem
         return self.merged.spread(reduction.restore(self.incumbent.offsets, problem))
 
 
 class SharingSearch:
-    """A search for the best links at one order, which can be left at any moment.
+    """An anytime search for the best links at one order.
 
     Parameters
     ----------
@@ -88,13 +88,13 @@ class SharingSearch:
     problem
         Its buffers.
     residency
-        What the arena holds of the boundary.
+        The boundary tensors that the arena holds.
     kinds
-        Of the links that may be used.
+        Kinds of the links that may be used.
     goal, ceiling
-        As of :class:`~cpplan.packing.incumbent.Incumbent`.
+        As in :class:`~cpplan.packing.incumbent.Incumbent`.
     seed
-        Of random choices.
+        For random choices.
     report
         Called with peak, bound and source at every improvement.
 
@@ -103,12 +103,12 @@ class SharingSearch:
     best
         The choice with the smallest peak so far.
     bound
-        On every choice's peak at this order.
+        Bound on every choice's peak at this order.
 
     Raises
     ------
     InputError
-        If a copy of what is computed again would bear the name of another tensor.
+        If a copy of a recomputed tensor would have the name of another tensor.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class SharingSearch:
         self._random, self._report = random.Random(seed), report
         self.bound: Bound = shared_bound(problem, self.links, lives)
         self._reported: tuple[int, int] | None = None
-        # What may be shared must not cost bytes: of many buffers, a plan without sharing is first.
+        # Permission to share must never cost bytes: with many buffers, plan without sharing first.
         self._plain = self._choose(self.links, frozenset(self.links))
         self._many = len(problem) > MANY
         few = self.links and not self._many
@@ -141,17 +141,17 @@ class SharingSearch:
 
     @property
     def good_enough(self) -> bool:
-        """Whether the peak is at most the goal."""
+        """True if the peak is at most the goal."""
         return self.goal is not None and self.best.peak <= self.goal
 
     @property
     def done(self) -> bool:
-        """Good enough, proved smallest, or proved not to fit."""
+        """True if the best choice is good enough, proved smallest, or proved not to fit."""
         hopeless = self.ceiling is not None and self.bound.value > self.ceiling
         return hopeless or self.best.peak <= max(self.goal or 0, self.bound.value)
 
     def run(self, deadline: Deadline, *, workers: int, seed: int) -> None:
-        """Improve until done or time is up."""
+        """Improve the best choice until done or time is up."""
         self._announce("bump")
         try:
             self._pack_first(deadline)
@@ -166,7 +166,7 @@ class SharingSearch:
                 self._move(FIRST_MOVES * effort, deadline)
                 others = [] if self._plain is self.best else [self._plain]
                 for choice in (self.best, *others):
-                    # What is live at once bounds what packing can reach.
+                    # The live bytes of a choice bound its peak.
                     if not self.done and choice.incumbent.bound.value <= self.best.peak:
                         slot = deadline.share(PACKING_SHARE)
                         self._watch(choice, partial(pack, workers=workers, seed=seed), slot)
@@ -177,7 +177,7 @@ class SharingSearch:
             return
 
     def _pack_first(self, deadline: Deadline) -> None:
-        """Heuristics on all links together; of many buffers, first without any."""
+        """Run heuristics on the choice of all links; with many buffers, first without links."""
         if not self._many:
             self._run_heuristics(self.best, deadline)
             return
@@ -189,13 +189,13 @@ class SharingSearch:
             self._offer(self._choose(self.links, frozenset(), deadline), deadline)
 
     def take_all_links(self) -> None:
-        """Make the choice of all links that go together the best, packed or not."""
+        """Make the choice of all links that go together the best one, even if not packed yet."""
         self.best = self._choose(self.links, frozenset())
 
     def _choose(
         self, order: Sequence[Link], skip: frozenset[Link], deadline: Deadline | None = None
     ) -> Choice:
-        """The clusters of all links but some; raises ``TimeUpError`` once time is up."""
+        """The choice of all links except ``skip``; raises ``TimeUpError`` once time is up."""
         poll = deadline.check if deadline is not None else lambda: None
         return self._pack(order, skip, form_clusters(order, self.rules, skip, poll=poll))
 
@@ -207,14 +207,14 @@ class SharingSearch:
         return Choice(order, skip, clusters, merged, incumbent)
 
     def _move(self, count: int, deadline: Deadline) -> None:
-        """Try so many neighbours of the best choice: a link less, or another one first."""
+        """Try neighbours of the best choice: a link left out, taken back, or moved to the front."""
         for _ in range(count):
             if self.done or not self.links:
                 return
             deadline.check(1e-4 * len(self.problem))
             order, skip = self._neighbour(self.best)
             choice = self._choose(order, skip, deadline)
-            # What is live at once bounds what packing can reach.
+            # The live bytes of a choice bound its peak.
             if choice.incumbent.bound.value <= self.best.peak:
                 self._offer(choice, deadline)
 
@@ -237,7 +237,7 @@ class SharingSearch:
         return [link for link in self.links if link.inner in names or link.outer in names]
 
     def _try_fewer(self, deadline: Deadline) -> None:
-        """Only what is in place, only placements, nothing."""
+        """Try only in-place links, only placements, and no links."""
         everything = frozenset(self.links)
         in_place = frozenset(link for link in self.links if link.in_place)
         for skip in (everything - in_place, in_place):
@@ -247,7 +247,7 @@ class SharingSearch:
             self._offer(self._plain, deadline)
 
     def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
-        """Links and offsets at once, where there are few enough pairs."""
+        """Search links and offsets together by CP-SAT, unless there are too many pairs."""
         from cpplan.aliasing.cp_sat_sharing import MOST_PAIRS, NAME, search_sharing
         from cpplan.runtime.cp_sat_proof import Proof
 
@@ -275,7 +275,7 @@ class SharingSearch:
         )
 
     def _pairs(self) -> int:
-        """Pairs live together of which one may share bytes."""
+        """Number of pairs live together with at least one buffer that may share bytes."""
         problem = self.problem
         sharing = {name for link in self.links for name in (link.inner, link.outer)}
         rows = [row for row, name in enumerate(problem.names) if name in sharing]
@@ -284,10 +284,10 @@ class SharingSearch:
         return int((begun - ended).sum())
 
     def adopt(self, offsets: Ints, name: str) -> None:
-        """Make a layout of the program's buffers the best choice, if it can be one.
+        """Make a layout of the program's buffers the best choice, if links explain it.
 
-        The model lets two buffers share bytes whenever they hold the same value; a plan says by
-        which op, and there need not be one.
+        The model lets two buffers share bytes whenever they hold the same value. A plan must name
+        the op that allows it, and there may be none.
         """
         address = dict(zip(self.problem.names, offsets.tolist(), strict=True))
         clusters = place_clusters(self.links, self.rules, address)
@@ -321,7 +321,7 @@ class SharingSearch:
         stage: Callable[[Incumbent, Deadline], None],
         deadline: Deadline,
     ) -> None:
-        """Run a stage on a choice, take it if it is better, and tell of what it finds."""
+        """Run a stage on a choice, take the choice if it is better, and report improvements."""
 
         def note(peak: int, bound: int, source: str) -> None:
             if choice.peak < self.best.peak:

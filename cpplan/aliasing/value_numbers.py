@@ -1,4 +1,4 @@
-"""Where the bytes of every storage come from, when ops that only copy are seen through."""
+"""Origins of the bytes of every storage, traced through ops that only copy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpplan.program.anf import to_anf
 
 
 class Piece(NamedTuple):
-    """Bytes ``[begin, end)`` of a storage are those of ``origin`` from byte ``start`` on."""
+    """Bytes ``[begin, end)`` of a storage, which are those of ``origin`` from ``start`` on."""
 
     begin: int
     end: int
@@ -21,14 +21,14 @@ class Piece(NamedTuple):
 
     @property
     def past(self) -> int:
-        """Where they end in ``origin``."""
+        """End of the piece in ``origin``."""
         return self.start + self.end - self.begin
 
 
 class Origins:
     """The pieces of every storage that a link names, ascending and without holes.
 
-    Only links count: what they do not say to be copied is new.
+    Only links count: bytes that no link says to be copied have an origin of their own.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Origins:
                     self._copy(link.outer, link.inner, link.shift, begin, end)
 
     def equal(self, one: str, other: str, shift: int) -> bool:
-        """Whether the bytes that two storages share have one origin.
+        """True if the bytes that two storages share have the same origin.
 
         ``shift`` is the address of ``other`` less that of ``one``. O(pieces that they share).
         """
@@ -83,9 +83,9 @@ class Origins:
         return True
 
     def _copy(self, source: str, target: str, shift: int, begin: int, end: int) -> None:
-        """``[begin, end)`` of ``target`` are the bytes of ``source`` from ``begin + shift`` on.
+        """Give bytes ``[begin, end)`` of ``target`` the origins of ``source`` at ``+ shift``.
 
-        ``shift`` is the address of the target less that of the source, where nothing is to copy.
+        ``shift`` is the address of the target less that of the source at which both share them.
         """
         taken = _cut(self.of[source], begin + shift, end + shift)
         moved = [Piece(p.begin - shift, p.end - shift, p.origin, p.start) for p in taken]
@@ -100,7 +100,7 @@ def _index(pieces: list[Piece], byte: int) -> int:
 
 
 def _cut(pieces: list[Piece], begin: int, end: int) -> list[Piece]:
-    """What lies in ``[begin, end)``."""
+    """The pieces within ``[begin, end)``."""
     found = []
     for k in range(_index(pieces, begin), len(pieces)):
         piece = pieces[k]
@@ -113,7 +113,7 @@ def _cut(pieces: list[Piece], begin: int, end: int) -> list[Piece]:
 
 
 def _join(pieces: list[Piece]) -> list[Piece]:
-    """Neighbours that continue one another become one."""
+    """The pieces with neighbours joined if one continues the other."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
