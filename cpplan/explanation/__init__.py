@@ -1,4 +1,4 @@
-"""Why a plan is not smaller: what fills its fullest step, and what each of its rules costs."""
+"""Explanations of a plan's peak: the tensors at its fullest step and the cost of each rule."""
 
 from __future__ import annotations
 

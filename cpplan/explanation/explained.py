@@ -1,4 +1,4 @@
-"""What an explanation says, as data."""
+"""Explanations of a plan's peak, as data."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _NESTED = ("fullest", "relaxations")
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """What one rule of a plan costs.
+    """The cost of one rule of a plan in bytes.
 
     Attributes
     ----------
     rule
-        The rule that is dropped, all others kept, the order of ops included.
+        The rule that is dropped; all others are kept, the order of ops included.
     instead
-        What holds in its place, in words.
+        The rule that takes its place, in words.
     before
         The plan's peak, in all its pools together, bytes; ``None`` if there is no plan.
     bound
-        Without the rule, no plan has a smaller peak, bytes.
+        Lower bound on the peak of every plan without the rule, bytes.
     bound_by
-        What proves that.
+        Name of that bound.
     peak
-        Of a verified plan without the rule, bytes; ``None`` if none was sought or found.
+        Peak of a verified plan without the rule, bytes; ``None`` if none was sought or found.
     proved
-        With the rule, no plan has a smaller peak, bytes.
+        Lower bound on the peak of every plan with the rule, bytes.
     """
 
     rule: str
@@ -48,12 +48,12 @@ class Relaxation:
 
     @property
     def at_most(self) -> int | None:
-        """Dropping the rule saves no more than this many bytes."""
+        """The most bytes that dropping the rule can save."""
         return None if self.before is None else max(0, self.before - self.bound)
 
     @property
     def saved(self) -> int | None:
-        """Bytes that dropping the rule saves, in a plan that is at hand.
+        """Bytes that the plan found without the rule saves.
 
         A better plan that keeps the rule may save some of them too.
         """
@@ -63,7 +63,7 @@ class Relaxation:
 
     @property
     def at_least(self) -> int | None:
-        """No plan that keeps the rule comes closer to the best one without it than this."""
+        """The least bytes by which a plan with the rule exceeds the best one without it."""
         if self.peak is None or self.proved is None:
             return None
         return max(0, self.proved - self.peak)
@@ -73,7 +73,7 @@ class Relaxation:
         return None if count is None or not self.before else count / self.before
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, savings in bytes, and the same as shares of the peak."""
+        """The fields, and the savings in bytes and as shares of the peak."""
         return asdict(self) | {
             "at_least": self.at_least,
             "at_most": self.at_most,
@@ -85,29 +85,29 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a plan is not smaller.
+    """The reasons why a plan is not smaller.
 
     Attributes
     ----------
     name
-        Of the model.
+        Name of the model.
     status, capacity, peak, lower_bound, bound_by, scope
         The plan's. With several pools, peak and bound are those of all together.
     steps
-        How many the plan has.
+        Number of steps of the plan.
     fullest
-        The step that makes the bound at the plan's order, or, from the plan alone and where the
-        bound is not made at a step, the one at which most bytes are filled.
+        The step that gives the bound at the plan's order; the step with the most filled bytes if
+        the bound comes from no step, or if only the plan is known.
     order_bound, order_bound_by
-        What is proved without search at the plan's order, bytes; ``None`` from the plan alone.
+        Bound proved without search at the plan's order, bytes; ``None`` from the plan alone.
     forced_by
-        The buffer that makes that bound by itself, by its fixed offset or its size, if one does.
+        The buffer that alone gives that bound, by its fixed offset or its size, if one does.
     relaxations
-        What each rule costs, the one that may cost most first; empty from the plan alone.
+        The cost of each rule, the one that may cost most first; empty from the plan alone.
 
     Examples
     --------
-    For programs: one row a rule, or everything as JSON.
+    For other programs: one row a rule, or everything as JSON.
 
     >>> import cpplan
     >>> problem = cpplan.Problem(("a",), [0], [1], [4], alignment=[8], fixed={0: 8})
@@ -134,7 +134,7 @@ class Explanation:
 
     @property
     def needed(self) -> int | None:
-        """Bytes that the op of the fullest step needs itself; ``None`` if that is not known."""
+        """Bytes that the op of the fullest step itself accesses; ``None`` if not known."""
         tensors = self.fullest.tensors
         if any(tensor.role is None for tensor in tensors):
             return None
@@ -149,7 +149,7 @@ class Explanation:
         return format_explanation(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
+        """The explanation as values ready for JSON."""
         head = [name for name in self.__dataclass_fields__ if name not in _NESTED]
         full = self.fullest
         return {name: getattr(self, name) for name in [*head, "needed", "waste"]} | {
@@ -158,7 +158,7 @@ class Explanation:
         }
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a rule that was dropped, as in :meth:`Relaxation.to_dict`."""
+        """The relaxations as a frame, one row a rule, with :meth:`Relaxation.to_dict`'s columns."""
         import pandas
 
         rows = [relaxation.to_dict() for relaxation in self.relaxations]

@@ -1,4 +1,4 @@
-"""``explain``: from a plan, and what was planned, to why it is not smaller."""
+"""Explanation of a plan's peak, from the plan and the model planned: :func:`explain`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from cpplan.program.anf import Program
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.search_options import check_search_options
 
-# Seconds that a plan without a rule gets at least.
+# Least seconds for planning without a rule.
 _SHORTEST = 0.001
-# Bounds that one buffer makes by itself.
+# Names of bounds that a single buffer gives.
 _FIXED, _LARGEST = "fixed offset", "largest buffer"
 
 
@@ -98,7 +98,7 @@ def explain(
     forced = None if bound is None or rules is None else _forcing_row(rules.problem, bound)
     step = find_fullest_step(plan) if bound is None or bound.step is None else bound.step
     if bound is not None and forced is not None and step is not None:
-        # Some step at which the buffer that makes the bound is there.
+        # A step at which the buffer that gives the bound is live.
         lower, upper = int(plan.lower[forced]), int(plan.upper[forced])
         step = step if lower <= step < upper else lower
     return Explanation(
@@ -134,14 +134,14 @@ def _fullest(plan: Plan, step: int | None, rules: Rules | None) -> FullestStep:
 
 
 def _proved(plan: Plan, bound: Bound) -> Bound:
-    """What is known of all plans at this order that keep the rules."""
+    """The best proved bound on plans at this order that keep the rules."""
     if plan.lower_bound is None or plan.lower_bound <= bound.value:
         return bound
     return Bound(plan.lower_bound, str(plan.bound_by), None)
 
 
 def _forcing_row(problem: Problem, bound: Bound) -> int | None:
-    """The buffer that makes a bound by itself."""
+    """The buffer that alone gives a bound, or ``None``."""
     if bound.name == _LARGEST and len(problem):
         return int(np.argmax(problem.size))
     if bound.name == _FIXED:
@@ -151,7 +151,7 @@ def _forcing_row(problem: Problem, bound: Bound) -> int | None:
 
 def _bound_of(relaxed: Relaxed, plan: Plan, proved: Bound) -> Relaxation:
     bound = relaxed.bound()
-    # The plan keeps what is left of the rules: where it meets the bound, it is the best one.
+    # The plan keeps the remaining rules: if it meets their bound, it is the best plan.
     met = relaxed.keeps_plan and plan.peak is not None and plan.peak <= bound.value
     return Relaxation(
         rule=relaxed.name,
@@ -170,7 +170,7 @@ def _plan_all(
     deadline: Deadline,
     options: dict[str, Any],
 ) -> list[Relaxation]:
-    """The same with plans, where bounds leave something to be told, in equal shares of the time."""
+    """Add plans to the relaxations that bounds leave open, in equal shares of the time."""
     open_ones = [k for k, relaxation in enumerate(relaxations) if relaxation.peak is None]
     planned = list(relaxations)
     for left, k in zip(range(len(open_ones), 0, -1), open_ones, strict=True):

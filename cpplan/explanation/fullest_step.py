@@ -1,4 +1,4 @@
-"""The step at which a plan fills most bytes, and whose bytes these are."""
+"""The step at which a plan fills the most bytes, and the tensors that fill it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class LiveTensor(NamedTuple):
     Attributes
     ----------
     name
-        Of the buffer: the tensor whose storage it is.
+        Name of the buffer: the tensor whose storage it is.
     size
-        Bytes it holds at this step.
+        Bytes that it holds at this step.
     own
-        Of these, the ones that no larger buffer holds too.
+        Those of its bytes that no larger buffer holds too.
     share
         ``own`` over all bytes filled at this step.
     lower, upper
         Its lifespan.
     offset
-        Where it lies, or ``None`` if there is no plan.
+        Its offset, or ``None`` if no layout was found.
     pool
         Name of the pool.
     within
         The larger buffer with which it shares bytes by choice, if any.
     role
-        What it is to the op that runs: ``read``, ``written``, ``workspace``, in a ``body`` of it,
-        or else it ``waits`` for a later op or for the caller; ``None`` where the op is not known.
+        Its use by the op that runs: ``read``, ``written``, ``workspace``, in a ``body`` of it; or
+        it ``waits`` for a later op or for the caller. ``None`` if the op is not known.
     until
-        The last op to touch it; ``None`` if the caller needs it at the end, or if not known.
+        The last op to access it; ``None`` if the caller needs it at the end, or if not known.
     """
 
     name: str
@@ -54,18 +54,18 @@ class LiveTensor(NamedTuple):
 
 
 class FullestStep(NamedTuple):
-    """What is live at one step.
+    """The tensors live at one step.
 
     Attributes
     ----------
     step
-        ``None`` if nothing is ever live.
+        ``None`` if no tensor is ever live.
     op, kind
-        Name and kind of the op that runs then, where known.
+        Name and kind of the op that runs then, if known.
     filled
-        Bytes that are filled: those that several buffers share by choice count once.
+        Bytes that are filled; bytes that several buffers share by choice count once.
     tensors
-        Whose bytes these are, the largest first.
+        The tensors that fill them, the largest first.
     """
 
     step: int | None
@@ -78,7 +78,7 @@ class FullestStep(NamedTuple):
 def find_fullest_step(plan: Plan) -> int | None:
     """The first step with the most bytes filled.
 
-    O(n log n); where bytes are shared, times the buffers live at the steps with most live bytes.
+    O(n log n); if bytes are shared, times the buffers live at the steps with most live bytes.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def find_fullest_step(plan: Plan) -> int | None:
         return int(times[k])
     best, step = live_tensors(plan, int(times[k]))[0], int(times[k])
     low, high = _addresses(plan)
-    # What is filled is at most what is live: most steps need no closer look.
+    # The filled bytes are at most the live bytes, so most steps need no closer look.
     for time, most, here in zip(
         times.tolist(), live.tolist(), _live_spans(plan, times), strict=True
     ):
@@ -134,7 +134,7 @@ def _live_profile(plan: Plan) -> tuple[Ints, Ints]:
 
 
 def _live_spans(plan: Plan, times: Ints) -> Iterator[Collection[int]]:
-    """At each of these steps, which ascend, the spans that hold bytes: good until the next one."""
+    """Spans that hold bytes at each of these ascending steps; a set is valid until the next one."""
     spans = plan.spans
     held = np.flatnonzero(spans.begin < spans.end)
     begun, ended = held[np.argsort(spans.lower[held])], held[np.argsort(spans.upper[held])]
@@ -179,7 +179,7 @@ def live_tensors(plan: Plan, step: int) -> tuple[int, tuple[LiveTensor, ...]]:
 def _addresses(plan: Plan) -> tuple[Ints, Ints]:
     """First and last addresses of all spans, with pools one above the other.
 
-    Without offsets nothing is shared: buffers then lie one above the other.
+    Without offsets no bytes are shared: buffers then lie one above the other.
     """
     spans = plan.spans
     if plan.offset is None:
@@ -201,7 +201,7 @@ def _filled(low: Ints, high: Ints) -> int:
 
 
 def _own_bytes(low: Ints, high: Ints) -> tuple[list[int], list[int | None]]:
-    """For each range, bytes that are in none before it, and one before it that shares the rest."""
+    """For each range, its bytes in no earlier range, and an earlier range that shares the rest."""
     edges = np.unique(np.concatenate([low, high]))
     width = np.diff(edges)
     first, last = np.searchsorted(edges, low), np.searchsorted(edges, high)

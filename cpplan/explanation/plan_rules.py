@@ -1,4 +1,4 @@
-"""The rules of a plan, from it and what was planned."""
+"""The rules that a plan keeps, derived from the plan and the model planned."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan
 
 
 def _check_plan(plan: Plan, problem: Problem) -> None:
-    """Whether the plan has these buffers, and lays them as they ask for."""
+    """Raise if the plan's buffers, alignments or fixed offsets are not those of the problem."""
     planned, needed = (
         set(zip(x, s.tolist(), lo.tolist(), up.tolist(), strict=True))
         for x, s, lo, up in (

@@ -1,4 +1,4 @@
-"""A plan's rules with one of them dropped at a time."""
+"""Relaxations of a plan's rules, one rule dropped at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cpplan.verification.bound_table import PEAK_BOUNDS, find_bound, may_run_aga
 if TYPE_CHECKING:
     from cpplan.remat.problem import RematProblem
 
-# What each relation between tensors lets an op do.
+# The freedom that each kind of relation between tensors adds, in words.
 _SHARING: dict[RelationKind, str] = {
     "in place": "ops write over what they read last: in_place",
     "placement": "tensors lie within what they are copied to or from: placement",
@@ -32,19 +32,19 @@ _SHARING: dict[RelationKind, str] = {
 
 
 class Relaxed(NamedTuple):
-    """Rules of which one is dropped.
+    """Rules with one dropped.
 
     Attributes
     ----------
     name
-        Of the rule dropped.
+        Name of the rule dropped.
     instead
-        What holds in its place, in words.
+        The rule that takes its place, in words.
     rules
-        The others.
+        The remaining rules.
     keeps_plan
-        Whether the plan keeps the rules that are left: true but where pools are joined, since
-        buffers in one pool may need padding that those in several do not.
+        True if the plan keeps the remaining rules: always, unless pools are joined, since buffers
+        in one pool may need padding that those in several do not.
     known
         A bound that was proved before, if there is one.
     """
@@ -56,21 +56,21 @@ class Relaxed(NamedTuple):
     known: Bound | None = None
 
     def bound(self) -> Bound:
-        """Without the rule, no plan has a smaller peak."""
+        """A lower bound on the peak of every plan without the rule."""
         found = self.rules.bound()
         return found if self.known is None else max(self.known, found, key=lambda b: b.value)
 
 
 def relax(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]:
-    """Every rule that the model has and that can be dropped; the others stay.
+    """Relaxations for every rule that the model has and that can be dropped, one at a time.
 
-    First none at all, where the plan is not proved smallest: what that may save, dropping a rule
-    does not have to.
+    The first drops no rule at all, if the plan is not proved smallest: a better plan may save these
+    bytes under all rules.
 
     Parameters
     ----------
     proved
-        With all rules, no plan at this order has a smaller peak.
+        Lower bound on the peak of every plan at this order with all rules.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def relax(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]:
 
 
 def _relax_nothing(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]:
-    """What a better plan may save, under the same rules."""
+    """Relaxations that only look for a better plan under the same rules."""
     if plan.peak is None or (len(rules.problem.pools) > 1 and plan.objective != "total"):
         return
     if plan.peak > proved.value:
@@ -115,7 +115,7 @@ def _relax_nothing(rules: Rules, plan: Plan, proved: Bound) -> Iterator[Relaxed]
             free = replace(rules, any_order=True)
             yield Relaxed("order found", "a better one, if there is one", free, known=known)
         return
-    # The sequence of the plan is the answer to a limit: which one, a plan says of bytes only.
+    # A remat plan answers a cost limit or a memory limit; only the latter is in the plan.
     name = "cost limit" if plan.capacity is None else "memory limit"
     instead = f"a smaller one, at up to {MOST_COST:g} times the cost"
     once = replace(rules, source=to_anf(_graph(rules)), any_order=True, runs_again=True)
@@ -149,7 +149,7 @@ def _relax_program(rules: Rules, program: Program, plan: Plan) -> Iterator[Relax
 
 
 def _relax_residency(rules: Rules, program: Program) -> Iterator[Relaxed]:
-    """What the caller could hold instead, or hand over for good."""
+    """Relaxations by which the caller holds boundary tensors, or gives up its inputs."""
     kinds = {tensor.kind for tensor in program.graph.tensors if tensor.nbytes}
     residency = rules.residency
     if "input" in kinds and residency.inputs == "keep":
@@ -165,13 +165,13 @@ def _relax_residency(rules: Rules, program: Program) -> Iterator[Relaxed]:
 
 
 def _outside(rules: Rules, residency: Residency) -> Rules:
-    """The rules where more of the boundary is outside the arena."""
+    """The rules with more of the boundary tensors outside the arena."""
     program = rules.source
     assert isinstance(program, Program)
     graph = program.graph
     if len(program.order) != len(graph.ops) or any(op.bodies for op in graph.ops):
         return make_rules(program, residency, rules.pools, rules.sharing)
-    # Where a buffer is a storage, the others stay as they are.
+    # Every buffer is a storage here, so the remaining buffers do not change.
     outside = outside_storages(graph, residency)
     stays = [row for row, name in enumerate(rules.problem.names) if name not in outside]
     links = tuple(x for x in rules.links if x.inner not in outside and x.outer not in outside)
@@ -180,13 +180,13 @@ def _outside(rules: Rules, residency: Residency) -> Rules:
 
 
 def _is_only_order(graph: Graph) -> bool:
-    """Whether each op waits for the one before it, in the one order that there is."""
+    """True if the graph allows only one order."""
     waits = graph.predecessors
     return all(before in waits[op] for before, op in pairwise(to_anf(graph).order))
 
 
 def _runs_again(graph: Graph, residency: Residency) -> tuple[bool, RematProblem | None]:
-    """Whether any op may run again, and which, where that is worked out."""
+    """True if any op may run again, and the rematerialization problem unless ops are too many."""
     from cpplan.remat.problem import remat_problem
 
     if len(graph.ops) > MOST_OPS:
@@ -212,7 +212,7 @@ def _unaligned(rules: Rules) -> Rules:
 
 
 def _one_pool(rules: Rules) -> Rules | None:
-    """The rules with one arena; none if fixed offsets of several pools meet in it."""
+    """The rules with one arena, or ``None`` if fixed offsets of several pools overlap in it."""
     source = rules.source
     if not isinstance(source, Program):
         source = replace(source, pools=(Pool(),), candidates={})

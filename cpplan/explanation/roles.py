@@ -1,4 +1,4 @@
-"""What the buffers of a step are there for: the op that runs then, or one that comes later."""
+"""Roles of the buffers live at a step: their use by the op that runs, or by a later one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Role = Literal["read", "written", "workspace", "body", "waits"]
 
 
 class Step(NamedTuple):
-    """An op at work.
+    """A step: the op that runs, and its use of the live buffers.
 
     Attributes
     ----------
     op, kind
-        Its name and its kind.
+        Name and kind of the op.
     roles
-        Buffer -> whether the op reads it, writes it, works in it, or has it in a body; else it
-        waits for a later op, or for the caller. What an op reads and writes is ``written``.
+        Buffer -> its use: read, written, workspace or in a body of the op; else it waits for a
+        later op, or for the caller. A buffer that is read and written is ``written``.
     until
-        Buffer -> the last op to touch it, or ``None`` if it is there to the end for the caller.
+        Buffer -> the last op to access it, or ``None`` if it is kept to the end for the caller.
     """
 
     op: str
@@ -36,12 +36,12 @@ class Step(NamedTuple):
 
 
 def step_of(program: Program, step: int, buffers: Mapping[str, int], residency: Residency) -> Step:
-    """The op that runs at a step, and what these buffers are to it. O(tensors + touches).
+    """The op that runs at a step, and its use of some buffers. O(tensors + accesses).
 
     Parameters
     ----------
     buffers
-        Names of some that are live, with the ends of their lifespans.
+        Names of live buffers, with the ends of their lifespans.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The rules that a plan keeps: what they prove at its order, and planning under them."""
+"""The rules that a plan keeps, with a bound on every plan under them and planning under them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from cpplan.aliasing.alias_candidates import Link
     from cpplan.remat.problem import RematProblem
 
-# Up to so many ops, bounds on every order and on running ops again look at all pairs of them.
+# With more ops, bounds on every order and on running ops again would look at too many pairs.
 MOST_OPS = 2000
-# Where ops may run again, planning spends at most this multiple of the cost of running each once.
+# If ops may run again, the most that a schedule may cost, as a multiple of running each op once.
 MOST_COST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a plan must keep.
+    """The rules that a plan must keep.
 
     Attributes
     ----------
     source
         The program at the plan's own order, or the problem.
     residency
-        What the arena holds of the boundary.
+        The boundary tensors that the arena holds.
     pools
         The memory regions of a program, or ``None`` for one arena.
     sharing
@@ -42,15 +42,15 @@ class Rules:
     problem
         The buffers at the plan's order.
     links
-        Of either kind, whether allowed or not: which storages of the program may share bytes.
+        Alias candidates of the program, of either kind, allowed or not.
     aligned
-        Whether the program's tensors lie at multiples of their alignments.
+        True if the program's tensors lie at multiples of their alignments.
     any_order
-        Whether the order may change.
+        True if the order may change.
     runs_again
-        Whether ops may run again.
+        True if ops may run again.
     again
-        Which, and at what cost, where it was worked out.
+        The rematerialization problem, if it was computed.
     """
 
     source: Program | Problem
@@ -65,7 +65,9 @@ class Rules:
     again: RematProblem | None = None
 
     def bound(self) -> Bound:
-        """No plan that keeps the rules has a smaller peak, in all pools together; needs no search.
+        """A lower bound, without search, on the peak of every plan that keeps the rules.
+
+        With several pools, on the sum of their peaks.
 
         Examples
         --------
@@ -96,9 +98,9 @@ class Rules:
         return tuple(link for link in self.links if link.relation.kind in self.sharing)
 
     def solve(self, seconds: float, **options: Any) -> Plan:
-        """A plan that keeps the rules; from a program at the plan's order unless that may change.
+        """Plan under the rules, at the plan's order unless the order may change.
 
-        With several pools, the total of their peaks is made small.
+        With several pools, the sum of their peaks is minimised.
         """
         from cpplan.solving.pipeline import solve
 
@@ -171,7 +173,7 @@ def make_rules(
     pools: tuple[Pool, ...] | None,
     sharing: frozenset[RelationKind],
 ) -> Rules:
-    """Rules, with the buffers that follow from them.
+    """Make rules, with the problem and the links that follow from them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which op runs at a step, as far as a plan alone tells."""
+"""Ops by step, as far as a plan alone determines them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cpplan.model.problem import Ints
 
 
 def ops_by_step(plan: Plan) -> tuple[str, ...] | None:
-    """Name of the op at every step, or ``None`` where the plan does not say it.
+    """Name of the op at every step, or ``None`` if the plan does not determine it.
 
-    An op with bodies spans several steps, and a plan does not list which do. Where something stays
-    to the end, the number of steps tells whether there are any.
+    An op with bodies takes several steps, and a plan does not list such ops. If a tensor is kept to
+    the end, the number of steps tells whether there are any.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def ops_by_step(plan: Plan) -> tuple[str, ...] | None:
 
 
 def repeated_steps(plan: Plan) -> Ints:
-    """Steps at which an op runs that has run before, as far as the plan tells; ascending.
+    """Steps at which an op runs again, ascending, as far as the plan determines them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What each op needs by itself: a bound that holds in whatever order ops run, and however often."""
+"""Bytes that one op accesses: a bound for every order and every number of runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ TOUCHED = "bytes that one op touches"
 
 
 def touched_bound(graph: Graph, residency: Residency, links: Iterable[Link] = ()) -> Bound:
-    """The most bytes that one op reads, writes and works in. O(touches + links).
+    """The most bytes that one op reads, writes and uses as workspace. O(accesses + links).
 
-    Where storages may share bytes by these links, what the op may write in place counts nothing,
-    and of storages that are copied to or from one another anywhere only the largest counts.
+    With links, a result that the op may write in place does not count. Of the storages that some
+    op copies from or to another, only the largest that the op accesses counts.
 
     Examples
     --------
