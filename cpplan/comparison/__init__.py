@@ -1,1 +1,1 @@
-"""Baselines and other planners beside solve()."""
+"""Comparisons of ``solve`` with baselines and with other planners' answers."""

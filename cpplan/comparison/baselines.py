@@ -1,4 +1,4 @@
-"""Every named baseline beside the bound and beside ``solve``, on one model."""
+"""Comparison of all packing baselines with ``solve`` and its bound, on one model."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Baseline:
     algorithm
         Name of the heuristic, or ``"cpplan"`` for ``solve``.
     bytes
-        Peak (the sum of all pools'), or ``None`` if it did not finish in time or does not fit.
+        Peak (the sum over all pools), or ``None`` if it did not finish in time or does not fit.
     value
-        What is minimised: the peak, or the levels of the objective of several pools.
+        Value of the objective: the peak, or with several pools its levels.
     ratio
         ``bytes`` / the best bound known, or ``None``.
     seconds
-        By the clock; ``None`` of an answer that was read.
+        By the clock; ``None`` for an answer that was read.
     status
         ``solve``'s status; a heuristic or answer is ``optimal`` if it meets the bound, else
         ``feasible``, ``does not fit`` above the capacity, ``unknown`` if it did not finish in time,
@@ -79,31 +79,30 @@ def compare(
 ) -> pandas.DataFrame:
     """Run every baseline and ``solve``; one row each, the smallest peak first.
 
-    Other planners' answers are among them: those that a reader found beside the model, and those
+    Other planners' answers have a row each: those that a reader found beside the model, and those
     given. They are for the order in which the model lists its ops.
 
     With ``remat``, baselines of rematerialization within a ``memory_limit``, the cheapest first.
-    Ctrl-C while ``solve`` runs ends the table with the row that this has by then.
+    Ctrl-C while ``solve`` runs ends the table with the row that ``solve`` has by then.
 
     Parameters
     ----------
     source
-        What to plan.
+        The model or problem to plan.
     algorithms
         Names of heuristics, or with ``remat`` of :mod:`cpplan.remat.heuristics`; all registered
-        ones
-        if left out.
+        ones if left out.
     time_limit
         Seconds for each row.
     remat
-        Whether ops may run again. See
+        True if ops may run again. See
         :func:`cpplan.comparison.remat_comparison.compare_remat_rows`.
     answers
-        More of them, for this model (not with ``remat``).
+        Further answers of other planners to this model (not with ``remat``).
     options
-        For ``solve``. Baselines know pools and residency; they share nothing and keep the order.
-        With ``remat``, ``memory_limit`` is a byte count or a share of what the given order needs
-        (``"60%"``).
+        For ``solve``. Baselines know pools and residency; they use no aliases and keep the order.
+        With ``remat``, ``memory_limit`` is a byte count or a share of the bytes that the given
+        order needs (``"60%"``).
 
     Returns
     -------
@@ -115,7 +114,7 @@ def compare(
     Raises
     ------
     InputError
-        If an algorithm is not known; lists those that are. If an option is not understood.
+        If an algorithm is not known (lists the known ones), or an option is not understood.
 
     Examples
     --------
@@ -156,7 +155,7 @@ def compare_rows(
     answers: Iterable[Answer] = (),
     **options: Any,
 ) -> list[Baseline]:
-    """:func:`compare` without pandas."""
+    """Rows of :func:`compare`, without pandas."""
     answers = tuple_of(Answer, "answers", answers)
     if isinstance(source, (Graph, Problem)):
         answers = (*source.answers, *answers)
@@ -182,7 +181,7 @@ def compare_rows(
 
 
 def _judge(row: Baseline, plan: Plan) -> Baseline:
-    """The row beside the plan's bound and capacity."""
+    """The row with its ratio to the plan's bound, and its status by bound and capacity."""
     bound, status = plan.lower_bound, row.status
     ratio = None
     if row.bytes is not None and bound is not None and status != "invalid":
@@ -197,7 +196,7 @@ def _judge(row: Baseline, plan: Plan) -> Baseline:
 
 
 def run_baseline(name: str, problem: Problem, objective: str, time_limit: float) -> Baseline:
-    """What a heuristic needs by itself, or why there is nothing; not yet beside a bound."""
+    """Run one heuristic; the row has its bytes or the reason for none, and no ratio yet."""
     start, deadline = time.perf_counter(), Deadline(time_limit)
     try:
         if len(problem.pools) == 1:
@@ -215,7 +214,7 @@ def run_baseline(name: str, problem: Problem, objective: str, time_limit: float)
 
 
 def _measured(row: Baseline, problem: Problem, objective: str, layout: PoolLayout) -> Baseline:
-    """The row with what a layout needs, or without if it breaks a rule or a pool's capacity."""
+    """The row with a layout's bytes, or without if it breaks a rule or a pool's capacity."""
     try:
         for number in range(len(problem.pools)):
             rows = np.flatnonzero(layout.pool == number)
@@ -235,7 +234,7 @@ def _measured(row: Baseline, problem: Problem, objective: str, layout: PoolLayou
 
 
 def _stated(answer: Answer, problem: Problem, objective: str) -> Baseline:
-    """An answer's own bytes, which may be more than its offsets need: paddings, say."""
+    """The row of an answer with the bytes it states, which may include padding."""
     row = Baseline(answer.name, answer.peak, None, None, "stated", (answer.peak,))
     layout = _layout_of(answer, problem)
     if layout is None:
@@ -249,7 +248,7 @@ def _stated(answer: Answer, problem: Problem, objective: str) -> Baseline:
 
 
 def _layout_of(answer: Answer, problem: Problem) -> PoolLayout | None:
-    """Where an answer puts every buffer, or ``None`` if it does not say that of each."""
+    """The layout that an answer gives, or ``None`` if it does not place every buffer."""
     position = {pool.name: k for k, pool in enumerate(problem.pools)}
     alone = problem.pools[0].name if len(problem.pools) == 1 and not answer.pool else None
     if answer.offset is None or any(name not in answer.offset for name in problem.names):

@@ -1,4 +1,4 @@
-"""``pareto``: how much memory how much recomputation saves."""
+"""The trade-off curve of peak memory against the cost of recomputation: :func:`pareto`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     import pandas
 
 Bound = tuple[int | float, str]
-"""No plan within a limit costs less, and what proves it."""
+"""A proved bound on the cost of every plan within a limit, and its name."""
 
 
 def pareto(
     source: Graph | Program, *, points: int = 8, time_limit: float = 60.0, **options: Any
 ) -> pandas.DataFrame:
-    """The curve of peak against cost; every point is a verified plan.
+    """The curve of peak against cost, in which every point is a verified plan.
 
-    Memory limits are spread evenly between what every op once needs and the least footprint: what
-    some op needs by itself, whatever shares bytes with ``in_place`` and ``placement``.
+    Memory limits are spread evenly from the peak with every op run once down to the least
+    footprint: the bytes that some op needs by itself, whatever ``in_place`` and ``placement`` save.
 
     Parameters
     ----------
     source
         A graph or a program.
     points
-        How many limits, the first one without any; at least 2.
+        Number of limits, at least 2; the first is the peak with every op run once.
     time_limit
-        Seconds for all of them.
+        Seconds for all of them together.
     options
         For ``solve`` (``order``, ``in_place``, ``placement``, ``inputs``, ``outputs``,
         ``constants``, ``workers``, ``seed``).
@@ -47,7 +47,7 @@ def pareto(
     -------
     pandas.DataFrame
         Columns ``limit``, ``peak``, ``cost``, ``extra`` (over every op once), ``cost_bound``,
-        ``status``, ``plan``; one row a limit, the largest first. What was not found has no peak.
+        ``status``, ``plan``; one row a limit, the largest first. A plan not found has no peak.
         Costs never fall from row to row. Ctrl-C ends the table with the rows that it has.
 
     Raises
@@ -116,17 +116,18 @@ def pareto_plans(
 
 
 def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
-    """What the limits say of each other.
+    """The plans with costs and bounds made consistent between limits.
 
-    What fits a tighter limit fits a looser one, so no row costs more than one with less memory; and
-    a bound on the cost within a looser limit is one within a tighter. ``first`` runs every op once.
+    A plan within a tighter limit also fits a looser one, so no row costs more than one with less
+    memory. A bound on the cost within a looser limit also holds within a tighter one. ``first``
+    runs every op once.
     """
     bounds: list[Bound | None] = []
     bound = None if first.base_cost is None else (first.base_cost, RUNS_ONCE)
     for plan in plans:
         if plan.cost_bound is not None and (bound is None or plan.cost_bound > bound[0]):
             bound = plan.cost_bound, str(plan.cost_bound_by)
-        # Of symbolic shapes, costs are known at the bounds alone: nothing is proved of them.
+        # With symbolic shapes, costs are known only at the bounds: no bound on them is proved.
         bounds.append(bound if plan.symbols is None else None)
     rows: list[Plan] = []
     for plan, bound in zip(reversed(plans), reversed(bounds), strict=True):
@@ -144,7 +145,7 @@ def _costs_less(one: Plan, other: Plan) -> bool:
 
 
 def _within(plan: Plan, row: Plan, bound: Bound | None) -> Plan:
-    """``plan`` as what was found within the limit of ``row``, where ``bound`` holds."""
+    """``plan`` as the plan found within the limit of ``row``, where ``bound`` holds."""
     if plan is not row:
         plan = replace(
             plan,
@@ -156,7 +157,7 @@ def _within(plan: Plan, row: Plan, bound: Bound | None) -> Plan:
         )
     if bound is None or plan.offset is None or plan.cost is None:
         return plan
-    # Sums of floating-point costs may be rounded otherwise at another limit.
+    # Sums of floating-point costs may be rounded differently at another limit.
     least = min(bound[0], plan.cost)
     status: Status = "optimal" if plan.cost == least else "feasible"
     return replace(plan, cost_bound=least, cost_bound_by=bound[1], status=status)

@@ -1,4 +1,4 @@
-"""Every named baseline of rematerialization beside ``solve``, on one model and within one limit."""
+"""Comparison of rematerialization baselines with ``solve``, on one model within one limit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from cpplan.solving.pipeline import solve
 from cpplan.solving.shares import bytes_of
 
 SOLVE = "cpplan"
-# Of a row's seconds, for finding its sequence; the rest is for packing it.
+# Share of a row's seconds for finding its schedule; the rest is for packing it.
 _SEQUENCE_SHARE = 0.8
-# What packing gets at least.
+# Least seconds for packing.
 _SHORTEST = 0.1
-# What packs a baseline's sequence: the order, the limit and what runs again are given.
+# Options for packing a baseline's schedule: order, limit and repeated runs are given by it.
 _PACKING = ("inputs", "outputs", "constants", "in_place", "placement", "workers", "seed")
 
 
@@ -39,18 +39,18 @@ class RematBaseline:
     algorithm
         Name of the baseline, or ``"cpplan"`` for ``solve``.
     bytes
-        Peak of the arena, packed and verified, or ``None`` if no sequence was found.
+        Peak of the arena, packed and verified, or ``None`` if no schedule was found.
     cost
-        Of running the sequence (sum of ``Op.cost``), or ``None``.
+        Cost of the schedule (sum of ``Op.cost``), or ``None``.
     extra
-        ``cost`` over that of every op once, minus 1 (0.2 is a fifth more), or ``None``.
+        ``cost`` over that of every op once, minus 1 (0.2 is 20 % more), or ``None``.
     seconds
         By the clock, packing included.
     status
         ``solve``'s status; a baseline is ``optimal`` if nothing within the limit is cheaper, by
         ``solve``'s bound, else ``feasible``; ``does not fit`` if its arena exceeds the limit,
-        ``unknown`` if it found nothing within the limit or not in time, ``invalid`` if what it
-        answered is no sequence of the model's ops.
+        ``unknown`` if it found none within the limit or in time, ``invalid`` if its answer is no
+        schedule of the model's ops.
     """
 
     algorithm: str
@@ -69,10 +69,10 @@ def compare_remat_rows(
     time_limit: float = 10.0,
     **options: Any,
 ) -> list[RematBaseline]:
-    """Run every baseline and ``solve`` within a limit: what fits first, the cheapest first.
+    """Run every baseline and ``solve`` within a limit; rows that fit come first, then by cost.
 
-    A baseline's sequence is packed as ``solve`` packs its own. Baselines keep the given order of
-    first runs; ``solve`` searches it too, unless told ``order="given"``.
+    A baseline's schedule is packed as ``solve`` packs its own. Baselines keep the given order of
+    first runs; ``solve`` searches it too, unless ``order="given"``.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def compare_remat_rows(
         raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
     if len(program.order) > len(program.graph.ops):
         raise InputError("remat=True needs a program that runs every op once")
-    # Units are numbered as the graph lists them: the order given is that of the program.
+    # Units are numbered as the graph lists its ops: list them in the program's order.
     graph = replace(program.graph, ops=program.ops)
     where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
     residency = choose_residency(**where)
@@ -165,7 +165,7 @@ def _run(
 
 
 def _judge(row: RematBaseline, base: float, least: float) -> RematBaseline:
-    """The row beside the cost of every op once, and the least that the limit allows."""
+    """The row with its extra cost over every op once, and its status by the bound on the cost."""
     extra = None
     if row.cost is not None:
         extra = row.cost / base - 1 if base else 0.0

@@ -1,1 +1,1 @@
-"""Readers of what other planners answered."""
+"""Readers of other planners' answers."""

@@ -1,4 +1,4 @@
-"""Answers of other planners to a model that is read from another file."""
+"""Reader of other planners' answers from a file of their own, beside the model's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cpplan.model.errors import InputError
 def read_answers(path: str | PathLike[str]) -> tuple[Answer, ...]:
     """The bytes that other planners state, from a file that they wrote.
 
-    A profile of ONNX Runtime (``.json``) or a listing that :func:`cpplan.load` reads (``.txt``). Of
-    a listing only the bytes are kept: its buffers are named by who wrote it.
+    A profile of ONNX Runtime (``.json``) or a listing that :func:`cpplan.load` reads (``.txt``).
+    Only the bytes of a listing are kept, since its buffers have the other planner's names.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Text listings of other planners, known by what they say: a problem, and their answer to it."""
+"""Reader of other planners' text listings, recognised by their content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpplan.runtime.json_file import read_text
 
 
 def read_listing(path: str | PathLike[str]) -> Problem:
-    """The packing problem that a listing describes, with the answer of whoever wrote it.
+    """The packing problem that a listing describes, with the other planner's answer.
 
     XLA's buffer assignment and live ranges, vela's ``--verbose-allocation``, and a Relax module in
     which TVM planned its storages.

@@ -1,9 +1,9 @@
-"""What ONNX Runtime's profile says of its arena, as answers for the model that was run.
+"""Arena sizes from a profile of ONNX Runtime, as answers for the model that was run.
 
-With ``SessionOptions.enable_profiling`` the runtime (from 1.31) notes at every kernel how many
-bytes of its arena are in use. From the second run on it lays out all intermediates in one block at
-once (its memory pattern), so the profile's last run counts. Inputs are not in the arena, outputs
-are: compare with ``inputs="outside"``. It may have fused nodes, unless its optimisations were off.
+With ``SessionOptions.enable_profiling`` the runtime (from 1.31) records at every kernel the bytes
+of its arena that are in use. From the second run on it lays out all intermediates in one block (its
+memory pattern), so the profile's last run counts. Outputs are in the arena, inputs are not: compare
+with ``inputs="outside"``. It may have fused nodes, unless its optimisations were off.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _IN_USE, _ADDED, _HELD = (
 
 
 def read_profile(path: str | PathLike[str]) -> tuple[Answer, Answer]:
-    """``onnxruntime``: most bytes asked for at once; ``onnxruntime_arena``: what the arena held.
+    """Most bytes requested at once (``onnxruntime``) and held (``onnxruntime_arena``).
 
-    The first leaves out what was in use before the first kernel ran (initializers); the second is
-    as the runtime counts it: with those, and its arena grows in steps.
+    The first leaves out the bytes in use before the first kernel ran (initializers). The second is
+    the runtime's own count: with those bytes, and of an arena that grows in steps.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A Relax module in which TVM planned its storages, as a packing problem with TVM's answer.
+"""Reader of a Relax module with planned storages, as a packing problem with TVM's answer.
 
 ``StaticPlanBlockMemory`` gives whole storages to tensors that are never live at once; the module's
 text (``module.script()``) says which tensor has which (``R.memory.alloc_storage`` and
@@ -35,7 +35,7 @@ _Value: TypeAlias = "frozenset[str] | tuple[_Value, ...]"
 
 
 def read_relax(path: str | PathLike[str]) -> Problem:
-    """The problem and TVM's answer, from the text of a module.
+    """The packing problem and TVM's answer, from the text of a module.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def read_relax(path: str | PathLike[str]) -> Problem:
 
 
 class _Walk:
-    """One function, statement by statement: what it allocates, and when that is used."""
+    """Tensors and storages of one function and their lifespans, read statement by statement."""
 
     def __init__(self, path: str | PathLike[str], function: ast.FunctionDef):
         self.path = path
@@ -116,7 +116,7 @@ class _Walk:
         )
 
     def _visit(self, target: str | None, value: ast.expr, step: int) -> bool:
-        """Note what a binding does; whether it is a step."""
+        """Record the effect of a binding; returns True if it is a step."""
         called = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
         if called + "(" == STORAGE and target is not None:
             self.base[target] = self.peak
@@ -150,7 +150,7 @@ class _Walk:
         return False
 
     def _value(self, expression: ast.AST) -> _Value:
-        """Which tensors an expression may be: element by element of a tuple, else all it reads."""
+        """Tensors that an expression may be, by element for a tuple, else all that it reads."""
         if isinstance(expression, ast.Name):
             return self.values.get(expression.id, frozenset())
         if isinstance(expression, ast.Tuple):
@@ -165,7 +165,7 @@ class _Walk:
         return frozenset().union(*map(_tensors, inside))
 
     def _argument(self, call: ast.expr, position: int) -> ast.expr:
-        """An argument: of ``R.shape([4])`` or ``R.dtype("float32")``, what is inside."""
+        """An argument of a call, without a surrounding ``R.shape(…)`` or ``R.dtype(…)``."""
         arguments = call.args if isinstance(call, ast.Call) else []
         if position >= len(arguments):
             raise self._error(call, f"expected an argument {position + 1}")
@@ -180,7 +180,7 @@ class _Walk:
             raise self._error(call, "sizes, shapes and dtypes must be literals") from error
 
     def _extents(self, call: ast.expr, position: int) -> tuple[int, ...]:
-        """A shape, or one number."""
+        """Extents of an argument that is a shape or one number."""
         found = self._literal(call, position)
         extents = tuple(found) if isinstance(found, (list, tuple)) else (found,)
         if not all(type(extent) is int and 0 <= extent < 2**62 for extent in extents):
@@ -198,7 +198,7 @@ def _tensors(value: _Value) -> frozenset[str]:
 
 
 def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str | None, ast.expr]]:
-    """Name bound, if any, and expression of every statement; both branches of an ``if`` in turn."""
+    """Bound name, if any, and expression of every statement, through both branches of an ``if``."""
     for statement in body:
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:
             yield ast.unparse(statement.target), statement.value

@@ -1,13 +1,13 @@
-"""Vela's ``--verbose-allocation`` as a packing problem, with the answer of vela's own allocator.
+"""Reader of vela's ``--verbose-allocation``, as a packing problem with vela's answer.
 
 Vela compiles TFLite models for Ethos-U and prints a table for each memory: first and last step,
 addresses, size and name of every tensor. Both of its cores are understood, the older one in Python
-and the newer one. Tables of what is only read (weights in flash) are left out; several memories are
-pools, and what is in one stays there.
+and the newer one. Tables of read-only memory (weights in flash) are left out. Several memories are
+pools, and each tensor has its memory as the only candidate.
 
 Steps are closed ranges. Tensors that vela lets share one live range have a row each, which agree in
-all but the name: they are one buffer, of the first one's name. The table does not say how addresses
-are aligned: the alignment is the largest power of two that divides them all, at most 256.
+all but the name: they are one buffer, named after the first. The table does not give alignments:
+the alignment is the largest power of two that divides all addresses, at most 256.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_ALIGNED = 256
 
 
 class _Row(NamedTuple):
-    """Steps ``[lower, upper)`` and bytes of what has one live range."""
+    """Pool, steps ``[lower, upper)``, offset and bytes of a live range."""
 
     pool: str
     lower: int
@@ -51,7 +51,7 @@ class _Row(NamedTuple):
 
 
 def read_vela(path: str | PathLike[str]) -> Problem:
-    """The problem and vela's answer, from what it printed; lines around the tables do not matter.
+    """The packing problem and vela's answer, from the printed tables; other lines are ignored.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def read_vela(path: str | PathLike[str]) -> Problem:
 def _problem(name: str, rows: dict[_Row, str]) -> Problem:
     names: dict[str, _Row] = {}
     for row, tensor in rows.items():
-        # Of tensors that bear one name, all but the first say from which step they live.
+        # Tensors of one name, except the first, get their first step as a suffix.
         unique = tensor
         while unique in names:
             unique += f"@{row.lower}"

@@ -1,21 +1,21 @@
-"""XLA's buffer assignment as a packing problem, with the answer of XLA's own heap simulator.
+"""Reader of XLA's buffer assignment, as a packing problem with XLA's own answer.
 
-``XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"`` writes two listings a module: which bytes
-of which allocation each value has (``…-buffer-assignment.txt``), and from which instruction to
-which it lives (``…-live-range.txt``; older versions append it to the first). Either file is read
-together with the other one, which must lie beside it.
+``XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_text"`` writes two listings a module: the
+allocation and the bytes in it of each value (``…-buffer-assignment.txt``), and the instructions
+from which to which it is live (``…-live-range.txt``; older versions append it to the first). Either
+file is read together with the other one, which must lie beside it.
 
-What XLA packs by offset are its ``preallocated-temp`` allocations: parameters, constants and what
-may be live at the end have allocations of their own and are left out. Several of them (memory
-spaces) are pools, and what is in one stays there.
+XLA packs its ``preallocated-temp`` allocations by offset. Parameters, constants and values that may
+be live at the end have allocations of their own and are left out. Several packed allocations
+(memory spaces) are pools, and each value has its pool as the only candidate.
 
-Live ranges are closed: the last step is the one that reads the value for the last time. Where a
+Live ranges are closed: the last step is the one that reads the value for the last time. If another
 value begins at the same offset in that very step, XLA lets the instruction write over its operand,
-or both are one loop's state; the text does not say which. Such values are one buffer here, whose
-size changes with time, so that a plan shares what XLA shares and no more. For the same reason all
-values that have exactly the bytes of a ``(phi)`` value are kept in one place. Nor does the text say
-how offsets are aligned: the alignment is the largest power of two that divides them all, at most
-256.
+or both are one loop's state; the text does not tell the two cases apart. Such values are one buffer
+here, whose size changes with time, so that a plan shares the bytes that XLA shares and no others.
+For the same reason all values that have exactly the bytes of a ``(phi)`` value are one buffer. The
+text does not give alignments either: the alignment is the largest power of two that divides all
+offsets, at most 256.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MOST_ALIGNED = 256
 
 
 class _Value(NamedTuple):
-    """What XLA calls a value; steps are ``[lower, upper)``, ``phi`` that a loop or branch joins."""
+    """A value of XLA's, live in ``[lower, upper)``; ``phi`` if a loop or branch joins it."""
 
     name: str
     size: int
@@ -61,7 +61,7 @@ class _Value(NamedTuple):
 
 
 def read_xla(path: str | PathLike[str]) -> Problem:
-    """The problem and XLA's answer, from a listing of either kind.
+    """The packing problem and XLA's answer, from a listing of either kind.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def read_xla(path: str | PathLike[str]) -> Problem:
 
 
 def _both(path: Path) -> tuple[tuple[Path, str], tuple[Path, str]]:
-    """The buffer assignment and the live ranges: the file of each, and its text."""
+    """File and text of the buffer assignment, and of the live ranges."""
     text = read_text(path)
     kinds = ("buffer-assignment", "live-range")
     is_ranges = text.startswith(RANGES)
@@ -126,7 +126,7 @@ def _both(path: Path) -> tuple[tuple[Path, str], tuple[Path, str]]:
 
 
 def _allocations(path: Path, text: str) -> tuple[dict[int, int], list[_Value]]:
-    """Bytes of each allocation for temporaries; and all values, of whatever allocation."""
+    """Bytes of each allocation for temporaries, and the values of all allocations."""
     temporary: dict[int, int] = {}
     values: list[_Value] = []
     number = None
@@ -168,7 +168,7 @@ def _lifespans(path: Path, text: str) -> dict[str, tuple[int, int]]:
 
 
 def _key(value: _Value) -> str:
-    """How the live ranges name a value: of a tuple, which element."""
+    """Name of a value in the live ranges, which append its index in a tuple."""
     return value.name if value.name.endswith("}") else value.name + "{}"
 
 
@@ -205,7 +205,7 @@ def _problem(name: str, temporary: dict[int, int], values: Sequence[_Value]) -> 
 
 
 def _kept_together(values: Iterable[_Value]) -> list[list[_Value]]:
-    """Values at one offset, as the groups that one buffer holds in turn, sorted by step."""
+    """Groups of values at one offset that are one buffer in turn, sorted by step."""
     from networkx.utils import UnionFind
 
     values = sorted(values, key=lambda value: (value.lower, value.upper))
@@ -223,13 +223,13 @@ def _kept_together(values: Iterable[_Value]) -> list[list[_Value]]:
     for together in members.values():
         ends = np.maximum.accumulate([value.upper for value in together])
         apart = all(v.lower >= end - 1 for v, end in zip(together[1:], ends.tolist(), strict=False))
-        # Values that overlap for longer share nothing: XLA's answer is then wrong, and shown so.
+        # Values that overlap for longer are kept apart: XLA's answer is then shown as invalid.
         found += [together] if apart else [[value] for value in together]
     return found
 
 
 def _gaps(group: Sequence[_Value], size: int) -> list[Gap]:
-    """When a group holds less than its largest value needs."""
+    """Gaps of a group: steps at which it holds fewer bytes than its largest value."""
     steps = sorted({step for value in group for step in (value.lower, value.upper)})
     gaps: list[Gap] = []
     for lower, upper in pairwise(steps):
