@@ -16,8 +16,8 @@ LONGEST = 100
 # Rooms whose docstrings are still to be rewritten; none may be added.
 NOT_DONE = (
     "cpplan/batches", "cpplan/cli", "cpplan/io", "cpplan/model", "cpplan/ordering",
-    "cpplan/packing", "cpplan/remat", "cpplan/report", "cpplan/runtime", "cpplan/solving",
-    "cpplan/verification", "cpplan/zoo",
+    "cpplan/packing", "cpplan/remat", "cpplan/runtime", "cpplan/solving", "cpplan/verification",
+    "cpplan/zoo",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Why a plan is not smaller, as text."""
+"""Explanations of a plan's peak, as text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from cpplan.explanation.explained import Explanation, Relaxation
     from cpplan.explanation.fullest_step import LiveTensor
 
-# Tensors listed unless all are asked for.
+# Tensors listed by default.
 MOST = 10
-# Rules that are listed though dropping them saves nothing: that is news.
+# Rules that are listed even if dropping them saves no bytes, since that is worth knowing.
 _ALWAYS = ("nothing", "objective", "order found", "cost limit", "memory limit", "pools")
 
 
 def format_explanation(found: Explanation, most: int | None = MOST) -> str:
-    """The fullest step with its tensors, the largest first, and what each rule costs.
+    """Text of an explanation: the fullest step with its tensors, and the cost of each rule.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def _peak(found: Explanation) -> str:
 
 
 def _bound(found: Explanation) -> str | None:
-    """Of the total: where another objective was minimised, a plan has none."""
+    """Text of the lower bound on total bytes; ``None`` if another objective was minimised."""
     if found.lower_bound is None:
         return None
     by = "" if found.bound_by is None else f": {printable(found.bound_by)}, {found.scope}"
@@ -68,7 +68,7 @@ def _bound(found: Explanation) -> str | None:
 
 
 def _order_bound(found: Explanation) -> str | None:
-    """Only where the plan's own bound is another one."""
+    """Text of the bound at the plan's order, if it differs from the plan's own bound."""
     if found.order_bound is None or found.order_bound == found.lower_bound:
         forced = found.forced_by
         return None if forced is None else f"buffer {printable(forced)} alone makes the bound"
@@ -90,7 +90,7 @@ def _step(found: Explanation) -> str:
 
 
 def _needed(found: Explanation) -> str | None:
-    """What no order can change, and what another one, or running ops again, may."""
+    """Bytes that the op itself needs, and bytes kept for later ops, which a schedule may free."""
     if found.needed is None or found.fullest.step is None:
         return None
     waits = found.fullest.filled - found.needed
@@ -101,7 +101,7 @@ def _needed(found: Explanation) -> str | None:
 
 
 def _tensors(found: Explanation, most: int | None) -> str:
-    """Columns are left out where they say nothing."""
+    """Table of the fullest step's tensors, without columns that are empty."""
     tensors = found.fullest.tensors
     shown = tensors if most is None else tensors[:most]
     columns: list[tuple[str, bool, list[str]]] = [
@@ -128,14 +128,14 @@ def _tensors(found: Explanation, most: int | None) -> str:
 
 
 def _use(tensor: LiveTensor) -> str:
-    """What the op of the step does with it; else for whom it is there."""
+    """Use of a tensor by the op of the step, or the later op that it is kept for."""
     if tensor.role == "waits":
         return "kept to the end" if tensor.until is None else f"kept for {printable(tensor.until)}"
     return {None: "", "body": "in a body"}.get(tensor.role, str(tensor.role))
 
 
 def _relaxations(found: Explanation) -> str:
-    """What may help as a table, the rest in a line each."""
+    """Table of the rules whose dropping may help, and a line for each other group of rules."""
     rules, limit = found.relaxations, found.capacity
     short = found.peak is None and limit is not None
     free = [r.rule for r in rules if r.at_most == 0 and r.rule not in _ALWAYS]
@@ -160,12 +160,12 @@ def _relaxations(found: Explanation) -> str:
 
 
 def _is_as_before(rule: Relaxation) -> bool:
-    """Whether nothing is known of plans without the rule that is not known of those with it."""
+    """True if dropping the rule neither saves bytes in a plan found nor lowers the bound."""
     return bool(rule.before) and rule.bound == rule.proved and not rule.saved
 
 
 def _saves(rule: Relaxation) -> tuple[str, str]:
-    """Bytes, exact or as a range, and the most of them as a share of the peak."""
+    """Bytes saved, exact or as a range, and the most of them as a share of the peak."""
     if rule.at_most is None:
         return "", ""
     share, most = f"{rule.share(rule.at_most) or 0:.1%}", format_bytes(rule.at_most)
@@ -175,7 +175,7 @@ def _saves(rule: Relaxation) -> tuple[str, str]:
 
 
 def _needs(rule: Relaxation, capacity: int | None) -> str:
-    """Bytes without the rule, exact or as a range; and whether they fit, where nothing did."""
+    """Bytes needed without the rule, exact or as a range, and if no plan fits, whether they fit."""
     least, peak = format_bytes(rule.bound), rule.peak
     if peak is None or (rule.before is not None and peak >= rule.before and peak > rule.bound):
         text = f"at least {least}"

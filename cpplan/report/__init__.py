@@ -1,6 +1,6 @@
-"""Plans as people look at them: text, tables, figures.
+"""Plans as text, tables and figures.
 
-Figures need matplotlib (``pip install 'cpplan[plot]'``); it is loaded when one is drawn.
+Figures need matplotlib (``pip install 'cpplan[plot]'``), which is loaded when one is drawn.
 """
 
 from __future__ import annotations

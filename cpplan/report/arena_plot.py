@@ -1,4 +1,4 @@
-"""The arena as a picture: steps across, addresses upwards, one rectangle a buffer."""
+"""Figure of the arena: steps across, addresses upwards, one rectangle a buffer."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from cpplan.report.figure import (
     title_of,
 )
 
-# What lies side by side differs in lightness, which every eye sees.
+# Neighbouring buffers differ in lightness, which every eye sees.
 _BLUES = ("#08306b", "#2171b5", "#6baed6", "#4292c6", "#9ecae1", "#08519c")
 _KINDS = {"intermediate": _BLUES[1], "input": ORANGE, "output": GREEN, "computed again": PURPLE}
-# Above so many rectangles, their edges would be all that is seen.
+# With more rectangles, the figure would show only their edges.
 _EDGED = 3000
-# A rectangle bears its name if there is room for that, or for some letters of it: points of the
-# font, across a letter of it, of height; letters.
+# A rectangle has its name if there is room for it, or for some letters of it: size of the font,
+# width of a letter and height in points, and the least number of letters.
 _FONT, _LETTER, _HIGH, _FEWEST = 7, 4.6, 9, 7
 # Above this lightness (of red, green and blue alike, from 0 to 1), letters are black.
 _LIGHT = 0.6
 
 
 def plot_arena(plan: Plan, ax: Any = None, *, pool: str | None = None) -> Any:
-    """Draw every buffer of a plan where it lies, with lines at peak, lower bound and capacity.
+    """Draw every buffer of a plan at its offset, with lines at peak, lower bound and capacity.
 
-    Inputs, outputs, and what is computed again have colours of their own; triangles below mark the
-    steps at which an op runs again. Tens of thousands of buffers are one collection.
+    Inputs, outputs and recomputed tensors have colours of their own; triangles below mark the steps
+    at which an op runs again. Tens of thousands of buffers are drawn as one collection.
 
     Parameters
     ----------
     plan
-        With offsets.
+        A plan with offsets.
     ax
-        Matplotlib axes to draw on; fresh ones if left out. With several pools and none named, an
+        Matplotlib axes to draw on; new ones if left out. With several pools and none named, an
         array of axes, one a pool.
     pool
         Name of the pool to draw.
@@ -138,9 +138,9 @@ def _draw(plan: Plan, ax: Any, number: int) -> Any:
 
 
 def _kinds(plan: Plan) -> np.ndarray:
-    """What each buffer is, as far as the plan tells: one of ``_KINDS``."""
+    """Kind of each buffer, one of ``_KINDS``, as far as the plan determines it."""
     kinds = np.full(len(plan.buffers), "intermediate", dtype=object)
-    # What begins when an op runs again is what that writes.
+    # A buffer that begins at the step of a repeated run is written by it.
     kinds[np.isin(plan.lower, repeated_steps(plan))] = "computed again"
     for kind, names in (("input", plan.inputs), ("output", plan.outputs)):
         roots = {plan.views.get(name, (name, 0))[0] for name in names}
@@ -158,7 +158,7 @@ def _colours(kinds: np.ndarray, buffer: Ints) -> list[str]:
 def _write_names(
     ax: Any, names: Sequence[str], edges: Sequence[np.ndarray], colours: Sequence[str]
 ) -> None:
-    """Names of buffers with room for them; edges are shares of the picture."""
+    """Write the names of buffers that have room for them; edges are shares of the axes."""
     from matplotlib.colors import to_rgb
 
     left, right, low, high = edges

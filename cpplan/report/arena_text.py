@@ -1,4 +1,4 @@
-"""A map of the arena in characters: steps across, addresses upwards."""
+"""Map of the arena in characters: steps across, addresses upwards."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_ROWS = 24
 def format_arena(plan: Plan) -> str | None:
     """The map with its legend, or ``None`` if the plan is too large for one (or has no offsets).
 
-    Every row of characters is a range of addresses that no buffer's edge divides, where there are
-    few of them; otherwise rows are equal shares of the arena and show who holds their first byte.
+    If there are few, every row of characters is a range of addresses without a buffer's edge in it;
+    otherwise rows are equal shares of the arena and show the buffers that hold their first byte.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def format_arena(plan: Plan) -> str | None:
 
 
 def _columns(entries: list[str], width: int = 100) -> list[str]:
-    """As many entries a line as fit."""
+    """Lines with as many entries each as fit."""
     lines: list[str] = []
     for entry in entries:
         if lines and len(lines[-1]) + 3 + len(entry) <= width:

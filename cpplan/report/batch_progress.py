@@ -1,4 +1,4 @@
-"""How far a batch is, on stderr: a bar on a terminal, a line a row elsewhere."""
+"""Progress of a batch on stderr: a bar on a terminal, a line a row elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watching_batch(*, enabled: bool = True) -> Iterator[Callable[[BatchProgress], None] | None]:
-    """A callback for ``cpplan.batch``."""
+    """A progress callback for ``cpplan.batch``, or ``None`` unless ``enabled``."""
     if not enabled:
         yield None
     elif sys.stderr is None or not sys.stderr.isatty():
@@ -28,7 +28,7 @@ def watching_batch(*, enabled: bool = True) -> Iterator[Callable[[BatchProgress]
 
         columns = BarColumn(bar_width=30), TextColumn("{task.fields[counts]}", markup=False)
         with Progress(*columns, transient=True) as bar:
-            # Not in the first event: there may be nothing to do.
+            # Added before the first event, since a batch may have nothing to do.
             task = bar.add_task("", total=None, counts="reading")
 
             def show(event: BatchProgress) -> None:
@@ -64,7 +64,7 @@ def _describe_counts(event: BatchProgress) -> str:
 
 
 def describe_others(event: BatchProgress) -> str:
-    """What will be lost, in words."""
+    """Number of rows that will be replaced, in words."""
     rows = "row" if event.others == 1 else "rows"
     return f"{event.others} {rows} of another batch or version will be replaced"
 
@@ -79,7 +79,7 @@ def describe_row(event: BatchProgress) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """A time for people.
+    """A duration in seconds, minutes or hours, as text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all figures share: the one place that loads matplotlib, colours, axes in bytes, lines."""
+"""Parts that all figures share: loading matplotlib, colours, axes in bytes, lines at limits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cpplan.model.printable import printable
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9"
 )  # fmt: skip
-# Lines of limits that are far above everything drawn would only make it small.
+# A capacity further above the data than this factor is only named, to keep the data large.
 _FAR = 1.5
 _TICKS = 6
 
 
 def new_axes(ax: Any = None, *, count: int | None = None) -> Any:
-    """``ax``, or fresh axes: one, or an array of ``count`` above each other.
+    """``ax`` if given, or else new axes: one, or an array of ``count`` above each other.
 
     Raises
     ------
@@ -43,13 +43,13 @@ def new_axes(ax: Any = None, *, count: int | None = None) -> Any:
 
 
 def name_axes(ax: Any, title: str, **labels: str) -> None:
-    """Title and labels; names are shown as they are, whatever signs are in them."""
+    """Set title and labels, with all characters of names shown literally."""
     ax.set(**labels)
     ax.set_title(printable(title, 100), parse_math=False)
 
 
 def in_bytes(axis: Any) -> None:
-    """Ticks at multiples of powers of two, with binary prefixes."""
+    """Set an axis's ticks at multiples of powers of two, labelled with binary prefixes."""
     from matplotlib.ticker import FuncFormatter, Locator
 
     class BinaryLocator(Locator):
@@ -94,9 +94,9 @@ def tick_label(value: float) -> str:
 def draw_limits(
     ax: Any, peak: int | None, bound: int | None, capacity: int | None, most: int
 ) -> float:
-    """Lines at peak, bound and capacity, with what they are; the height that shows them.
+    """Draw labelled lines at peak, bound and capacity; returns the height that shows them.
 
-    A capacity far above all else is only named.
+    A capacity far above the rest is only named.
     """
     top = float(max(most, peak or 0, bound or 0, 1))
     if capacity is not None:
@@ -114,7 +114,7 @@ def draw_limits(
 
 
 def mark_repeats(ax: Any, steps: Any) -> None:
-    """Small triangles below the steps at which an op runs again."""
+    """Draw small triangles below the steps at which an op runs again."""
     if len(steps):
         label = "1 op runs again" if len(steps) == 1 else f"{len(steps)} ops run again"
         ax.plot(
@@ -125,7 +125,7 @@ def mark_repeats(ax: Any, steps: Any) -> None:
 
 
 def legend_beside(ax: Any) -> None:
-    """The legend to the right of the axes, where it hides nothing."""
+    """Put the legend to the right of the axes, where it hides no data."""
     if ax.get_legend_handles_labels()[0]:
         legend = ax.legend(
             loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small"
@@ -135,7 +135,7 @@ def legend_beside(ax: Any) -> None:
 
 
 def title_of(plan: Plan, *, pool: str | None = None) -> str:
-    """Name, peak and status; of one pool, its name."""
+    """Title of a figure: name, peak and status of the plan, or of one pool."""
     name = plan.name if pool is None else f"{plan.name}, pool {pool}"
     peaks = plan.pool_peaks
     peak = plan.peak if pool is None or peaks is None else peaks[pool]

@@ -1,4 +1,4 @@
-"""Bytes filled over the steps, under the peak, the bound and the capacity."""
+"""Figure of the bytes filled over the steps, with peak, bound and capacity."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from cpplan.report.figure import (
 
 
 def plot_live_bytes(plan: Plan, ax: Any = None) -> Any:
-    """Draw how many bytes are live at every step; their maximum is what any packing needs.
+    """Draw the live bytes at every step, whose maximum every packing needs.
 
     Bytes that several buffers share by choice count once. The fullest step is marked, and so are
-    the steps at which an op runs again. With several pools it is all of them together.
+    the steps at which an op runs again. With several pools, the bytes of all are added up.
 
     Parameters
     ----------
     plan
-        With or without offsets.
+        A plan with or without offsets.
     ax
-        Matplotlib axes to draw on; fresh ones if left out.
+        Matplotlib axes to draw on; new ones if left out.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Results with one row a model and one column a setting, as a table that Markdown takes."""
+"""Markdown table of results, with one row a model and one column a setting."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PROVED = "proved the smallest that the setting allows"
 
 
 def format_models(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Bytes of every model under baselines and settings, with a star where they are proved least.
+    """Bytes of every model under baselines and settings, with a star if proved the smallest.
 
     Parameters
     ----------
     rows
-        Of :func:`cpplan.batch` or :func:`~cpplan.batches.table.read_rows`.
+        Rows of :func:`cpplan.batch` or :func:`~cpplan.batches.table.read_rows`.
 
     Examples
     --------
@@ -51,13 +51,13 @@ def format_models(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _justify(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """Names begin, and figures end, where those of the other lines do."""
+    """Cells of a line, the name padded on the right and figures on the left."""
     name, *figures = line
     return [name.ljust(widths[0]), *(t.rjust(w) for t, w in zip(figures, widths[1:], strict=True))]
 
 
 def _planned(row: Mapping[str, Any]) -> str:
-    """A row's bytes; its status or error where there is no plan."""
+    """A row's bytes, or its status or error if there is no plan."""
     if row.get("bytes") is None:
         return "error" if row.get("error") else str(row.get("status") or "")
     return format_bytes(int(row["bytes"])) + (" *" if row.get("status") == "optimal" else "")

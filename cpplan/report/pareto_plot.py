@@ -1,4 +1,4 @@
-"""Memory against recomputation."""
+"""Figure of peak memory against the cost of recomputation."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def plot_pareto(curve: pandas.DataFrame, ax: Any = None) -> Any:
-    """Draw the peaks of ``cpplan.pareto`` against what their recomputation costs.
+    """Draw the peaks of ``cpplan.pareto`` against the extra cost of their recomputation.
 
-    Filled points are proved cheapest within their limit, hollow ones are not. Bars are the least
-    extra cost that is proved within a limit; crosses, limits within which nothing was found.
+    Filled points are proved cheapest within their limit, hollow ones are not. Bars are lower bounds
+    on the extra cost within a limit; crosses are limits within which no plan was found.
 
     Parameters
     ----------
     curve
-        What ``cpplan.pareto`` returned.
+        The table that ``cpplan.pareto`` returned.
     ax
-        Matplotlib axes to draw on; fresh ones if left out.
+        Matplotlib axes to draw on; new ones if left out.
 
     Returns
     -------
@@ -98,6 +98,6 @@ def plot_pareto(curve: pandas.DataFrame, ax: Any = None) -> Any:
 
 
 def _extra(cost: float | None, plan: Plan) -> float:
-    """Cost over that of every op once."""
+    """Extra cost as a share of running every op once."""
     assert cost is not None
     return cost / plan.base_cost - 1 if plan.base_cost else 0.0

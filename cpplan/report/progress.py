@@ -1,4 +1,4 @@
-"""What a run has found so far, on stderr while it goes on."""
+"""Progress of a run on stderr: its peak and bound so far."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def watching(*, enabled: bool = True) -> Iterator[Callable[[Progress], None] | N
     """A callback for ``solve``: a live line on a terminal, a line per improvement elsewhere.
 
     The terminal line appears only if the run takes long enough to be watched, so that easy models
-    pay nothing for it.
+    do not pay for it.
     """
     if not enabled:
         yield None
     elif sys.stderr is None or not sys.stderr.isatty():
-        # Whoever closed stderr still wants the plan.
+        # A caller that closed stderr still wants the plan.
         yield _write_line
     else:
         line = _Line()

@@ -1,4 +1,4 @@
-"""How peak and bound came together while a plan was sought."""
+"""Figure of the peak and the bound over the seconds of a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cpplan.report.figure import (
     title_of,
 )
 
-# Seconds at which the logarithmic axis starts at the earliest.
+# Earliest start of the logarithmic axis, seconds.
 _FIRST = 1e-4
-# Peaks above so many times the last one, as the first ones are, would flatten all others.
+# Peaks above this multiple of the last one, such as the first ones, would flatten all others.
 _HIGHEST = 1.5
 
 
@@ -29,9 +29,9 @@ def plot_progress(plan: Plan, ax: Any = None) -> Any:
     Parameters
     ----------
     plan
-        With its ``history``: a file keeps that only if saved with ``clock=True``.
+        A plan with its ``history``: a file keeps that only if saved with ``clock=True``.
     ax
-        Matplotlib axes to draw on; fresh ones if left out.
+        Matplotlib axes to draw on; new ones if left out.
 
     Returns
     -------
@@ -53,7 +53,8 @@ def plot_progress(plan: Plan, ax: Any = None) -> Any:
     'seconds'
     """
     peaks = _best((e.seconds, e.peak) for e in plan.history)
-    # While an order is sought, bounds on others are noted too: above the plan's own, they are none.
+    # A search over orders also records bounds for single orders: those above the plan's own do
+    # not hold for it.
     bounds = _best(
         (e.seconds, -e.lower_bound)
         for e in plan.history
@@ -89,7 +90,7 @@ def plot_progress(plan: Plan, ax: Any = None) -> Any:
 
 
 def _best(events: Iterable[tuple[float, int | None]]) -> list[tuple[float, int]]:
-    """The falling steps of what is to be small."""
+    """The times and values at which a value is smaller than all before."""
     steps: list[tuple[float, int]] = []
     for seconds, value in events:
         if value is not None and (not steps or value < steps[-1][1]):

@@ -1,4 +1,4 @@
-"""A summary of results for the terminal."""
+"""Summary of a batch's results for the terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cpplan.model.text_table import format_table
 
 
 def format_summary(summary: Summary) -> str:
-    """Means, profile, and who wins, as tables.
+    """Tables of the means, the performance profile, and the wins between settings.
 
     Examples
     --------

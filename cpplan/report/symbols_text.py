@@ -1,4 +1,4 @@
-"""What depends on variables in a plan, as text."""
+"""Symbolic sizes of a plan as text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cpplan.model.printable import MESSAGE, printable
 from cpplan.model.text_table import format_table
 from cpplan.symbolic.sized import SizedPlan
 
-# Tensors listed unless all are asked for.
+# Tensors listed by default.
 MOST = 20
 
 
 def format_symbols(plan: Plan, most: int | None = MOST) -> str:
-    """Variables, tensors that no arena holds, and those of which the sizes were lost.
+    """Text of a plan's variables, unbounded tensors, and tensors without a symbolic size.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def format_symbols(plan: Plan, most: int | None = MOST) -> str:
 
 
 def format_sized(at: SizedPlan, most: int | None = MOST) -> str:
-    """Every tensor of a plan at some values: bytes, offset and shape; the largest first."""
+    """Table of a plan's tensors at some values: bytes, offset and shape, the largest first."""
     values = ", ".join(f"{printable(name)} = {value}" for name, value in at.values.items())
     names = sorted(at.layout.tensors, key=lambda name: -at.nbytes(name))
     cells = [

@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""Tables of comparisons, buffers, trade-offs and sizes for the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cpplan.model.text_table import format_table
 
 
 def format_comparison(rows: Iterable[Baseline]) -> str:
-    """Baselines with their bytes, ratio to the bound, seconds and status.
+    """Table of baselines with their bytes, ratio to the bound, seconds and status.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def format_comparison(rows: Iterable[Baseline]) -> str:
 
 
 def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
-    """Baselines of rematerialization with their bytes, what they cost, seconds and status.
+    """Table of rematerialization baselines with their bytes, cost, seconds and status.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
 
 
 def format_buffers(plan: Plan, most: int | None = 20) -> str:
-    """Buffers of a plan, the largest first."""
+    """Table of a plan's buffers, the largest first."""
     rows = np.argsort(-plan.size, kind="stable")
     shown = rows if most is None else rows[:most]
     cells: list[tuple[str, ...]] = [
@@ -91,7 +91,7 @@ def format_buffers(plan: Plan, most: int | None = 20) -> str:
 
 
 def format_tradeoff(plans: Iterable[Plan]) -> str:
-    """Plans within falling limits: bytes, and what they cost over every op once."""
+    """Table of plans within falling limits: bytes, and extra cost over every op once."""
     header = ("limit", "peak", "", "extra cost", "at least", "status")
     cells = []
     for plan in plans:

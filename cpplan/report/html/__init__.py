@@ -1,4 +1,4 @@
-"""Reports as one HTML file that needs no network: a plan, and a batch of plans.
+"""Reports of a plan, and of a batch of plans, as one HTML file that needs no network.
 
 Python prepares data (:mod:`plan_data`, :mod:`batch_data`) and puts it, with the scripts and styles
 of the folder ``page``, into one file (:mod:`page_text`); everything seen is drawn by those scripts.

@@ -1,4 +1,4 @@
-"""The results of a batch as one HTML file."""
+"""Report of a batch's results as one HTML file."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SCRIPTS = (
     "downloads.js",
     "batch.js",
 )
-# Closer steps where settings differ most.
+# Factors of the performance profile, closer together where settings differ most.
 _FACTORS = (*(1 + k / 200 for k in range(40)), *(1.2 + k / 50 for k in range(41)))
 _SHOWN = ("model", "setting", "status", "bytes", "bound", "gap", "seconds", "error")
 _RATIO = "ratio_"
 
 
 def batch_report(frame: pandas.DataFrame, title: str = "batch") -> str:
-    """The report of a batch: HTML that holds all it needs and asks nothing of a network.
+    """The report of a batch as self-contained HTML, which makes no network request.
 
-    Settings with their means, a performance profile, who wins against whom, and every row, with
-    the reason where there is no plan.
+    Settings with their means, a performance profile, wins between settings, and every row, with the
+    reason if there is no plan.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def batch_report(frame: pandas.DataFrame, title: str = "batch") -> str:
         One row a model and setting, as :func:`cpplan.batch` makes it; at least ``model``,
         ``setting`` and ``bytes``.
     title
-        Of the page, e.g. the file's name.
+        Title of the page, e.g. the file's name.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def batch_report(frame: pandas.DataFrame, title: str = "batch") -> str:
 
 
 def batch_data(frame: pandas.DataFrame, title: str) -> dict[str, Any]:
-    """Everything the report shows, JSON-ready."""
+    """All data that the report shows, ready for JSON."""
     from cpplan.batches.summary import summarize
 
     missing = [name for name in ("model", "setting", "bytes") if name not in frame]
@@ -94,7 +94,7 @@ def batch_data(frame: pandas.DataFrame, title: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A cell as JSON has it: no NumPy number, and null for what is missing or not finite."""
+    """A cell as a JSON value: a Python number, and ``None`` if missing or not finite."""
     import pandas
 
     if value is None or value is pandas.NA:

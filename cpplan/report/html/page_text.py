@@ -1,8 +1,8 @@
-"""One HTML file from a body, styles, scripts and data, out of which no request can leave.
+"""One HTML file built from a body, styles, scripts and data, which can send no request.
 
-Names in the data are hostile text. They are in the file once, as JSON of which no character means
-anything to HTML, and scripts show them as text only. A content security policy allows the styles
-and scripts that are in the file, by their hashes, and nothing else.
+Names in the data may be hostile text. They are in the file once, as JSON without characters that
+mean anything to HTML, and scripts show them only as text. A content security policy allows the
+styles and scripts in the file, by their hashes, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from typing import Any
 from cpplan.model.printable import printable
 
 _PLACE = "cpplan.report.html"
-# What ends a script element or opens a comment in one. JSON is ASCII here, so that the line ends of
-# other scripts (U+2028) and marks that turn the direction of writing are escaped already.
+# Characters that end a script element or open a comment in one. JSON is ASCII here, so that line
+# separators (U+2028) and marks of writing direction are escaped already.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&'"}
 
 
 def fill_page(
     body: str, *, title: str, data: Any, styles: Sequence[str], scripts: Sequence[str]
 ) -> str:
-    """A page of the folder ``page``, with all it needs.
+    """The text of a page of the folder ``page``, with its styles, scripts and data.
 
     Parameters
     ----------
     body
-        File of what is in it, for the scripts to fill; ``page.html`` is around it.
+        File of the page's content, which the scripts fill; ``page.html`` is around it.
     title
-        Of the window; any text.
+        Title of the window; any text.
     data
-        What the scripts show, JSON-ready.
+        The data that the scripts show, ready for JSON.
     styles, scripts
-        Files that are put together in this order; scripts share one function's scope.
+        Files that are joined in this order; scripts share one function's scope.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def fill_page(
 
 
 def escape_json(data: Any) -> str:
-    """JSON that may stand in a ``<script>`` element: compact, ASCII, without ``<``, ``>``, ``&``.
+    """JSON that is safe in a ``<script>`` element: compact, ASCII, without ``<``, ``>``, ``&``.
 
     Examples
     --------
@@ -84,5 +84,5 @@ def _read(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a policy calls an inline element of this text."""
+    """Hash by which a content security policy allows an inline element of this text."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,4 +1,4 @@
-"""A plan as its report shows it: columns instead of objects, and what follows from the model."""
+"""Data of a plan's report: the plan by columns, and facts that follow from the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 
 
 def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> dict[str, Any]:
-    """Everything the report shows, JSON-ready.
+    """All data that the report shows, ready for JSON.
 
     ``plan`` and ``columns`` together are the plan as :func:`cpplan.io.plan_json.plan_to_dict` has
     it, clock readings included: the page makes that file again. (A browser's numbers are exact
@@ -64,12 +64,12 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
 
 
 def check_model(plan: Plan, graph: Graph) -> None:
-    """Refuse a plan of another model.
+    """Raise if a plan is of another model.
 
     Raises
     ------
     InputError
-        Names an op that the model or the plan has not.
+        Names an op that the model or the plan lacks.
     """
     ops = {op.name for op in graph.ops}
     stray = next((name for name in plan.order if name not in ops), None)
@@ -81,14 +81,17 @@ def check_model(plan: Plan, graph: Graph) -> None:
 
 
 def _spans(plan: Plan) -> dict[str, list[int]] | None:
-    """The rectangles, where they are not simply the buffers."""
+    """The rectangles of the plan's buffers by column, or ``None`` without gaps."""
     if not plan.gaps:
         return None
     return {field: column.tolist() for field, column in plan.spans._asdict().items()}
 
 
 def _alignment(plan: Plan, problem: Problem | None, graph: Graph | None) -> list[int] | None:
-    """Of every buffer, where it is known and one is not 1; a further copy has its original's."""
+    """Alignment of every buffer, or ``None`` if unknown or 1 for all.
+
+    A further copy has the alignment of its original.
+    """
     if problem is None:
         return None
     known = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
@@ -98,9 +101,10 @@ def _alignment(plan: Plan, problem: Problem | None, graph: Graph | None) -> list
 
 
 def _roles(plan: Plan, graph: Graph | None) -> dict[str, list[int]]:
-    """Of every buffer the position of its role in :data:`ROLES`, and whether it is a further copy.
+    """Role of every buffer as a position in :data:`ROLES`, and 1 if it is a further copy.
 
-    A storage that holds an output is one, whatever else lies in it; else one that holds an input.
+    A storage that holds an output is an output, whatever else lies in it; otherwise one that holds
+    an input is an input.
     """
     original = _originals(plan, graph)
     role = np.zeros(len(plan.buffers), np.int64)
@@ -121,7 +125,7 @@ def _roles(plan: Plan, graph: Graph | None) -> dict[str, list[int]]:
 
 
 def _originals(plan: Plan, graph: Graph | None) -> list[str]:
-    """What each buffer is named after: itself, or the tensor that it is a further copy of."""
+    """Name of the tensor that each buffer is a copy of, its own name if it is the first."""
     if len(plan.order) == len(set(plan.order)):
         return list(plan.buffers)
     if graph is not None:
@@ -134,10 +138,10 @@ def _originals(plan: Plan, graph: Graph | None) -> list[str]:
 
 
 def _starts(plan: Plan, graph: Graph | None) -> list[int] | None:
-    """First step of every op in the order, and the end; ``None`` where the plan does not say.
+    """First step of every op in the order, and the end; ``None`` if not known.
 
-    An op with bodies takes several steps. A plan without its model shows that it has none by
-    keeping an output to the end, one step an op.
+    An op with bodies takes several steps. Without the model, a plan has no such ops if it keeps an
+    output to the end and has one step an op.
     """
     if graph is not None and plan.order:
         return list(to_anf(graph, plan.order).starts)
@@ -149,7 +153,7 @@ def _starts(plan: Plan, graph: Graph | None) -> list[int] | None:
 def _given_order(
     plan: Plan, problem: Problem | None, source: Graph | Program | Problem | None
 ) -> dict[str, Any] | None:
-    """Live bytes in the order the model lists its ops, and where it lists those of the plan."""
+    """Live bytes in the model's own order, and the place there of every op of the plan."""
     if problem is None or not isinstance(source, (Graph, Program)) or not plan.order:
         return None
     times, live = problem.live_profile()
@@ -163,13 +167,13 @@ def _given_order(
 
 
 def _rules(plan: Plan, source: Graph | Program | Problem) -> list[list[Any]]:
-    """What each rule of the plan may cost, as far as bounds tell without a search."""
+    """The most that each rule of the plan may cost, by bounds without a search."""
     found = plan.explain(source).relaxations
     return [[r.rule, r.instead, r.at_most, r.bound, r.bound_by] for r in found]
 
 
 def _symbols(plan: Plan) -> dict[str, Any] | None:
-    """Formulas as text, where sizes depend on variables: the columns are those at the bounds."""
+    """Sizes that depend on variables, as text; the plan's columns have them at the bounds."""
     layout = plan.symbols
     if layout is None:
         return None

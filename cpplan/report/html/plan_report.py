@@ -1,4 +1,4 @@
-"""A plan as one HTML file."""
+"""Report of a plan as one HTML file."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def plan_report(
     *,
     notes: Mapping[str, str] | None = None,
 ) -> str:
-    """The report of a plan: HTML that holds all it needs and asks nothing of a network.
+    """The report of a plan as self-contained HTML, which makes no network request.
 
-    A map of the arena over the steps, the live bytes, which tensors are live at any step, who rests
-    on whom, the order before and after, and what the search found when.
+    A map of the arena over the steps, the live bytes, the tensors live at any step, the buffers
+    that rest on one another, the order before and after, and the history of the search.
 
     Parameters
     ----------
     plan
-        With or without offsets; without, the report says why there are none.
+        A plan with or without offsets; without, the report gives the reason.
     source
-        What was planned. With it the report compares the model's own order, and knows workspaces
+        The model planned. With it the report compares the model's own order, and knows workspaces
         and constants.
     notes
-        What else is known of the plan, each under a name of its own.
+        Further facts about the plan, each under a name of its own.
 
     Raises
     ------
