@@ -17,7 +17,6 @@ LONGEST = 100
 NOT_DONE = (
     "cpplan/batches", "cpplan/cli", "cpplan/io", "cpplan/model", "cpplan/ordering",
     "cpplan/packing", "cpplan/remat", "cpplan/runtime", "cpplan/solving", "cpplan/verification",
-    "cpplan/zoo",
 )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""Models by name: ``zoo://family/model?option=value``, with random weights; nothing is downloaded.
+"""Named models, ``zoo://family/model?option=value``, with random weights and without downloads.
 
-Wherever a model is expected, in :func:`cpplan.load` and on the command line, such a name may stand
-for a file. The families, and their options beside ``mode`` (``infer``, or ``train`` for the loss
-and its gradients):
+In :func:`cpplan.load` and on the command line, such a name can take the place of a model file. The
+families, and their options beside ``mode`` (``infer``, or ``train`` for the loss and its
+gradients):
 
 ``torchvision``
     Image classification and segmentation; ``batch``, ``size`` (pixels).
@@ -16,8 +16,8 @@ and its gradients):
     Small networks of our own: a U-Net, a randomly wired one, an LSTM and a transformer; ``batch``,
     ``size``, ``length``, ``seed`` (of the wiring).
 
-Numbers that are left out are 1 for ``batch``, and the model's own for all others. Of a model that
-is read only shapes are made, so that large ones take no memory.
+Numbers that are left out are 1 for ``batch``, and the model's own for all others. Reading a model
+creates only its shapes, so that large ones take no memory.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def names(family: str | None = None) -> tuple[str, ...]:
     Parameters
     ----------
     family
-        Of one family; else of all whose packages are installed.
+        The family; if left out, all whose packages are installed.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def names(family: str | None = None) -> tuple[str, ...]:
 
 
 def build_network(text: str) -> Network:
-    """The module of a model by its name, with random weights, and inputs for it.
+    """The module of a named model, with random weights, and inputs for it.
 
     Raises
     ------

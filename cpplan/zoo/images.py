@@ -1,4 +1,4 @@
-"""Networks that score images."""
+"""Modules that classify images, with their inputs and loss."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def score_images(
     Parameters
     ----------
     shape
-        Of one image: channels, height, width.
+        Shape of one image: channels, height, width.
     dense
-        Whether every pixel has a class.
+        True if every pixel has a class.
     """
     batch = options.number("batch")
     images = torch.rand(batch, *shape)

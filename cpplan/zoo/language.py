@@ -1,4 +1,4 @@
-"""A language model as a module that takes tokens alone and returns scores, or its loss."""
+"""Language models as modules that take only tokens and return scores, or the loss."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import nn
 
 
 class LanguageModel(nn.Module):  # type: ignore[misc]
-    """Scores of every token; for training the loss of predicting the second input.
+    """A module that returns the scores of every token, or in training the loss.
 
     Parameters
     ----------
     causal
-        Whether a token sees those before it only.
+        True if a token sees only those before it.
     pairs
-        Whether the model reads one sequence and writes another: the second input then.
+        True if the model reads one sequence and writes another, its second input.
     """
 
     def __init__(self, module: nn.Module, *, causal: bool, pairs: bool, training: bool):
@@ -32,9 +32,10 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return self.module(input_ids=tokens).logits
 
     def _seen(self, tokens: torch.Tensor) -> dict[str, Any]:
-        """Places and what each of them sees; else transformers asks the tokens, which have no data.
+        """Positions and attention mask, which transformers would otherwise take from the tokens.
 
-        (In torch.export it knows that it is being traced, in the trace of a training step not.)
+        Traced tokens have no data. (Within torch.export, transformers knows that it is traced;
+        within the trace of a training step it does not.)
         """
         places = torch.arange(tokens.shape[1])
         seen = places[None, :] <= places[:, None]

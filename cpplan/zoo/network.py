@@ -1,7 +1,7 @@
-"""Modules and inputs for them: with weights to run, or without, to be traced.
+"""Modules with their inputs, either with weights to be run, or without to be traced.
 
 Weights of a module that is only traced are never stored: each is replaced, as its layer is built,
-by one that has a shape alone. Buffers keep their values, which some models look at.
+by one that has only a shape. Buffers keep their values, which some models read.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from cpplan.model.errors import InputError
 from cpplan.zoo.source import Options
 
-# Of the losses of auxiliary classifiers, after Szegedy et al., "Going Deeper with Convolutions".
+# Weight of auxiliary classifiers' losses, after Szegedy et al., "Going Deeper with Convolutions".
 _AUXILIARY = 0.3
 
 
 @dataclass(frozen=True)
 class Network:
-    """A module and its positional inputs; built for training, it returns its loss."""
+    """A module and its positional inputs; a module for training returns its loss."""
 
     module: nn.Module
     inputs: tuple[torch.Tensor, ...]
 
 
 class CrossEntropy(nn.Module):  # type: ignore[misc]
-    """The mean cross entropy of a module's scores, those of auxiliary classifiers included."""
+    """A module that returns the mean cross entropy of scores, with auxiliary classifiers'."""
 
     def __init__(self, module: nn.Module):
         super().__init__()
@@ -52,7 +52,7 @@ class CrossEntropy(nn.Module):  # type: ignore[misc]
 
 
 def with_weights(build: Callable[[], Network], options: Options) -> Network:
-    """The network as it is built, its weights and inputs the same at each call.
+    """Build a network, with the same weights and inputs at each call.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def without_weights(build: Callable[[], Network], options: Options) -> Network:
 
 @contextmanager
 def _no_weights() -> Iterator[None]:
-    """Parameters of modules that are built meanwhile have shapes alone."""
+    """Give parameters of modules built in this context only shapes."""
 
     def without_data(module: nn.Module, name: str, weight: Any) -> Any:
         if weight is None or weight.is_meta:  # the latter: tied weights are one
@@ -98,7 +98,7 @@ def _no_weights() -> Iterator[None]:
 
 
 def _let_weights_pass_for_real(module: nn.Module) -> None:
-    """Give weights without data the device of the inputs, on which depends what ops become."""
+    """Give weights without data the device of the inputs, which decides how ops are traced."""
     known: dict[int, nn.Parameter] = {}
     for layer in module.modules():
         for name, weight in layer._parameters.items():

@@ -1,4 +1,4 @@
-"""Two networks with branches that no package above has: for segmentation, and randomly wired."""
+"""Two networks with branches that no other family has: a U-Net and a randomly wired one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch.nn import functional
 
 
 class UNet(nn.Module):  # type: ignore[misc]
-    """Ronneberger, Fischer and Brox, "U-Net" (MICCAI 2015), with padding and batch norm.
+    """The U-Net of Ronneberger, Fischer and Brox (MICCAI 2015), with padding and batch norm.
 
-    Four levels; each halves the extent and doubles the channels, and what it read is concatenated
-    to what comes back up. Extents are multiples of 16.
+    Four levels: each halves the extent and doubles the channels, and on the way up its input is
+    concatenated to the result of the level below. Extents are multiples of 16.
     """
 
     CLASSES = 21
@@ -41,12 +41,14 @@ class UNet(nn.Module):  # type: ignore[misc]
 
 
 class RandWire(nn.Module):  # type: ignore[misc]
-    """Xie et al., "Exploring Randomly Wired Neural Networks" (ICCV 2019), small regime, WS(4, 3/4).
+    """A randomly wired network, small regime, WS(4, 3/4).
+
+    Xie et al., "Exploring Randomly Wired Neural Networks" (ICCV 2019).
 
     Parameters
     ----------
     seed
-        Of the wiring.
+        Seed of the wiring.
     """
 
     CLASSES = 1000
@@ -72,7 +74,7 @@ class RandWire(nn.Module):  # type: ignore[misc]
 
 
 class _Stage(nn.Module):  # type: ignore[misc]
-    """Nodes that add what they read, with weights; those that read the stage's input halve it."""
+    """A stage of nodes that add their weighted inputs; those that read its input halve it."""
 
     def __init__(self, before: int, channels: int, nodes: int, seed: int):
         super().__init__()

@@ -14,7 +14,7 @@ _LONGEST = 4096
 
 
 class LSTM(nn.Module):  # type: ignore[misc]
-    """Two layers: Zaremba et al., "Recurrent Neural Network Regularization" (2014), medium."""
+    """The medium LSTM of Zaremba et al., "Recurrent Neural Network Regularization" (2014)."""
 
     def __init__(self, width: int = 650):
         super().__init__()
@@ -27,7 +27,7 @@ class LSTM(nn.Module):  # type: ignore[misc]
 
 
 class Transformer(nn.Module):  # type: ignore[misc]
-    """Four layers of causal attention with four heads."""
+    """A transformer of four layers of causal attention with four heads."""
 
     def __init__(self, width: int = 256, depth: int = 4):
         super().__init__()
@@ -43,7 +43,7 @@ class Transformer(nn.Module):  # type: ignore[misc]
 
 
 class _Layer(nn.Module):  # type: ignore[misc]
-    """Attention and a feed-forward net, each after a norm and beside a shortcut."""
+    """A layer of attention and a feed-forward net, each after a norm and beside a shortcut."""
 
     def __init__(self, width: int, heads: int = 4, dropout: float = 0.1):
         super().__init__()
@@ -64,7 +64,7 @@ class _Layer(nn.Module):  # type: ignore[misc]
 
 
 class NextToken(nn.Module):  # type: ignore[misc]
-    """The mean cross entropy of a network's predictions."""
+    """A module that returns the mean cross entropy of a network's predictions."""
 
     def __init__(self, module: nn.Module):
         super().__init__()
@@ -78,7 +78,7 @@ TEXTS = {"lstm": (LSTM, 35), "transformer": (Transformer, 128)}
 
 
 def read_text(model: str, options: Options) -> Network:
-    """One of these networks with a batch of tokens; for training, with the tokens after them."""
+    """Build one of these networks with a batch of tokens; for training, with targets too."""
     make, length = TEXTS[model]
     shape = options.number("batch"), options.number("length", length)
     tokens = torch.randint(TOKENS, shape)

@@ -1,4 +1,4 @@
-"""What a family of models needs to be installed."""
+"""Check that the packages of a family of models are installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cpplan.model.errors import MissingExtraError
 
 
 def need_packages(*packages: str, extra: str = "zoo") -> None:
-    """Refuse to go on without these packages.
+    """Raise if one of these packages is not installed.
 
     Raises
     ------

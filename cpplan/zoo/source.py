@@ -1,4 +1,4 @@
-"""The names of models: ``zoo://family/model?option=value&option=value``."""
+"""Parser of model names, ``zoo://family/model?option=value&option=value``."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cpplan.model.errors import InputError
 SCHEME = "zoo://"
 _FORM = f"{SCHEME}family/model?option=value&option=value"
 MODES = ("infer", "train")
-# No tensor's extent is larger; a slip of the keyboard is told before anything is traced.
+# No tensor's extent is larger; a typing error is reported before a model is traced.
 _LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model's name, taken apart.
+    """The parts of a model's name.
 
     Attributes
     ----------
     text
-        As it was given.
+        The name as it was given.
     given
         Options as text.
     """
@@ -36,14 +36,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Options:
-    """What a model is built for.
+    """The options that a model is built with.
 
     Attributes
     ----------
     mode
         ``infer``, or ``train`` for the loss and its gradients.
     numbers
-        Of every other option that the family has: what was given, or the family's default; ``None``
+        Value of every other option of the family: as given, or the family's default; ``None``
         leaves it to the model.
     """
 
@@ -55,13 +55,13 @@ class Options:
         return self.mode == "train"
 
     def number(self, name: str, default: int = 1) -> int:
-        """A number, or what the model has as its own."""
+        """The value of an option, or ``default`` if it is left to the model."""
         found = self.numbers[name]
         return default if found is None else found
 
 
 def is_named(source: object) -> bool:
-    """Whether this is the name of a model, and no file.
+    """True if this is the name of a model rather than a file.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def is_named(source: object) -> bool:
 
 
 def parse_source(text: str) -> Source:
-    """A name's parts.
+    """Split a name into its parts.
 
     Raises
     ------
@@ -101,14 +101,14 @@ def parse_source(text: str) -> Source:
 
 
 def read_options(source: Source, known: Mapping[str, int | None], modes: Iterable[str]) -> Options:
-    """The options of a source, checked.
+    """Check the options of a source against those of its family.
 
     Parameters
     ----------
     known
-        Option -> default, of those with a number.
+        Option -> default, for options with a number.
     modes
-        That the family has, the default first; none if there is nothing to choose.
+        Modes of the family, the default first; none if there is no choice.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def read_options(source: Source, known: Mapping[str, int | None], modes: Iterabl
 
 
 def unknown(source: Source, what: str, name: str, names: Iterable[str]) -> InputError:
-    """That there is no such thing, and what there is instead: all if few, else those spelt alike.
+    """An error for an unknown name, which lists the known ones, or if many the similar ones.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Importing torchvision, which other packages import, too."""
+"""Import of torchvision, also beside a torch that does not fit it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cpplan.zoo.packages import need_packages
 
 @cache
 def import_torchvision() -> Any:
-    """torchvision, also beside a torch that its compiled operators do not fit.
+    """Import torchvision, also beside a torch that its compiled operators do not fit.
 
-    Importing it needs the schemas of two of them, for detection, which no model here does.
+    The import needs the schemas of two operators for detection, which no model here uses.
 
     Raises
     ------

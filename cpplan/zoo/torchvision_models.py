@@ -41,7 +41,7 @@ def build(model: str, options: Options) -> Network:
 
 
 def _published_size(model: str) -> int:
-    """Of the images that the first weights to be published were measured with."""
+    """Size of the images with which the first published weights were measured."""
     first = next(iter(import_torchvision().models.get_model_weights(model)))
     settings = first.transforms.keywords
     return int(settings["crop_size"] if "crop_size" in settings else settings["resize_size"])

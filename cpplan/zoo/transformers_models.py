@@ -1,4 +1,4 @@
-"""Language models of transformers, of the sizes that their authors published."""
+"""Language models of transformers, in the sizes that their authors published."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["MODES", "OPTIONS", "build", "names"]
 OPTIONS: Mapping[str, int | None] = {"batch": 1, "length": 128}
 
 _MASKED, _CAUSAL, _SEQUENCES = "MaskedLM", "CausalLM", "Seq2SeqLM"
-# Model -> type of its configuration, task, and where it differs from the type's own sizes.
+# Model -> type of its configuration, task, and the sizes that differ from the type's own.
 _MODELS: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
     "albert-base": (
         "albert",
@@ -114,7 +114,7 @@ def build(model: str, options: Options) -> Network:
 
 
 def _longest(config: Any) -> int | None:
-    """The most tokens that there are weights for."""
+    """The most tokens for which the model has position weights; ``None`` if not limited."""
     positions: int | None = getattr(config, "max_position_embeddings", None)
     if positions is not None and config.model_type == "roberta":
         return positions - int(config.pad_token_id) - 1  # it counts from there

@@ -1,7 +1,7 @@
-"""Packing problems made to measure, for tests and comparisons: every seed gives another one.
+"""Generated packing problems for tests and comparisons, a different one for every seed.
 
-Problems cut from one rectangle, whose optimum is known; buffers that come and go at random, a
-million of them if need be; and the repeating pattern of a training step.
+Problems cut from one rectangle, whose optimum is known; buffers with random lifespans, up to a
+million; and the repeating pattern of a training step.
 """
 
 from __future__ import annotations

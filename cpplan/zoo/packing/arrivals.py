@@ -1,4 +1,4 @@
-"""Buffers that come and go at random: what a long run of many requests asks of an allocator."""
+"""Packing problems with random lifespans, like the requests of a long run to an allocator."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ def random_lifespans(
     alignment: int = 1,
     steps: int | None = None,
 ) -> Problem:
-    """Uniform starts, exponential lifetimes, log-uniform sizes. O(count), in arrays.
+    """A problem with uniform starts, exponential lifetimes and log-uniform sizes. O(count).
 
     Parameters
     ----------
     count
-        Of buffers; a million takes about a second.
+        Number of buffers; a million takes about a second.
     seed
-        The same one gives the same problem.
+        The same seed gives the same problem.
     live
-        How many buffers are live at a step, on average.
+        Mean number of buffers live at a step.
     smallest, largest
         Limits on the size, bytes. Sizes are rounded up to the alignment.
     alignment
-        Of every buffer, bytes.
+        Alignment of every buffer, bytes.
     steps
-        Starts are drawn from so many; 16 for every buffer if left out, so that few coincide.
+        Number of steps from which starts are drawn; 16 per buffer if left out, so that few
+        coincide.
 
     Raises
     ------
     InputError
-        If an argument makes no sense.
+        If an argument is out of its range.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def random_lifespans(
         )
     rng = np.random.default_rng(seed)
     lower = rng.integers(0, steps, count)
-    # Little's law: what is live is arrivals a step times how long one stays.
+    # Little's law: the mean number live is the arrivals per step times the mean lifetime.
     lifetime = rng.exponential(live * steps / count, count)
     size = np.exp(rng.uniform(np.log(smallest), np.log(largest + 1), count)).astype(np.int64)
     size = np.clip(size, smallest, largest)

@@ -1,9 +1,9 @@
-"""Rectangles cut from one: problems with a packing known beforehand.
+"""Packing problems cut from one rectangle, with a packing that is known beforehand.
 
 A guillotine cut goes right through a piece and leaves two. A pinwheel leaves five, four of them
-around a fifth, which no sequence of guillotine cuts can (the smallest such pattern). Cuts alone
-give a perfect packing: no byte is free at any step, and its height is the live bytes' maximum, the
-smallest peak there is.
+around a fifth, the smallest pattern that guillotine cuts cannot make. All pieces together are a
+perfect packing: no byte is free at any step, and its height is the maximum of the live bytes, so
+the smallest possible peak.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints, Problem
 
-# A cut leaves each side at least this share of the piece, where the grid allows: few slivers.
+# A cut leaves each side at least this share of the piece, if the grid allows, to avoid slivers.
 _THINNEST = 0.1
 
 
 class Planted(NamedTuple):
-    """A problem, and the offsets (bytes, shape ``(n,)``) and height of a packing that it has."""
+    """A problem with the offsets (bytes, shape ``(n,)``) and the height of a known packing."""
 
     problem: Problem
     offset: Ints
@@ -29,7 +29,7 @@ class Planted(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Steps ``[lower, upper)`` and address units ``[begin, end)``."""
+    """A rectangle of steps ``[lower, upper)`` and address units ``[begin, end)``."""
 
     lower: int
     upper: int
@@ -46,25 +46,25 @@ def perfect_packing(
     height: int = 1 << 20,
     alignment: int = 1024,
 ) -> Planted:
-    """A box of ``steps`` × ``height`` bytes cut into ``count`` buffers: the optimum is ``height``.
+    """A box of ``steps`` × ``height`` bytes cut into ``count`` buffers, with optimum ``height``.
 
     Parameters
     ----------
     count
-        Of buffers.
+        Number of buffers.
     seed
-        The same one gives the same problem, on every machine.
+        The same seed gives the same problem, on every machine.
     pinwheels
         Probability that a cut is a pinwheel rather than a guillotine cut.
     steps, height
-        Of the box; ``height`` is in bytes, a multiple of ``alignment``.
+        Extents of the box; ``height`` is in bytes, a multiple of ``alignment``.
     alignment
         Every size is a multiple of it, and every offset must be, bytes.
 
     Raises
     ------
     InputError
-        If the box has not so many cells, or an argument makes no sense.
+        If the box has fewer cells than buffers, or an argument is out of its range.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def perfect_packing(
         # Cutting through the whole box in time would leave two independent problems, both easier.
         whole = piece.end - piece.begin == height // alignment > 1
         pieces[number : number + 1] = _halves(piece, rng, in_time=False if whole else None)
-    # The order of the rows must not tell where the pieces lay.
+    # The order of the rows must not reveal the places of the pieces.
     rng.shuffle(pieces)
     return _planted(pieces, height, alignment, f"perfect_{count}_{seed}")
 
@@ -105,19 +105,19 @@ def near_perfect_packing(
     height: int = 1 << 20,
     alignment: int = 1024,
 ) -> Planted:
-    """What is left of a perfect packing once pieces are taken out: ``fill`` of its area or less.
+    """A perfect packing without some of its pieces, which covers at most ``fill`` of the area.
 
     It fits into ``height``, as hard benchmark problems fit into their capacity; the optimum may be
-    smaller, and is known only where ``height`` bytes are live at some step.
+    smaller, and is known only if ``height`` bytes are live at some step.
 
     Parameters
     ----------
     count
-        Buffers that are left.
+        Number of buffers that remain.
     fill
-        Share of the area that they cover at most, in ``(0, 1]``.
+        Largest share of the area that they cover, in ``(0, 1]``.
     seed, pinwheels, steps, height, alignment
-        Of the perfect packing that pieces are taken out of; see :func:`perfect_packing`.
+        Those of the perfect packing; see :func:`perfect_packing`.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def near_perfect_packing(
     """
     if not 0 < fill <= 1:
         raise InputError(f"fill must be above 0 and at most 1, not {fill!r}")
-    # Cut as many more as will be taken out again; which, and so their area, is left to chance.
+    # Cut more pieces and drop random ones, more of them until their area is large enough.
     extra = 0
     while True:
         whole = perfect_packing(
@@ -164,13 +164,13 @@ def _check(count: int, steps: int, height: int, alignment: int) -> None:
 
 
 def _draw(pieces: list[_Piece], rng: random.Random) -> int:
-    """A piece that can be cut; large ones are likelier, so that sizes spread over few decades."""
+    """Draw a piece that can be cut, larger ones more often, so that sizes spread less."""
     areas = [(p.upper - p.lower) * (p.end - p.begin) for p in pieces]
     return rng.choices(range(len(pieces)), [area if area > 1 else 0 for area in areas])[0]
 
 
 def _halves(piece: _Piece, rng: random.Random, in_time: bool | None) -> list[_Piece]:
-    """Two sides of a cut at one step, or at one address, or either where ``in_time`` is None."""
+    """Two sides of a cut at one step, or at one address; at random if ``in_time`` is None."""
     lower, upper, begin, end = piece
     if in_time is None:
         in_time = upper - lower > 1 and (end - begin == 1 or rng.random() < 0.5)
@@ -199,13 +199,13 @@ def _pinwheel(piece: _Piece, rng: random.Random) -> list[_Piece]:
 
 
 def _between(first: int, last: int, rng: random.Random) -> int:
-    """A cut in ``(first, last)``, away from both ends where there is room."""
+    """A random cut in ``(first, last)``, away from both ends if there is room."""
     margin = max(1, round(_THINNEST * (last - first)))
     return rng.randint(first + margin, last - margin) if last - first > 2 else first + 1
 
 
 def _two_between(first: int, last: int, rng: random.Random) -> tuple[int, int]:
-    """Two different cuts in ``(first, last)``, ascending; there is room for both."""
+    """Two different random cuts in ``(first, last)``, ascending; there must be room for both."""
     one = _between(first, last - 1, rng)
     return one, _between(one, last, rng)
 

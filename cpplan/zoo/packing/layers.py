@@ -1,4 +1,4 @@
-"""The pattern of a training step: equal layers forward, and backward in reverse."""
+"""Packing problems with the pattern of a training step: equal layers forward, then backward."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from cpplan.model.problem import Problem
 def training_layers(
     layers: int, *, seed: int, a_layer: int = 12, kept: int = 4, steps: int = 24
 ) -> Problem:
-    """Equal layers, run forward and then backward, as traces of transformers are.
+    """A problem of equal layers, run forward and then backward, like a transformer's trace.
 
-    Every layer has the same ``a_layer`` short-lived buffers in each direction, at the same steps of
-    its own; ``kept`` more, of other sizes, wait from its forward run for its backward run.
+    Every layer has the same ``a_layer`` short-lived buffers in each direction, at the same relative
+    steps; ``kept`` more, of other sizes, are live from its forward run to its backward run.
 
     Parameters
     ----------
     layers
-        Of the network.
+        Number of layers of the network.
     seed
-        For what one layer looks like.
+        Seed for the buffers of one layer.
     a_layer, kept
-        Buffers that live within one run of a layer, and those that connect its two runs.
+        Numbers of buffers live within one run of a layer, and between its two runs.
     steps
-        Of one run of a layer.
+        Steps of one run of a layer.
 
     Raises
     ------
@@ -66,5 +66,5 @@ def training_layers(
 
 
 def _sizes(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Activations of a few shapes: 64 kB times small factors, and a header as allocators add."""
+    """Sizes of activations: 64 KiB times small factors, some with a byte more as headers add."""
     return 65_536 * rng.integers(1, 65, count) + rng.integers(0, 2, count)
