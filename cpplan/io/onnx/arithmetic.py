@@ -1,7 +1,7 @@
-"""What ONNX's arithmetic makes of sizes that are expressions, and of ratios of such sizes.
+"""ONNX's arithmetic on sizes that are expressions, and on ratios of such sizes.
 
-Each function takes the node, whose variables have ranges, and raises :exc:`Unknown` where the
-result cannot be told for all sizes.
+Each function takes the node, whose variables have ranges, and raises :exc:`Unknown` if no one
+result holds for all sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Ratio:
 
 
 class Unknown(Exception):
-    """An element that cannot be told."""
+    """Raised for an element without one value that holds for all sizes."""
 
 
 def add(call: Call, one: Any, other: Any) -> Any:
@@ -73,7 +73,7 @@ def _absolute(call: Call, one: Any) -> Any:
 
 
 def _ratio(top: Extent, bottom: int) -> Ratio:
-    """Reduced, and refused where single precision might round what is exact here."""
+    """The reduced ratio; raises if single precision might round a value that is exact here."""
     factor = math.gcd(top, bottom) if isinstance(top, int) else 1
     if bottom // factor > 2**8:
         raise Unknown

@@ -1,8 +1,8 @@
-"""How the subgraphs of ONNX's If, Loop and Scan become the bodies of an op.
+"""Translation of the subgraphs of ONNX's If, Loop and Scan into bodies of an op.
 
-A body's boundary tensor that bears the name of one of the op's tensors *is* that tensor. So what a
-subgraph captures keeps its name, what a branch computes for the node takes the name of the node's
-output, and everything else gets a name of its own.
+A body's boundary tensor with the name of one of the op's tensors *is* that tensor. So a captured
+tensor keeps its name, a branch's result takes the name of the node's output, and all others get
+names of their own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def fit_body(node: onnx.NodeProto, body: Body, touched: Mapping[str, Tensor]) ->
 
 
 def _without_views(graph: Graph, results: Mapping[str, str]) -> Graph:
-    """A branch copies into the node's output what would otherwise be a view of something else."""
+    """Make a branch copy a result into the node's output if it is a view of another tensor."""
     tensors = (replace(t, view_of=None) if t.name in results else t for t in graph.tensors)
     copied = {name: view for name in results if (view := graph.tensor[name].view_of) is not None}
 

@@ -1,4 +1,4 @@
-"""What an ONNX node reads, its bodies included, and how to make it read something else."""
+"""Names that an ONNX node and its bodies read, and their renaming."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def reads_of(node: onnx.NodeProto) -> Iterator[str]:
 def rebind(
     node: onnx.NodeProto, names: Mapping[str, str], rename: Callable[[str], str] = str
 ) -> None:
-    """Read, in place, by new names what the node and its bodies take from outside.
+    """Rename, in place, the tensors that the node and its bodies take from outside.
 
     Parameters
     ----------
     names
-        Old name -> new name; what is not listed keeps its name.
+        Old name -> new name; others keep their names.
     rename
         The new name of a tensor that a body defines; called once for each. They keep their names if
         it is left out.
@@ -66,6 +66,6 @@ def rebind(
 
 
 def _given(body: onnx.GraphProto) -> dict[str, None]:
-    """What a body has from its start: its inputs and its constants."""
+    """Names of the tensors that a body has from its start: inputs and constants."""
     sparse = (tensor.values for tensor in body.sparse_initializer)
     return dict.fromkeys(named.name for named in (*body.input, *body.initializer, *sparse))

@@ -1,4 +1,4 @@
-"""What makes an ONNX graph malformed before any shape is known: its nodes and its constants' data.
+"""Checks of an ONNX graph's nodes and constants that need no shapes.
 
 Nodes are checked one by one, each without its bodies, so that a message names the one at fault and
 weights that were left out do not matter.

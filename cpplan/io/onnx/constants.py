@@ -1,4 +1,4 @@
-"""Values of an ONNX model's small constants, worked out only where they decide something."""
+"""Values of an ONNX model's small constants, computed when they are first needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALL = 4096  # elements: what shape arithmetic works on is far below, weights a
 class SmallConstant:
     """A constant of few elements: stored, or computed by a node from such constants.
 
-    Its value is worked out when it is first asked for.
+    Its value is computed when it is first asked for.
     """
 
     __slots__ = ("_operands", "_opset", "_output", "_source", "_value", "_worked_out")
@@ -82,7 +82,7 @@ def stored_constant(tensor: onnx.TensorProto) -> SmallConstant | None:
 def computed_constant(
     node: onnx.NodeProto, output: str, opset: int, known: Mapping[str, SmallConstant]
 ) -> SmallConstant | None:
-    """What a node computes from constants, if all of them are small and nothing else is needed."""
+    """The constant that a node computes, if it reads only small constants; else ``None``."""
     inputs = [name for name in node.input if name]
     if not is_standard(node) or bodies_of(node) or not all(name in known for name in inputs):
         return None

@@ -1,6 +1,6 @@
-"""Types of what ONNX Runtime's own operators (domain ``com.microsoft``) write.
+"""Output types of ONNX Runtime's own operators (domain ``com.microsoft``).
 
-ONNX's inference does not know them. Most compute shapes as an operator of ONNX does, which stands
+ONNX's inference does not know them. Most compute shapes as some operator of ONNX does, which stands
 in for them: ``Sum`` of the inputs 0 and 3 for ``QLinearAdd``. Names, positions of inputs and
 attributes are those of ONNX Runtime's ``ContribOperators.md``.
 """
@@ -73,9 +73,9 @@ _Rule: TypeAlias = Callable[[_Call], "list[tuple[int, Shape]]"]
 def infer_contrib(
     graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto] | None = None
 ) -> bool:
-    """Give what ONNX Runtime's operators write its type, in place, once their inputs have theirs.
+    """Type the outputs of ONNX Runtime's operators, in place, once their inputs are typed.
 
-    Whether any was given one.
+    Returns True if any was typed.
     """
     import onnx
 

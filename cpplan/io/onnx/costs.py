@@ -1,13 +1,13 @@
-"""What running an ONNX node once costs: its floating-point operations, known from shapes.
+"""Cost of running an ONNX node once: its floating-point operations, computed from shapes.
 
-The unit is one operation on one element; a multiply-add is two. Operations on integers count alike,
-so that quantised kernels compare with others, and so does every element that is only copied. What
-the operators do is in ONNX's operator specifications (https://onnx.ai/onnx/operators/); counted is
-the direct computation, without what a fast algorithm (Winograd, FFT) saves:
+The unit is one operation on one element; a multiply-add is two. Operations on integers count the
+same, so that quantised kernels compare with others, and so does every element that is only copied.
+The operators are defined in ONNX's specifications (https://onnx.ai/onnx/operators/). The count is
+that of the direct computation, without the savings of fast algorithms (Winograd, FFT):
 
-* Convolutions and matrix products: a multiply-add for every product. The bias is where the sum
-  begins, and costs nothing. Products with padding count, as if it were stored; a transposed
-  convolution multiplies each element of its input with each tap.
+* Convolutions and matrix products: a multiply-add for every product. The sum begins with the bias,
+  which costs nothing. Products with padding count, as if it were stored; a transposed convolution
+  multiplies each element of its input with each tap.
 * Einsum: its terms multiplied, and summed where a label is not in the result, once for every
   combination of labels, without pairing the terms first.
 * Attention: its two matrix products and the softmax between them; nothing is saved by a mask.
@@ -21,7 +21,7 @@ the direct computation, without what a fast algorithm (Winograd, FFT) saves:
 * Sum, Max, Min, Mean of n inputs: n - 1 for every element of the result.
 * Everything else, transcendental functions, copies and operators that ONNX does not define
   included: one operation for every element of its results.
-* If: its dearest branch. Loop and Scan: the body, as often as it runs if that is known, else once.
+* If: its most expensive branch. Loop and Scan: the body times its number of runs, once if unknown.
 * Views, which the reader recognises, cost nothing.
 """
 
@@ -119,7 +119,7 @@ def control_flow_cost(
     value: Callable[[str], Array | None],
     opset: int,
 ) -> int | float:
-    """What a node with bodies costs, from what their ops cost.
+    """Cost of a node with bodies, from the costs of their ops.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class _Node:
     opset: int
 
     def shape(self, k: int) -> Shape:
-        """Of the input number ``k``; one without elements if it is left out."""
+        """Shape of input number ``k``; one without elements if it is left out."""
         found = self.shapes[k] if k < len(self.shapes) else None
         return (0,) if found is None else found
 
@@ -223,7 +223,7 @@ def _turns(
     value: Callable[[str], Array | None],
     opset: int,
 ) -> int:
-    """How often the bodies run, once if that is unknown."""
+    """Number of runs of the bodies, 1 if that is unknown."""
     if not is_standard(node):
         return 1
     if node.op_type == "Loop":

@@ -1,9 +1,9 @@
-"""What an ONNX model says of its tensors' types, kept apart from what inference derives.
+"""Types that an ONNX model declares for its tensors, kept apart from those that inference derives.
 
 The types that a file records for inner tensors are caches of an earlier inference, perhaps for
-other extents. So they are put aside before inference and used only where it cannot do without:
-for operators it does not know, and for shapes that depend on values. What a graph or a body
-promises of its outputs is compared with what was derived.
+other extents. So they are put aside before inference and used only if it fails: for operators that
+it does not know, and for shapes that depend on values. The types that a graph or a body declares
+for its outputs are compared with the derived ones.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Declared = Mapping[tuple[Scope, str], "onnx.TypeProto"]
 
 
 def take_declarations(graph: onnx.GraphProto, scope: Scope = ()) -> Declared:
-    """Remove the types of everything that inference may derive, in place; what they were.
+    """Remove, in place, and return the types of all tensors that inference may derive.
 
-    Inputs keep theirs, but parameters of a loop's or a scan's body lose their shapes: those are the
-    shapes of what the node is given.
+    Inputs keep theirs, but parameters of a loop's or a scan's body lose their shapes, which are
+    those of the node's inputs.
     """
     import onnx
 
@@ -52,7 +52,7 @@ def take_declarations(graph: onnx.GraphProto, scope: Scope = ()) -> Declared:
 
 
 def use_declarations(graph: onnx.GraphProto, declared: Declared, which: Which) -> bool:
-    """Give tensors without a known shape their declared types, in place; whether any was given one.
+    """Give tensors without a known shape their declared types, in place; True if any got one.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def hand_through(
 ) -> bool:
     """Give outputs that nothing in their graph computes the type they have elsewhere, in place.
 
-    Inference does not: a branch may return what it captured, or one tensor twice. Whether any was
-    given one.
+    Inference does not: a branch may return a captured tensor, or one tensor twice. Returns True if
+    any was given a type.
     """
     here = (types or ChainMap()).new_child(types_of(graph))
     changed = False
@@ -91,7 +91,7 @@ def hand_through(
 def check_declarations(
     graph: onnx.GraphProto, declared: Declared, labelled: Mapping[str, Mapping[int, str]]
 ) -> None:
-    """Compare what the graph and its bodies promise of their outputs with what was derived.
+    """Compare the declared types of the outputs of the graph and its bodies with the derived ones.
 
     Parameters
     ----------
@@ -170,7 +170,10 @@ def _check(
 def _check_branch(
     node: onnx.NodeProto, body: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto]
 ) -> None:
-    """Where the branches differ inference leaves an extent open; a declaration may not fill it."""
+    """Raise if a branch's result has another type than the declared output of its If.
+
+    Inference leaves an extent open if the branches differ; a declaration may not fill it.
+    """
     for output, result in zip(node.output, body.output, strict=False):
         whole, part = types.get(output), types.get(result.name)
         if whole is None or part is None or not (_is_typed(whole) and _is_typed(part)):
@@ -183,7 +186,7 @@ def _check_branch(
 
 
 def _agree(promised: onnx.TypeProto, derived: onnx.TypeProto) -> bool:
-    """Whether the types differ in nothing that both say."""
+    """True if two types agree in all that both of them specify."""
     form = promised.WhichOneof("value")
     if form != derived.WhichOneof("value"):
         return False

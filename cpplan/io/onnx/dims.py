@@ -163,7 +163,7 @@ def bind_input(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
 
 
 def loop_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Under which names the numbers of turns of the graph's loops can be given."""
+    """Names under which the numbers of turns of the graph's loops can be given."""
     for node in graph.node:
         if node.op_type == "Loop":
             yield turns_name(node)
@@ -177,7 +177,7 @@ def turns_name(loop: onnx.NodeProto) -> str:
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """What a model is given when it runs: what it declares as inputs, but for its constants."""
+    """The declared inputs of a model without its constants: those that the caller gives."""
     constants = {tensor.name for tensor in graph.initializer}
     constants |= {tensor.values.name for tensor in graph.sparse_initializer}
     return [value for value in graph.input if value.name not in constants]
@@ -202,7 +202,7 @@ def _bind_inner(graph: onnx.GraphProto, dims: Mapping[str, int]) -> None:
 
 
 def _check_size(value: onnx.ValueInfoProto) -> None:
-    """Inference multiplies extents in 64 bits, and does not notice when they overflow."""
+    """Raise if an input takes 2**62 bytes or more: inference overflows without notice."""
     shape = static_shape(value.type)
     dtype = None if shape is None else dtype_name(value.type.tensor_type.elem_type)
     if shape is not None and dtype is not None and tensor_bytes(shape, dtype) >= HIGHEST:

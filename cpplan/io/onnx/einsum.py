@@ -1,4 +1,4 @@
-"""How many operations an Einsum takes."""
+"""Number of operations of an ONNX Einsum."""
 
 from __future__ import annotations
 

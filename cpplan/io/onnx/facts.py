@@ -1,4 +1,4 @@
-"""What is known of an ONNX tensor when sizes are variables, and what a rule is told of its node."""
+"""Facts about ONNX tensors with symbolic sizes, and the call of a node as shape rules see it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of one tensor.
+    """The symbolic shape of a tensor, and its elements if known.
 
     Attributes
     ----------
     shape
         Its extents.
     data
-        Its elements, if they are few and known: an array of its own dtype, or of objects where
-        some are expressions.
+        Its elements, if they are few and known: an array of its own dtype, or of objects if some
+        are expressions.
     varies
-        Whether its shape, or the sizes that it was computed from, depend on a variable.
+        True if its shape, or the sizes that it was computed from, depend on a variable.
     """
 
     shape: Shape
@@ -44,7 +44,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Call:
-    """A node, and what is known of its inputs.
+    """A node, and the facts about its inputs.
 
     ``inputs`` has ``None`` for inputs left out, and a reason for those that are lost.
     """
@@ -67,11 +67,11 @@ class Call:
         return self.opsets.get("", self.opsets.get("ai.onnx", 1))
 
     def has(self, k: int) -> bool:
-        """Whether the node is given input number ``k``."""
+        """True if the node has input number ``k``."""
         return k < len(self.inputs) and self.inputs[k] is not None
 
     def fact(self, k: int) -> Fact:
-        """What is known of input ``k``; :exc:`Lost` if that is nothing."""
+        """The fact about input ``k``; raises :exc:`Lost` if there is none."""
         fact = self.inputs[k] if k < len(self.inputs) else None
         if fact is None:
             raise Lost(f"it has no input {k}")
@@ -120,7 +120,7 @@ class Call:
             return Range(None, None)
 
     def at_least(self, extent: Extent, other: Extent) -> bool:
-        """Whether one extent is provably no smaller than the other."""
+        """True if one extent is provably no smaller than the other."""
         lower = self.bounds(extent - other).lower
         return lower is not None and lower >= 0
 
@@ -133,10 +133,10 @@ def checked_axis(axis: int, rank: int) -> int:
 
 
 def broadcast(call: Call, shapes: Sequence[Shape]) -> Shape:
-    """The shape that all the shapes are spread over, by the rules of NumPy.
+    """The shape to which all these shapes are broadcast, by the rules of NumPy.
 
-    Extents that are not provably equal must be so when the model runs, unless one of them is 1. So
-    their maximum is right if none is zero, and a number above 1 is right whatever the other is.
+    Extents that are not provably equal must be equal when the model runs, unless one of them is 1.
+    So their maximum is right if none is zero, and a number above 1 is right whatever the other is.
     """
     rank = max(map(len, shapes), default=0)
     result: list[Extent] = [1] * rank

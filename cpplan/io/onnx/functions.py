@@ -1,4 +1,4 @@
-"""Local functions of an ONNX model: called nowhere else, so they are written out where they are."""
+"""Inlining of the local functions of an ONNX model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _callees_first(model: onnx.ModelProto) -> dict[Name, onnx.FunctionProto]:
 
 
 def _check_growth(model: onnx.ModelProto, functions: Mapping[Name, onnx.FunctionProto]) -> None:
-    """Refuse a model of which functions that call one another many times make a huge one."""
+    """Raise if inlining functions that call one another would make the model huge."""
     nodes: dict[Name, int] = {}
     nbytes: dict[Name, int] = {}
     for name, function in functions.items():

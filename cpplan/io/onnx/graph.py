@@ -1,4 +1,4 @@
-"""From an ONNX graph whose shapes are known to a Graph: constants, views, ops and bodies."""
+"""Translation of an ONNX graph with known shapes into a Graph: constants, views, ops and bodies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Translation:
     Attributes
     ----------
     graph
-        What was read.
+        The graph translated.
     ops
         Op name -> its node.
     constants
@@ -72,7 +72,7 @@ def translate(proto: onnx.GraphProto, opset: int, name: str) -> Translation:
 
 
 class _Builder:
-    """Collects tensors and ops, node by node.
+    """A translator that collects tensors and ops, node by node.
 
     Strings have no bytes to place: a constant of them is known by name, but no tensor (``None``).
     """
@@ -157,7 +157,7 @@ class _Builder:
     def _relations(
         self, node: onnx.NodeProto
     ) -> tuple[tuple[tuple[str, str], ...], tuple[Placement, ...]]:
-        """Which inputs the node may overwrite, and what it only copies."""
+        """In-place pairs and placements of the node."""
         pairs = in_place_pairs(node, self.tensors, self.fixed, self.opset)
         return pairs, find_placements(node, self.tensors, self.fixed, self._value)
 
@@ -181,7 +181,7 @@ class _Builder:
     def _define(
         self, name: str, kind: str, by: str = "", base: str | None = None, least: int | None = None
     ) -> None:
-        """Add a tensor; ``least`` bytes of it if a branch may write so many."""
+        """Add a tensor; with ``least``, of at least the bytes that a branch may write."""
         what = f"tensor {name!r}{by}"
         if name in self.tensors:
             raise InputError(f"{what} is defined twice")
@@ -236,7 +236,7 @@ class _Builder:
         self.tensors[name] = outer and Tensor(name, outer.nbytes, outer.shape, outer.dtype, kind)
 
     def _remember(self, name: str, constant: SmallConstant | None) -> None:
-        """Keep what a constant is made of, if it is small: it may say where an op copies to."""
+        """Keep the value of a small constant: it may decide where an op copies to."""
         tensor = self.tensors.get(name)
         if constant is None or tensor is None or tensor.shape is None:
             return
@@ -253,7 +253,7 @@ class _Builder:
 
 
 def _read_names(proto: onnx.GraphProto) -> set[str]:
-    """What the graph's nodes, their bodies and its list of outputs read."""
+    """Names that the graph's nodes, their bodies and its list of outputs read."""
     names = {value.name for value in proto.output}
     for node in proto.node:
         names.update(node.input, *(_read_names(body) for body in bodies_of(node)))
@@ -261,7 +261,7 @@ def _read_names(proto: onnx.GraphProto) -> set[str]:
 
 
 def _false_constants(proto: onnx.GraphProto) -> Iterator[str]:
-    """Names of the constants that plainly say ``False``."""
+    """Names of the constants stored as ``False``."""
     import onnx
 
     listed = [(tensor.name, tensor) for tensor in proto.initializer]

@@ -1,9 +1,9 @@
-"""Which ONNX ops may write their output over an input.
+"""In-place pairs of ONNX ops: outputs that may be written over an input.
 
 Element ``k`` of such an output depends on element ``k`` of that input and on nothing else of it, so
 that a kernel may read each byte before it writes the one in its place. Element-wise operators are
-those that the ONNX operator specification defines so. Left out, since whether a kernel may is not
-for the model to say (see :func:`cpplan.model.in_place_kinds.with_in_place`): Softmax and the
+those that the ONNX operator specification defines as such. Two groups are left out, since only the
+kernel decides (see :func:`cpplan.model.in_place_kinds.with_in_place`): Softmax and the
 normalisations, which need a whole row before they can write any of it; and Gelu, Mish and Swish,
 products of the input and a function of it, which kernels compute in two passes.
 """
@@ -54,7 +54,7 @@ def in_place_pairs(
     Parameters
     ----------
     tensors
-        All that the node touches; ``None`` for strings.
+        All tensors that the node accesses; ``None`` for strings.
     fixed
         Names of tensors that are constants, or views of them.
     opset
@@ -75,7 +75,7 @@ def in_place_pairs(
 
 
 def _elementwise_inputs(node: onnx.NodeProto, opset: int) -> int:
-    """How many of the node's first inputs its first output may replace, if they fit."""
+    """Number of the node's first inputs that its first output may replace, if they fit."""
     kind = node.op_type
     if not is_standard(node):
         return 0
@@ -87,7 +87,7 @@ def _elementwise_inputs(node: onnx.NodeProto, opset: int) -> int:
 
 
 def _same_elements(output: Tensor, source: Tensor) -> bool:
-    """Whether element ``k`` of one has the bytes of element ``k`` of the other.
+    """True if element ``k`` of one has the bytes of element ``k`` of the other.
 
     An input of an element-wise op has the shape of the output, or is broadcast to it; if it has as
     many elements, only leading extents of one can differ.
@@ -100,7 +100,7 @@ def _same_elements(output: Tensor, source: Tensor) -> bool:
 
 
 def _is_affine(node: onnx.NodeProto, opset: int) -> bool:
-    """Whether a BatchNormalization uses the statistics it is given, not those of its input."""
+    """True if a BatchNormalization uses the given statistics rather than those of its input."""
     if opset >= 14:
         return not any(a.name == "training_mode" and a.i for a in node.attribute)
     if opset < 7 and not any(a.name == "is_test" and a.i for a in node.attribute):

@@ -1,4 +1,4 @@
-"""What a slice takes of an axis whose extent is an expression."""
+"""Interval of an axis that a slice takes, if the extent is an expression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FARTHEST = 2**31 - 1  # exporters write this, or more, for "to the end"
 def slice_interval(
     call: Call, extent: Extent, begin: Extent, end: Extent, step: int
 ) -> tuple[Extent, Extent]:
-    """The first element taken of an axis of ``extent``, and how many are."""
+    """The first element that is taken of an axis of ``extent``, and the number taken."""
     if step == 0:
         raise Lost("its step is zero")
     if isinstance(extent, int) and isinstance(begin, int) and isinstance(end, int):
@@ -28,7 +28,7 @@ def slice_interval(
 
 
 def _clamp(call: Call, at: Extent, extent: Extent) -> Extent:
-    """A place in an axis, counted from the end if negative, cut off at both of its ends."""
+    """A position in an axis, counted from the end if negative, and clipped to the axis."""
     if isinstance(at, int) and at >= _FARTHEST:
         return extent
     bounds = call.bounds(at)

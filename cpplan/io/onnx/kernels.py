@@ -1,4 +1,4 @@
-"""Running single ONNX nodes: the reference kernels of the ``onnx`` package, and quicker pooling."""
+"""Kernels for single ONNX nodes: the reference kernels of ``onnx``, and faster pooling."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def to_numpy(tensor: onnx.TensorProto | onnx.SparseTensorProto) -> Array:
 
 
 def _read_only(array: Array) -> Array:
-    """The same bytes; a kernel that wrote to its inputs would make a sound plan look broken."""
+    """A read-only view of an array, since a kernel that wrote to its inputs would spoil a check."""
     view: Array = array.view()
     view.flags.writeable = False
     return view

@@ -1,7 +1,7 @@
-"""Shapes of what an ONNX Loop carries from turn to turn, and of the rows it collects.
+"""Shapes of the tensors that an ONNX Loop carries from turn to turn, and of the rows it collects.
 
-ONNX's inference gives both up. But a body that hands back what it carries in the shape in which it
-got it keeps that shape through every turn, and a loop that can only end by its known trip count
+ONNX's inference derives neither. But if a body returns a carried tensor in the shape in which it
+got it, the shape is the same in every turn; and a loop that can only end by its known trip count
 collects one row a turn.
 """
 
@@ -28,18 +28,18 @@ def settle_loop(
     settled: set[tuple[str, str]],
     turns: Mapping[str, int],
 ) -> bool:
-    """Carry shapes into the body of a Loop and out of it, in place; whether any was new.
+    """Carry shapes into the body of a Loop and out of it, in place; returns True if any was new.
 
     Parameters
     ----------
     graph
-        Where the node is, so that the types of its outputs can be declared.
+        The graph of the node, so that the types of its outputs can be declared.
     values, types
         Constants and types known so far.
     settled
-        What was done before, so that no shape is given twice.
+        Shapes given before, so that none is given twice.
     turns
-        How often loops run whose trip count is only known at run time, by their names there.
+        Number of turns of loops whose trip count is only known at run time, by their names.
 
     Raises
     ------
@@ -98,9 +98,9 @@ def open_turns(
 def trip_count(
     node: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
 ) -> int | None:
-    """How often the body of a Loop runs, if only the trip count can end it, and that is known.
+    """Number of turns of a Loop, if only its trip count can end it and that is known.
 
-    ``values``: of the constants known.
+    ``values`` are those of the known constants.
     """
     count, condition = node.input[:2]
     if count not in values or (condition and condition not in values):
@@ -111,7 +111,7 @@ def trip_count(
 
 
 def _always_goes_on(body: onnx.GraphProto) -> bool:
-    """Whether the body's condition is the one it got, or a constant that says yes."""
+    """True if the body's condition is the one that it got, or a constant that is true."""
     producer = {output: node for node in body.node for output in node.output}
     name = body.output[0].name
     for _ in body.node:  # no more hops than nodes, even in a malformed circle

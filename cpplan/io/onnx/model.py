@@ -1,4 +1,4 @@
-"""ONNX models as graphs.
+"""Reader of ONNX models as graphs.
 
 Initializers, and what is computed from constants alone, are constants; so is what only asks for the
 shape of a tensor. Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference, Cast to the
@@ -89,7 +89,7 @@ def translate_model(
     Parameters
     ----------
     with_weights
-        Whether the model returned holds the values of its weights, those in other files included.
+        True if the model returned holds the values of its weights, including those in other files.
     """
     with naming(source):
         model = load_model(source, with_weights=with_weights)
@@ -113,7 +113,7 @@ def load_model(
     Parameters
     ----------
     with_weights
-        Whether weights that a file keeps in other files are loaded too.
+        True to load the weights that a file keeps in other files too.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def load_model(
 
 @contextmanager
 def naming(source: str | PathLike[str] | onnx.ModelProto) -> Iterator[None]:
-    """Let every ``InputError`` raised inside say which model it is about."""
+    """Add the model's name to every ``InputError`` raised in this context."""
     try:
         yield
     except InputError as error:
@@ -164,7 +164,7 @@ def prepare_model(model: onnx.ModelProto, *, with_weights: bool) -> onnx.ModelPr
     model
         Changed in place, and not to be used any more.
     with_weights
-        Whether the model returned holds the values of its large constants.
+        True if the model returned holds the values of its large constants.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Symbolic shapes of what ONNX's operators cut out, join, turn, repeat and view."""
+"""Symbolic shapes of ONNX's operators that cut, join, transpose, repeat and view tensors."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def reshape(call: Call) -> list[Shape]:
 
 
 def _quotient(call: Call, dividend: Sequence[Extent], divisor: Sequence[Extent]) -> Extent:
-    """What is left of a product, divided by another that it is a multiple of."""
+    """Quotient of two products of extents, the first a multiple of the second."""
     above, below = list(dividend), []
     for factor in divisor:
         if factor in above:

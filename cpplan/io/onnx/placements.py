@@ -1,7 +1,7 @@
-"""Which ONNX ops only copy: where an input lies within an output, or an output within an input.
+"""Placements of ONNX ops that only copy an input into an output, or an output out of an input.
 
-Whatever such an op copies is a box of the larger tensor. Its elements lie side by side, in their
-order, if all axes after the first one along which the box is longer than one are taken whole.
+Such an op copies a box of the larger tensor. The box's elements lie side by side, in their order,
+if all axes after the first one along which the box is longer than one are taken whole.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def find_placements(
     fixed: Collection[str],
     value_of: ValueOf,
 ) -> tuple[Placement, ...]:
-    """What the node copies without change and in one piece, and where.
+    """Placements of the tensors that the node copies unchanged and in one piece.
 
     Constants are left out: they have no place in the arena to choose.
 
     Parameters
     ----------
     tensors
-        All that the node touches; ``None`` for strings.
+        All tensors that the node accesses; ``None`` for strings.
     fixed
         Names of tensors that are constants, or views of them.
     value_of
@@ -99,9 +99,9 @@ def _byte_offset(part: Tensor, whole: Tensor, box: _Box) -> int | None:
 
 
 def _fits(box: _Box, part: Shape, whole: Shape) -> bool:
-    """Whether the box has the part's elements and lies within the whole.
+    """True if the box has the part's elements and lies within the whole.
 
-    Shapes that a model merely declares need not be those that its ops give.
+    Shapes that a model only declares need not be those that its ops give.
     """
     if math.prod(part) != math.prod(box.extent) or len(box.extent) != len(whole):
         return False

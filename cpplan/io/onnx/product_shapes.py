@@ -1,4 +1,4 @@
-"""Symbolic shapes of what ONNX's products, norms, reductions and recurrences compute."""
+"""Symbolic shapes of ONNX's products, norms, reductions and recurrences."""
 
 from __future__ import annotations
 
@@ -166,5 +166,5 @@ def determinant(call: Call) -> list[Shape]:
 
 
 def draws(call: Call) -> list[Shape]:
-    """Multinomial: so many samples for each row."""
+    """Multinomial: ``sample_size`` samples for each row."""
     return [(call.shape()[0], call.attributes.get("sample_size", 1))]

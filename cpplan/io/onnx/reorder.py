@@ -1,13 +1,13 @@
 """An ONNX model with its nodes in another order, some of them more than once.
 
-The nodes that are ops of the graph run in the order asked for. What the reader folds into constants
-(weights that are computed, shapes that are asked for) runs as soon as what it reads is there, so
-that it keeps no tensor alive. The order may run the reader of a shape before the tensor whose shape
-it is: then the shape, which is known, becomes a constant in the model.
+The nodes that are ops of the graph run in the given order. Nodes that the reader folds into
+constants (computed weights, shapes of tensors) run as soon as their inputs exist, so that they keep
+no tensor live. The order may run the reader of a shape before the tensor of that shape: then the
+shape, which is known, becomes a constant in the model.
 
-Of an op that runs again, the model gets a further node for every run. An optimiser that merges what
-is computed twice (common subexpression elimination) undoes that. ONNX Runtime's does, at level 1 of
-its graph optimisations, the basic one, which is on by default; ``ORT_DISABLE_ALL`` keeps them.
+An op that runs again gets a further node for every run. An optimiser that merges repeated
+computations (common subexpression elimination) undoes that. ONNX Runtime's does, at level 1 of its
+graph optimisations, the basic one, which is on by default; ``ORT_DISABLE_ALL`` keeps the nodes.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def write_reordered(
     path: str | PathLike[str],
     dims: Mapping[str, int] | None = None,
 ) -> None:
-    """Write what :func:`reorder_onnx` gives to a file, whole or not at all.
+    """Write the model of :func:`reorder_onnx` to a file, whole or not at all.
 
     Beside the source's file, weights in other files stay there. Elsewhere the file holds them, or,
     where they are too many for one ONNX file (2 GiB), a file beside it, named after it with

@@ -79,9 +79,9 @@ class OnnxRun:
         return {name: value for name, value in self._values.items() if name in constant}
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """What an op computes from these inputs, and from the unplanned run's where left out.
+        """Run an op on these inputs; for inputs left out, on the unplanned run's values.
 
-        A random op draws once: asked again, it gives the same.
+        A random op draws once: run again, it gives the same values.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""In which order the nodes of an ONNX model run, given the order of its ops."""
+"""Order of an ONNX model's nodes, given the order of its ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Schedule:
-    """Puts nodes in order, those of the ops as told, and the folded ones as early as can be.
+    """A scheduler of nodes: ops in the given order, folded nodes as early as possible.
 
     A node has two forms: as it is in the model, and as the reader left it. They differ where the
     reader knew a shape; the second then reads less, and stands in where the first cannot run yet.

@@ -1,4 +1,4 @@
-"""Which rule gives the symbolic shapes of which ONNX operator."""
+"""Table of the rules for symbolic shapes, by ONNX operator."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _all_known(graph: onnx.GraphProto) -> bool:
 
 
 def _all_typed(graph: onnx.GraphProto) -> bool:
-    """Whether every tensor has a type; where one has none, strict inference blames its readers."""
+    """True if every tensor has a type; strict inference blames the readers of one without."""
     types = types_of(graph)
     return all(
         all(name in types for name in node.output if name)
@@ -176,7 +176,7 @@ class _Pass:
     open_loops: dict[str, None] = field(default_factory=dict)
 
     def complete(self, graph: onnx.GraphProto) -> bool:
-        """One pass; whether it found anything that inference did not know."""
+        """Make one pass; returns True if it found any type that inference did not know."""
         self.open_loops.clear()
         return self._graph(graph, ChainMap(), ChainMap())
 
@@ -248,7 +248,7 @@ def _captured_constants(
 def _small_results(
     node: onnx.NodeProto, values: Values, types: Types, opsets: Mapping[str, int]
 ) -> dict[str, Array]:
-    """What the node computes, if that is known now and small; else nothing."""
+    """Values that the node computes, if its inputs are known and the results small; else none."""
     if not is_standard(node) or node.op_type in RANDOM or bodies_of(node):
         return {}
     inputs = [name for name in node.input if name]
@@ -270,7 +270,7 @@ def _small_results(
 
 
 def _fits(value: Array, type_: onnx.TypeProto | None) -> bool:
-    """Whether a kernel's result has the type that inference found, if it found one."""
+    """True if a kernel's result has the type that inference found, or if it found none."""
     import onnx
 
     if type_ is None or type_.WhichOneof("value") is None:

@@ -1,8 +1,8 @@
-"""Which ONNX nodes must not run again, since they update state or draw random numbers.
+"""ONNX nodes that must not run again, since they update state or draw random numbers.
 
-What an ONNX node updates is an output of its own. So batch normalisation in training mode makes the
-running statistics, which are outputs, from the old ones, which it leaves alone: running it again
-gives the same values. The same holds for the optimizers of
+A value that an ONNX node updates is an output of its own. So batch normalisation in training mode
+computes the new running statistics, which are outputs, from the old ones, which it does not change:
+running it again gives the same values. The same holds for the optimizers of
 ``ai.onnx.preview.training``, whose outputs are the new weights and moments. There is one exception:
 before opset 7 the running statistics of BatchNormalization "must be in-place with" the old ones,
 and a second run would update them twice. (ONNX operator specifications, BatchNormalization-1, -6,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def may_run_again(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
-    """Whether running the node again, its bodies included, gives the same values.
+    """True if running the node again, its bodies included, gives the same values.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def may_run_again(node: onnx.NodeProto, false: Collection[str], opset: int) -> b
 
 
 def trains(node: onnx.NodeProto, opset: int) -> bool:
-    """Whether a BatchNormalization takes the statistics of its input.
+    """True if a BatchNormalization uses the statistics of its input.
 
-    Before opset 14 that shows in its outputs.
+    Before opset 14, its outputs show that.
     """
     if opset >= 14:
         return any(a.name == "training_mode" and a.i for a in node.attribute)
@@ -55,7 +55,7 @@ def trains(node: onnx.NodeProto, opset: int) -> bool:
 
 
 def _overwrites(node: onnx.NodeProto, opset: int) -> bool:
-    """Whether the node, or a node of its bodies, updates an input where it lies."""
+    """True if the node, or a node of its bodies, updates an input in place."""
     if opset < 7 and is_standard(node) and node.op_type == "BatchNormalization":
         return any(node.output[1:3])
     return any(_overwrites(inner, opset) for body in bodies_of(node) for inner in body.node)

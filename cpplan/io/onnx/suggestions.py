@@ -1,4 +1,4 @@
-"""Extents to suggest for a model's open dimensions: such that its shapes fit together."""
+"""Suggested extents for a model's open dimensions, at which its shapes fit together."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def suggest_extents(
 
 
 def _has_empty(graph: onnx.GraphProto) -> bool:
-    """Whether an op writes no elements, or has a window larger than its input."""
+    """True if an op writes no elements, or has a window larger than its input."""
     types = types_of(graph)
     written = (name for node in graph.node for name in node.output if name)
     return (

@@ -1,9 +1,9 @@
-"""ONNX models whose extents are variables: read at the upper bounds, with expressions beside.
+"""Reader of ONNX models with symbolic extents, at the upper bounds and with expressions beside.
 
-ONNX's inference loses symbols on its way, so rules of our own carry them from node to node, one for
-each operator. Elements of small tensors are carried too, as shapes are computed from shapes. What
-comes out is compared with ONNX's inference at the bounds and at sizes between them: an expression
-that is wrong anywhere is lost, and so is what has no rule. Each loss has its reason.
+ONNX's inference loses symbols, so rules of our own carry them from node to node, one for each
+operator. Elements of small tensors are carried too, as shapes are computed from shapes. The
+resulting expressions are compared with ONNX's inference at the bounds and at sizes between them:
+an expression that is wrong anywhere is lost, and so is one without a rule. Each loss has a reason.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicShapes:
-    """What is known of an ONNX model's tensors when sizes are variables.
+    """The symbolic shapes of an ONNX model's tensors.
 
     Attributes
     ----------
     ranges
         The variables and their ranges.
     shapes
-        Of every tensor outside bodies; those without a variable are integers only.
+        Shape of every tensor outside bodies; without a variable, all extents are integers.
     lost
-        Tensors whose shape is not known -> why, with the op at fault.
+        Tensors whose shape is not known -> the reason, with the op at fault.
     checked
         The sizes at which ONNX's inference agrees.
     """
@@ -221,7 +221,7 @@ def _read(
 
 
 def _is_constant(name: str, known: Mapping[str, Known], walk: Walk) -> bool:
-    """Whether a tensor's elements are known and the same at every size."""
+    """True if a tensor's elements are known and the same at every size."""
     facts = [facts[name] for facts in (known, *walk.inner.values()) if name in facts]
     return bool(facts) and all(
         isinstance(fact, Fact) and fact.data is not None and fact.data.dtype.kind != "O"

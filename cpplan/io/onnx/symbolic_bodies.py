@@ -1,4 +1,4 @@
-"""Symbolic shapes of what ONNX's If, Loop and Scan give: through their bodies, and back."""
+"""Symbolic shapes of the results of ONNX's If, Loop and Scan, derived through their bodies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def body_facts(
     walk: Walk, call: Call, known: MutableMapping[str, Known], path: tuple[str, ...]
 ) -> list[Known]:
-    """What is known of each output of a node with bodies, or why nothing is."""
+    """The fact about each output of a node with bodies, or the reason why there is none."""
     if call.node.op_type == "If":
         return _if(walk, call, known, path)
     if call.node.op_type == "Loop":
@@ -77,7 +77,9 @@ def _turns(
     carried: list[Known],
     skipped: int,
 ) -> tuple[list[Known], list[Known]]:
-    """What the body carries, and all it gives; what does not keep its shape is lost.
+    """Facts about the carried values of a body, and about all its results.
+
+    A carried value whose shape changes from turn to turn is lost.
 
     ``fixed`` are its other parameters, ``skipped`` results come before those carried.
     """

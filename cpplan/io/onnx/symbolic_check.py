@@ -1,4 +1,4 @@
-"""Symbolic shapes compared with what ONNX's own inference says at some sizes."""
+"""Comparison of symbolic shapes with ONNX's own inference at some sizes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def compare(
     read_at
         The model at another size.
     must_hold
-        Whether a model that is not valid at this size is an error. Otherwise nothing is compared.
+        True if a model that is not valid at this size is an error. Otherwise it is not compared.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A graph read at the upper bounds of its variables, made right for every size below them."""
+"""Correction of a graph read at the upper bounds of its variables, to hold at every size below."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _body(
 def _placements(
     reading: Reading, graph: Graph, op: Op, node: onnx.NodeProto, shapes: Mapping[str, Shape]
 ) -> tuple[Placement, ...]:
-    """Those of an op's copies that are in one piece at every size."""
+    """Placements of an op that are in one piece at every size."""
     inputs = [reading.known[name] if name else None for name in node.input]
     call = Call(node, inputs, reading.opsets, reading.ranges)
     own = {name: shapes[name] for name in op.tensors if name in shapes}
@@ -168,7 +168,7 @@ def _size(tensor: Tensor, shapes: Mapping[str, Shape]) -> int | Dim | None:
 
 
 def _keeps_order(node: onnx.NodeProto, shape: Shape | None) -> bool:
-    """Whether a Transpose leaves the axes that may be longer than one in their order."""
+    """True if a Transpose leaves the axes that may be longer than one in their order."""
     if shape is None:
         return False
     order = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)

@@ -1,4 +1,4 @@
-"""Where ONNX ops copy to and from when sizes are variables: byte offsets as expressions.
+"""Placements of ONNX ops with symbolic sizes, with byte offsets as expressions.
 
 As in :mod:`cpplan.io.onnx.placements` a copy is a box of the larger tensor. It is kept only if it
 is in one piece at every size.

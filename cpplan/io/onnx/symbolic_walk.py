@@ -28,7 +28,7 @@ TypeOf: TypeAlias = "Mapping[tuple[tuple[str, ...], str], onnx.TypeProto]"
 
 
 class Walk:
-    """Carries what is known of tensors through nodes.
+    """A walk that carries facts about tensors through nodes.
 
     Parameters
     ----------

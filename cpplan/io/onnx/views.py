@@ -1,4 +1,4 @@
-"""Which ONNX nodes move no bytes: their first output is a view of their first input."""
+"""ONNX nodes that move no bytes, since their first output is a view of their first input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RANDOM = frozenset(
 
 
 def is_standard(node: onnx.NodeProto) -> bool:
-    """Whether the node's operator is one of ONNX's own."""
+    """True if the node's operator is one of ONNX's own."""
     return node.domain in ("", "ai.onnx")
 
 
@@ -34,12 +34,12 @@ def is_view(
     false: Collection[str],
     opset: int,
 ) -> bool:
-    """Whether the node's first output has the bytes of its first input, in the same order.
+    """True if the node's first output has the bytes of its first input, in the same order.
 
     Parameters
     ----------
     type_of
-        The type of a tensor that the node touches.
+        The type of a tensor that the node accesses.
     false
         Names of constants known to be ``False``.
     opset
@@ -67,12 +67,12 @@ def is_view(
 
 
 def is_random(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
-    """Whether running the node, or a node of its bodies, twice may give different values."""
+    """True if running the node, or a node of its bodies, twice may give different values."""
     return any(_draws(node, false, opset))
 
 
 def draws_in_turn(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
-    """Whether the node, or a node of its bodies, draws from the state that all such nodes share.
+    """True if the node, or a node of its bodies, draws from the state that all such nodes share.
 
     A node with a seed of its own draws the same numbers whatever ran before.
     """
@@ -92,7 +92,7 @@ def _draws(node: onnx.NodeProto, false: Collection[str], opset: int) -> Iterator
 
 
 def _drops(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
-    """Whether a Dropout is, or may be, in training mode."""
+    """True if a Dropout is, or may be, in training mode."""
     if opset < 7:
         return not any(a.name == "is_test" and a.i for a in node.attribute)
     has_mode = opset >= 12 and len(node.input) > 2 and node.input[2] != ""
@@ -100,7 +100,7 @@ def _drops(node: onnx.NodeProto, false: Collection[str], opset: int) -> bool:
 
 
 def _keeps_order(node: onnx.NodeProto, shape: tuple[int, ...]) -> bool:
-    """Whether a Transpose leaves the axes longer than one in their order."""
+    """True if a Transpose leaves the axes longer than one in their order."""
     permutation = next((tuple(a.ints) for a in node.attribute if a.name == "perm"), None)
     if permutation is None:
         permutation = tuple(reversed(range(len(shape))))

@@ -1,4 +1,4 @@
-"""Convolutions and poolings whose window is larger than what it slides over.
+"""Check for convolutions and poolings whose window is larger than the image under it.
 
 Such an op has no output, and runtimes refuse it; ONNX's inference divides towards zero, and gives
 it one element or none.
@@ -40,7 +40,7 @@ def unfit_windows(
     branches: bool = True,
     types: ChainMap[str, onnx.TypeProto] | None = None,
 ) -> Iterator[str]:
-    """What is wrong with each op whose window does not fit; ``branches`` of Ifs included."""
+    """Messages for the ops whose window does not fit, with those in ``branches`` of Ifs."""
     types = (types or ChainMap()).new_child(types_of(graph))
     for node in graph.node:
         if branches or node.op_type != "If":

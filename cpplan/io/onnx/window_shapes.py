@@ -1,4 +1,4 @@
-"""Symbolic shapes of what ONNX's convolutions, poolings and resizings compute."""
+"""Symbolic shapes of ONNX's convolutions, poolings and resizings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def transposed_convolution(call: Call) -> list[Shape]:
 
 
 def _windows(call: Call, kernel: Sequence[Extent]) -> list[Extent]:
-    """How many places each axis of the image has for the window."""
+    """Number of places for the window along each axis of the image."""
     image = call.shape()
     rank = len(image) - 2
     if len(kernel) != rank:
