@@ -85,7 +85,7 @@ class _Members:
                 raise InputError(f"{name} is {found[:20]!r}: expected {expected.decode()!r}")
 
     def read_json(self, name: str) -> Any:
-        """What a member says."""
+        """Read a member as JSON."""
         data = self._read(name)
         try:
             return json.loads(data)

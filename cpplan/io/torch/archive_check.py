@@ -84,7 +84,7 @@ def check_program(program: schema.ExportedProgram) -> None:
 
 
 def _check_fields(value: Any) -> None:
-    """Refuse an object of the JSON for what itself says."""
+    """Raise if an object of the JSON itself, without its members, is not allowed."""
     if isinstance(value, schema.Node):
         value.metadata = {}
         _check_operator(value.target, value.name)
@@ -138,7 +138,7 @@ def _find_operator(target: str) -> Any:
 
 
 def _check_expression(text: Any) -> None:
-    """Refuse what is no expression of numbers and symbols in sympy's own spelling."""
+    """Raise unless a text is an expression of numbers and symbols in sympy's own spelling."""
     try:
         if not isinstance(text, str) or len(text) > _LONGEST_EXPRESSION:
             raise ValueError
@@ -196,7 +196,7 @@ def _number(tree: ast.expr) -> int | None:
 
 
 def _is_small(exponent: ast.expr) -> bool:
-    """Whether an exponent is a small number."""
+    """True if an exponent is a small number."""
     numbers = [exponent]
     match exponent:
         case ast.Call(func=ast.Name(id="Integer" | "Rational"), args=args, keywords=[]):

@@ -1,4 +1,4 @@
-"""What running a node once costs, in operations."""
+"""Cost of running a node once, in operations."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 
 def cost_of(node: Node, effects: Effects, values: Mapping[Node, Any], extents: Extents) -> int:
-    """Operations of what the node comes down to, at the upper bounds of symbolic sizes.
+    """Operations of the kernels that a node runs, at the upper bounds of symbolic sizes.
 
-    Of a branch, those of the dearer side; of a loop, those of one pass.
+    For a branch, those of the more expensive side; for a loop, those of one pass.
     """
     return max(
         sum(extents.at_most(_operations(call, effects)) for call in calls)

@@ -1,9 +1,9 @@
-"""What a node does beside computing: which storages its results lie in, and which it writes over.
+"""Effects of a node on storages: those that its results lie in, and those that it overwrites.
 
-An op with a kernel of its own is taken at its schema's word: without alias annotations it returns
-new storages and writes nothing else. Any other node (an op that is made of others, which may or may
-not hand back its input; a module; a Python function) is run on tensors without data, and the ops
-that this comes down to are looked at.
+The schema of an op with a kernel of its own is trusted: without alias annotations it returns new
+storages and writes no others. Any other node (an op that is made of others, which may return its
+input; a module; a Python function) is run on tensors without data, and the ops that it then calls
+are examined.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Effects:
-    """What running a node comes down to.
+    """The ops with kernels that a node runs, with its arguments and results.
 
     Attributes
     ----------
@@ -58,9 +58,9 @@ class Effects:
     read
         The arguments; results may lie in their storages.
     weights
-        What a module has of its own, by name: read too.
+        A module's own parameters and buffers, by name: read too.
     results
-        What it returns.
+        The values that it returns.
     """
 
     alternatives: tuple[tuple[Call, ...], ...]
@@ -80,7 +80,7 @@ class Effects:
 
     @property
     def draws(self) -> bool:
-        """Whether it draws random numbers."""
+        """True if it draws random numbers."""
         return any(_draws(call) for call in self.calls)
 
 
@@ -124,7 +124,7 @@ def only_kernel(effects: Effects, storages: Collection[int]) -> Call | None:
 
 
 def _uses(call: Call, storages: Collection[int]) -> bool:
-    """Whether an op reads or writes bytes of storages: no view does, nor what asks for sizes."""
+    """True if an op reads or writes bytes of storages; views and queries of sizes do not."""
     read = {storage_of(tensor) for tensor in tensors_in(tuple(call.args.values()))}
     if read.isdisjoint(storages):
         return False
@@ -133,7 +133,7 @@ def _uses(call: Call, storages: Collection[int]) -> bool:
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """What tells storages apart while their tensors are alive."""
+    """A number that identifies a tensor's storage while its tensors are alive."""
     return int(tensor.untyped_storage()._cdata)
 
 

@@ -15,12 +15,12 @@ from cpplan.model.symbols import parse_ranges
 
 
 class Extents:
-    """What symbolic sizes are in cpplan's terms.
+    """The symbolic sizes of a program as cpplan's expressions, with the ranges of variables.
 
     Parameters
     ----------
     values
-        In which variables occur.
+        Values in which variables occur.
     constraints
         Ranges that the program was exported with.
     dims

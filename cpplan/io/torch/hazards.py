@@ -1,5 +1,6 @@
-"""Order around ops that write over a storage: what read the old values runs before, what reads the
-new ones after.
+"""Order around ops that overwrite a storage.
+
+Readers of the old values run before the op that overwrites them, readers of the new ones after it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 
 class Hazards:
-    """Which ops touch storages that are written over.
+    """The ops that access overwritten storages, and the order between them.
 
     Parameters
     ----------
@@ -24,17 +25,17 @@ class Hazards:
         self._readers: dict[str, list[str]] = {}
 
     def note(self, op: str, written: Iterable[str]) -> None:
-        """An op writes over some tensors."""
+        """Record that an op overwrites some tensors."""
         roots = {self._root_of(name) for name in written}
         self._writes[op] = roots
         self._written |= roots
 
     def touched(self, names: Iterable[str]) -> bool:
-        """Whether any op writes over one of these tensors."""
+        """True if any op overwrites one of these tensors."""
         return any(self._root_of(name) in self._written for name in names)
 
     def before(self, op: str, names: Iterable[str]) -> list[str]:
-        """What must run before an op that touches these; to be asked in the order of the ops."""
+        """Ops that must run before an op that accesses these; call in the order of the ops."""
         found: list[str] = []
         for root in dict.fromkeys(map(self._root_of, names)):
             if root not in self._written:

@@ -1,14 +1,14 @@
-"""Which torch ops may write their result over an argument.
+"""In-place pairs of torch ops: results that may be written over an argument.
 
 Element ``k`` of the result then depends on element ``k`` of that argument and on nothing else of
-it: so do those that torch tags as point-wise, some that lack the tag, batch norms that use the
-statistics they are given, and what writes into a copy of its first argument. The argument has the
-layout of the result, element for element, and whatever else the op reads of its storage has it too.
+it. That holds for ops that torch tags as point-wise, some that lack the tag, batch norms that use
+the statistics they are given, and ops that write into a copy of their first argument. The argument
+has the layout of the result, element for element, and so has everything else that the op reads of
+its storage.
 
-What counts is the op that a node comes down to, if it is a single one that touches its arguments:
-``operator.add`` and ``torch.nn.ReLU`` are as good as ``aten.add`` and ``aten.relu``. Left out, as
-with ONNX, are softmax and the other normalisations, which need a whole row before they can write
-any of it.
+A node counts as the op that it runs, if only one op accesses its arguments: ``operator.add`` and
+``torch.nn.ReLU`` are as good as ``aten.add`` and ``aten.relu``. As with ONNX, softmax and the other
+normalisations are left out, which need a whole row before they can write any of it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def in_place_pairs(
     reads
         The tensors that the node reads, and their names.
     outputs
-        Names of its results, of which the first may be written over an argument.
+        Names of its results; the first may be written over an argument.
     """
     roots = {storage_of(tensor): layouts.root_of(name) for tensor, name in reads}
     call = only_kernel(effects, roots)

@@ -22,7 +22,7 @@ _WRAPPERS = ("wrap_with_autocast", "wrap_with_set_grad_enabled")
 
 
 def held_by(node: Node, values: Mapping[Node, Any]) -> list[GraphModule]:
-    """The graph modules of a node, of which one runs at a time."""
+    """The graph modules of a node, which run one at a time."""
     if not isinstance(node.target, HigherOrderOperator):
         return []
     return [
@@ -31,16 +31,16 @@ def held_by(node: Node, values: Mapping[Node, Any]) -> list[GraphModule]:
 
 
 def carries_over(node: Node) -> bool:
-    """Whether it runs a graph module again and again, each time on what it returned before.
+    """True if it runs a graph module repeatedly, each time on the results of the last pass.
 
-    While a pass works out new values, those of the pass before are live; and so are, since they are
-    the node's own inputs, those that the first pass was given.
+    While a pass computes new values, those of the pass before are live, and so are the node's own
+    inputs, which the first pass was given.
     """
     return isinstance(node.target, HigherOrderOperator) and node.target.name() == _LOOP
 
 
 def alternatives(target: HigherOrderOperator, args: Any) -> tuple[list[GraphModule], Any]:
-    """Of a node's arguments, the graph modules of which one runs at a time, and what it is given.
+    """The graph modules among a node's arguments, which run one at a time, and their operands.
 
     The first returns what the node does.
 
@@ -63,7 +63,7 @@ def alternatives(target: HigherOrderOperator, args: Any) -> tuple[list[GraphModu
 
 
 def run(module: GraphModule, operands: Any) -> Any:
-    """What a graph module returns, and those that it holds itself, on tensors without data."""
+    """Run a graph module, and those that it holds itself, on tensors without data."""
     return _Runner(module).run(*operands)
 
 

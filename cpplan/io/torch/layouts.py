@@ -1,4 +1,4 @@
-"""Where the elements of every tensor lie: the bytes of storages, and of views within them."""
+"""Layouts of all tensors: the bytes of storages, and of views within them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Layouts:
         return self._found[name].value
 
     def is_constant(self, name: str) -> bool:
-        """Whether it lies in a constant."""
+        """True if the tensor lies in a constant."""
         return self._found[self.root_of(name)].kind == "constant"
 
     def mark_output(self, name: str) -> None:
@@ -163,7 +163,7 @@ def _end(value: torch.Tensor) -> Any:
 
 
 def in_order(value: torch.Tensor) -> bool:
-    """Whether the elements lie one after another, without gaps, in order of their indices."""
+    """True if the elements lie one after another, without gaps, in order of their indices."""
     expected: Any = 1
     for extent, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
         if str(extent) != "1" and str(stride) != str(expected):

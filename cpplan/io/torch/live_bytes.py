@@ -17,7 +17,7 @@ from cpplan.model.errors import InputError
 
 @dataclass(frozen=True)
 class LiveBytes:
-    """What was measured.
+    """The live bytes measured at each node of a run.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def measure(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
 
 
 def _last_uses(module: GraphModule) -> dict[Node, list[Node]]:
-    """Node -> whose values nobody needs after it."""
+    """For every node, the nodes whose values no later node needs."""
     found: dict[Node, list[Node]] = {node: [] for node in module.graph.nodes}
     seen: set[Node] = set()
     for node in reversed(module.graph.nodes):

@@ -1,4 +1,4 @@
-"""Which nodes of a graph module are ops, and what they are called."""
+"""Ops among the nodes of a graph module, and their names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SIZES = ("sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "_assert_
 
 
 def is_part(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Whether a node only picks one of several results."""
+    """True if a node only picks one of several results."""
     whole = node.args[0] if node.args else None
     picks = node.op == "call_function" and node.target is operator.getitem
     return picks and isinstance(whole, Node) and isinstance(values[whole], (tuple, list, dict))
 
 
 def is_op(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Whether a node touches the bytes of tensors."""
+    """True if a node accesses the bytes of tensors."""
     if node.op not in ("call_function", "call_method", "call_module") or is_part(node, values):
         return False
     if tensors_in(values[node]):

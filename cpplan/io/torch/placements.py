@@ -1,4 +1,4 @@
-"""Which torch ops only copy: where the arguments of a concatenation lie within its result."""
+"""Placements of torch ops that only copy: arguments of a concatenation within its result."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def find_placements(
     outputs: Sequence[str],
     layouts: Layouts,
 ) -> tuple[Placement, ...]:
-    """What the node copies without change and in one piece, and where; at fixed sizes only.
+    """Placements of the tensors that the node copies unchanged and in one piece, at fixed sizes.
 
-    Constants are left out: they have no place in the arena to choose. So is what occurs twice.
+    Constants are left out: they have no place in the arena to choose. So are arguments that occur
+    twice.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class _Writer:
                 self._emit(user)
 
     def _emit_ready(self) -> None:
-        """What only computes with sizes, in the order in which it was."""
+        """Emit nodes that only compute with sizes, in their old order, if their inputs exist."""
         left = []
         for node in self.waiting:
             if all(given in self.newest for given in node.all_input_nodes):

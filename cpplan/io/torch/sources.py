@@ -1,7 +1,7 @@
-"""What is read: a graph module, what its placeholders are, and a tensor without data for each node.
+"""Sources of a graph: a graph module, its constants, and a tensor without data for each node.
 
-Exported programs know which placeholders are parameters; a graph module says so in the
-``meta["cpplan"]`` of a placeholder, else it is an input.
+Exported programs know which placeholders are parameters; in a graph module, the ``meta["cpplan"]``
+of a placeholder marks it as one, else it is an input.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOGS = ("torch._export.serde.serialize", "torch._subclasses.fake_tensor")
 
 @dataclass(frozen=True)
 class Traced:
-    """A graph module, and what is known of its nodes.
+    """A graph module, with its constants and the values of its nodes.
 
     Attributes
     ----------

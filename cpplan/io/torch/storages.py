@@ -51,6 +51,6 @@ def _nbytes(call: Call, known: Mapping[int, Any]) -> Any:
 
 
 def _repeats_elements(tensor: torch.Tensor) -> bool:
-    """Whether elements share bytes for want of a stride; such a view is copied for itself."""
+    """True if elements share bytes because a stride is 0; such a view is copied by itself."""
     extents = zip(tensor.shape, tensor.stride(), strict=True)
     return any(str(stride) == "0" and str(extent) != "1" for extent, stride in extents)

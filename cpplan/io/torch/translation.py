@@ -1,7 +1,7 @@
-"""From a traced graph module to a graph: one op a node that computes, views, and what is in order.
+"""Translation of a traced graph module into a graph: ops, views, and edges that keep order.
 
-Nodes that only ask for sizes or compute with numbers are no ops: what they need is an edge without
-bytes between the ops that make the tensors and those that use the numbers.
+Nodes that only ask for sizes or compute with numbers are no ops: they become edges without bytes,
+from the ops that make the tensors to those that use the numbers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Translation:
 
 @contextmanager
 def naming(source: object) -> Iterator[None]:
-    """Let every ``InputError`` raised inside say which model it is about."""
+    """Add the model's name to every ``InputError`` raised in this context."""
     try:
         yield
     except InputError as error:

@@ -60,7 +60,7 @@ def sizes_left_open(mode: FakeTensorMode) -> AbstractContextManager[None]:
 
 
 def attribute_of(module: GraphModule, node: Node) -> Any:
-    """What a ``get_attr`` node gets."""
+    """The attribute that a ``get_attr`` node reads."""
     found: Any = module
     for part in str(node.target).split("."):
         found = getattr(found, part)
@@ -89,7 +89,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether it has strides and a storage: no sparse tensor has."""
+    """True if the tensor has strides and a storage, as no sparse tensor has."""
     return bool(tensor.layout is torch.strided)
 
 
@@ -112,7 +112,7 @@ def as_fake(value: Any, mode: FakeTensorMode) -> Any:
 
 
 def _environment(leaves: Sequence[Any]) -> Any:
-    """Where the symbolic sizes among the values come from, if there are any."""
+    """The shape environment of the symbolic sizes among the values, or ``None``."""
     for leaf in leaves:
         sizes = (*leaf.shape, *leaf.stride()) if isinstance(leaf, torch.Tensor) else (leaf,)
         for size in sizes:
@@ -139,7 +139,7 @@ def _traced_value(node: Node) -> Any:
 
 
 def _is_traced(node: Node) -> bool:
-    """Whether a tracer has noted the values of the graph's nodes."""
+    """True if a tracer has recorded the values of the graph's nodes."""
     return any("val" in other.meta for other in node.graph.nodes)
 
 

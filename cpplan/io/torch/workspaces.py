@@ -51,7 +51,7 @@ def workspace_of(node: Node, values: Mapping[Node, Any]) -> int:
 
 
 def most_allocated(run: Callable[[], Any]) -> tuple[Any, int]:
-    """What a function returns, and the most bytes that torch's CPU allocator lent it at once.
+    """Result of a function, and the most bytes that torch's CPU allocator gave it at once.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def _zeros(value: Any) -> Any:
 
 
 def _signature(value: Any) -> Any:
-    """What a kernel's choice of workspace can depend on."""
+    """Properties of a value on which a kernel's choice of workspace can depend."""
     if isinstance(value, torch.Tensor):
         return "tensor", tuple(map(str, value.shape)), tuple(map(str, value.stride())), value.dtype
     if isinstance(value, (tuple, list)):
