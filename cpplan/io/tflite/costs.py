@@ -1,4 +1,4 @@
-"""What running a TFLite operator once costs: its operations on single elements, from shapes alone.
+"""Cost of running a TFLite operator once: its operations on single elements, from shapes alone.
 
 A multiply-add is two operations. Convolutions and matrix products count every product, with the
 padding as if it were stored; pools one operation for each place in the window; reductions one for
@@ -36,7 +36,7 @@ def count_operations(operator: FileOperator, tensors: Sequence[FileTensor]) -> i
 
 
 def _taps(kind: str, operator: FileOperator, shapes: Sequence[tuple[int, ...]]) -> int:
-    """How many products are added up for each element of the result; 0 if none are."""
+    """Number of products that are added up for each element of the result, or 0."""
     weights = shapes[1] if len(shapes) > 1 else ()
     if kind in ("CONV_2D", "FULLY_CONNECTED"):
         return math.prod(weights[1:])

@@ -1,8 +1,9 @@
-"""Extents of axes that a TFLite file leaves open: those it stores, or those given.
+"""Extents of axes that a TFLite file leaves open, as stored in the file or given.
 
-An axis of an input that is only known at run time bears the name ``input[axis]``. A file stores an
-extent for it all the same, and runtimes that are told no other take that; so do we. Given others,
-LiteRT resizes the inputs and works out every other shape, by the same code as when the model runs.
+An axis of an input whose extent is only known at run time has the name ``input[axis]``. A file
+stores an extent for it all the same, which runtimes take unless told another; so does this reader.
+If others are given, LiteRT resizes the inputs and computes all other shapes, by the code that runs
+the model.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _allocated(data: bytes, shapes: Mapping[int, list[int]]) -> Interpreter:
 
 
 def _has_bytes(interpreter: Interpreter, number: int) -> bool:
-    """Whether the runtime knows a tensor's shape before it runs: then it has a place."""
+    """True if the runtime knows a tensor's shape before it runs, and so has a place for it."""
     try:
         interpreter.get_tensor(number)
     except ValueError:

@@ -49,16 +49,16 @@ class Table:
 
     @property
     def vtable(self) -> int:
-        """Where the table's vtable is."""
+        """Position of the table's vtable."""
         return self.position - read_number(self.data, "<i", self.position)
 
     @property
     def field_count(self) -> int:
-        """How many fields the table could hold: those of its schema, or of an older one."""
+        """Number of fields that the table could hold, by its schema or an older one."""
         return (self._sizes()[0] - 4) // 2
 
     def place(self, field: int) -> int | None:
-        """Where a field lies in the file; ``None`` if it is left out."""
+        """Position of a field in the file; ``None`` if it is left out."""
         size, span = self._sizes()
         if 4 + 2 * field >= size:
             return None
@@ -73,7 +73,7 @@ class Table:
         return default if place is None else read_number(self.data, format, place)
 
     def follow(self, field: int) -> int:
-        """Where that lies which a field leads to."""
+        """Position of the object that a field refers to."""
         place = self.place(field)
         assert place is not None
         return self._follow(place)
@@ -84,7 +84,7 @@ class Table:
         return None if place is None else Table(self.data, self._follow(place))
 
     def vector(self, field: int, width: int) -> tuple[int, int] | None:
-        """Where the first element of a vector lies, and how many of ``width`` bytes there are."""
+        """Position of a vector's first element, and its number of elements of ``width`` bytes."""
         place = self.place(field)
         if place is None:
             return None

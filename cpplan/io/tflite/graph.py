@@ -40,7 +40,7 @@ TensorKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A graph, and what of it is what in the file.
+    """A graph, with the tensors and operators of the file that it was made from.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How a model is read: see :func:`translate`; ``unknown`` fills as subgraphs are."""
+    """The options of :func:`translate`, and ``unknown``, filled as subgraphs are read."""
 
     apart: frozenset[TensorKey]
     scratch: bool
@@ -192,7 +192,7 @@ def _graph(
 
 
 class _Subgraph:
-    """One subgraph: of which kind its tensors are, and which are views of which."""
+    """One subgraph, with the kinds of its tensors and the bases of its views."""
 
     def __init__(self, source: FileSubgraph, names: list[str], apart: set[int]):
         self.source, self.names = source, names

@@ -1,4 +1,4 @@
-"""Which tensors of a TFLite subgraph are inputs, outputs, constants, and so on."""
+"""Kinds of a TFLite subgraph's tensors: input, output, constant, and so on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpplan.model.errors import InputError
 
 
 def find_kinds(source: FileSubgraph) -> dict[int, str]:
-    """Tensor -> its kind; of all that the subgraph's operators or its callers touch.
+    """Kinds of the tensors that the subgraph's operators or its callers access, by tensor.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What a TFLite file says of its subgraphs, as it says it.
+"""Contents of a TFLite file: its subgraphs, tensors and operators.
 
 Field numbers are those of the schema of TensorFlow Lite, version 3 (``schema.fbs`` in the sources
-of TensorFlow and of LiteRT); the package ``tflite`` knows what its operators are called.
+of TensorFlow and of LiteRT); the package ``tflite`` has the names of its operators.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FileTensor:
     data_bytes
         Of its values in the file; ``None`` if it holds none, and it is no constant.
     variable
-        Whether it keeps its value from run to run.
+        True if it keeps its value from run to run.
     scales, zero_points
         Of its quantization; empty for none.
     """
@@ -110,7 +110,7 @@ class TfliteModel:
     metadata: tuple[tuple[str, int], ...]
 
     def buffer_span(self, number: int) -> tuple[int, int]:
-        """Where in the file a buffer's bytes start, and how many there are."""
+        """Position of a buffer's bytes in the file, and their number."""
         return self.buffers[number].vector(0, 1) or (0, 0)
 
 
@@ -145,7 +145,7 @@ def parse_model(source: str | PathLike[str] | bytes) -> TfliteModel:
 
 @contextmanager
 def naming(source: str | PathLike[str] | bytes) -> Iterator[None]:
-    """Let every error raised inside say which file it is about."""
+    """Add the file's name to every error raised in this context."""
     try:
         yield
     except (InputError, VerificationError) as error:
@@ -174,7 +174,7 @@ def _data_bytes(buffer: Table) -> int | None:
 
 
 def _kind(code: Table) -> tuple[str, bool]:
-    """What operators of a code are called, and whether their kernel is not TFLite's own."""
+    """Name of the operators of a code, and True if their kernel is not TFLite's own."""
     from tflite.utils import BUILTIN_OPCODE2NAME
 
     # Numbers above 126 did not fit into the field that came first.

@@ -1,6 +1,6 @@
-"""What tensors and ops of a TFLite model are called.
+"""Names of the tensors and ops of a TFLite model.
 
-Files may call two tensors alike, and operators have no names at all.
+Files may give two tensors one name, and operators have no names at all.
 """
 
 from __future__ import annotations

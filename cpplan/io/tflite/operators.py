@@ -1,7 +1,7 @@
-"""What planning needs to know of TFLite's operators: views, kernels in place, state, subgraphs.
+"""Properties of TFLite's operators for planning: views, in-place kernels, state, subgraphs.
 
 ``RESHAPE``, ``SQUEEZE`` and ``EXPAND_DIMS`` copy all bytes of their first input in order, or none
-where input and output lie at one address; so the output can be a view of the input. Element-wise
+if input and output lie at one address; so the output can be a view of the input. Element-wise
 kernels compute each element of the output from the same element of an input (and others that are
 broadcast to it), so that an output of as many bytes may be written over that input.
 """
@@ -90,7 +90,7 @@ def reshaped(operator: FileOperator) -> tuple[int, int] | None:
 
 
 def is_stateful(operator: FileOperator) -> bool:
-    """Whether two runs of such operators must keep their order; of custom kernels, who knows."""
+    """True if two runs of such operators must keep their order; assumed of custom kernels."""
     return operator.custom or operator.kind in _STATEFUL
 
 

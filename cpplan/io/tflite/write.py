@@ -33,7 +33,7 @@ def write_tflite(
     *,
     dims: Mapping[str, int] | None = None,
 ) -> None:
-    """Write what :func:`planned_tflite` gives to a file, whole or not at all.
+    """Write the model of :func:`planned_tflite` to a file, whole or not at all.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def _permute(model: TfliteModel, data: bytearray, order: Sequence[int]) -> None:
 
 
 def _uses(model: TfliteModel, number: int) -> int:
-    """How often tensors and metadata name a buffer."""
+    """Number of references to a buffer by tensors and metadata."""
     tensors = sum(t.buffer == number for source in model.subgraphs for t in source.tensors)
     return tensors + sum(buffer == number for _, buffer in model.metadata)
 
