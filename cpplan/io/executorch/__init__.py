@@ -1,10 +1,10 @@
-"""ExecuTorch: memory plans by cpplan for the programs that it runs, and its own as rivals.
+"""ExecuTorch: memory plans by cpplan for its programs, and its own plans as rivals.
 
 The other modules of this package import ``executorch`` when they are imported; this one only when a
 function is called. See :func:`algorithm` for the layout alone, :func:`planning_pass` for the order
-of the operators and for results that are written over arguments too, :func:`fold_constants` for
-what need not be in the arena at all, :func:`read_program` for the plan of a program that there is
-already, and :func:`verify_program` to check one.
+of the operators and for in-place results as well, :func:`fold_constants` for tensors that need not
+be in the arena at all, :func:`read_program` for the plan of an existing program, and
+:func:`verify_program` to check one.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def planning_pass(
     order
         ``"search"``, or ``"given"`` to keep it.
     in_place
-        Whether results may be written over arguments.
+        True if results may be written over arguments.
     capacities, memory_map, executorch_verifier, options
         As for :func:`algorithm`.
     passing
@@ -200,7 +200,7 @@ def read_program(
     memory_map: TargetMemoryMap | None = None,
     rivals: bool = False,
 ) -> Problem:
-    """What a program places where, whoever planned it: a problem, with that plan as an answer.
+    """The packing problem of a program, with the plan that it carries as an answer.
 
     For :func:`cpplan.compare`. The interval first fit that is proposed for ExecuTorch is the
     heuristic ``first_fit_by_size`` there.
@@ -210,13 +210,13 @@ def read_program(
     program
         As ``to_executorch`` made it.
     method
-        Which of its methods.
+        Name of one of its methods.
     memory_map
-        A ``TargetMemoryMap`` whose banks are pools: what lies in one of them may lie in any. Pass
+        A ``TargetMemoryMap`` whose banks are pools: a tensor in one of them may go to any. Pass
         ``objective="preference"`` to ``solve`` and ``compare`` to fill the first ones first.
     rivals
-        Whether the layouts by ExecuTorch's ``greedy``, or ``banked_greedy`` with a memory map, are
-        answers too. One that finds no room is left out.
+        True to add the layout of ExecuTorch's ``greedy``, or ``banked_greedy`` with a memory map,
+        as an answer. One that finds no room is left out.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def verify_program(program: ExecutorchProgramManager, *, executorch_verifier: bo
     program
         As ``to_executorch`` made it.
     executorch_verifier
-        Whether ExecuTorch's ``Verifier`` is called too.
+        True to call ExecuTorch's ``Verifier`` too.
 
     Raises
     ------

@@ -42,7 +42,7 @@ def pools_of(memory_map: TargetMemoryMap, padding: int = 0) -> dict[int, Pool]:
 
 @dataclass
 class _Buffer:
-    """What ExecuTorch's planners ask of a ``TensorSpec``, of a buffer."""
+    """A buffer with the attributes of a ``TensorSpec`` that ExecuTorch's planners read."""
 
     name: str
     size: int
@@ -72,9 +72,9 @@ def rivals_of(
     reserved: Sequence[str],
     memory_map: TargetMemoryMap | None,
 ) -> list[Answer]:
-    """How ExecuTorch's planners place a problem's buffers.
+    """Layouts of a problem's buffers by ExecuTorch's own planners.
 
-    ``greedy`` where no memory may be chosen, and else ``banked_greedy``, if it finds room.
+    That of ``greedy`` without a memory map, and else of ``banked_greedy``, if it finds room.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ def translate(
 
 
 def goes_along(node: Node) -> bool:
-    """Whether a node computes nothing, but says where a part or a view of a result is."""
+    """True if a node computes no bytes, but names a part or a view of a result."""
     return node.target in (operator.getitem, memory.view)
 
 
@@ -144,7 +144,7 @@ def _needs(node: Node) -> Iterator[str]:
 
 
 def _keep_writes_in_order(nodes: Sequence[Node]) -> dict[Node, list[str]]:
-    """What nodes have to wait for where a storage is written again: its readers and writers."""
+    """Nodes that a node waits for because it accesses a storage that is written again."""
     waits: dict[Node, list[str]] = {node: [] for node in nodes}
     touched: dict[TensorSpec, list[Node]] = {}
     writers: dict[TensorSpec, Node] = {}

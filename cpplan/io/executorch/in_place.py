@@ -1,13 +1,13 @@
-"""Which of ExecuTorch's kernels may write their result over an argument.
+"""In-place pairs of ExecuTorch's kernels: results that may be written over an argument.
 
-Those of the portable and optimized libraries that compute element ``k`` of the result from element
-``k`` of an argument of the same shape, and read it before they write it. A kernel is told of no
-more than two tensors with one address, so that this is a promise about how it is written: it is
-kept by running each of them so (``tests/io/executorch``). Kernels that read an argument more than
-once (softmax, layer norm) make no such promise, and a copy to itself (``clone``) would call
-``memcpy`` on one and the same block, which C leaves open. The operators stay as they are: for their
-in-place forms (``aten::sigmoid_``), which ``reinplace_pass`` of ExecuTorch would put there, the
-runtime of version 1.5.1 has no kernels.
+These are the kernels of the portable and optimized libraries that compute element ``k`` of the
+result from element ``k`` of an argument of the same shape, and read it before they write it. A
+kernel only sees two tensors with one address, so this depends on how it is written; a test runs
+each of them that way (``tests/io/executorch``). Kernels that read an argument more than once
+(softmax, layer norm) are left out, and so is a copy to itself (``clone``), which would call
+``memcpy`` on one and the same block, undefined in C. The operators are not replaced by their
+in-place forms (``aten::sigmoid_``), as ``reinplace_pass`` of ExecuTorch would do: the runtime of
+version 1.5.1 has no kernels for them.
 
 Arguments of a concatenation are not placed within its result: a ``storage_base`` holds all bytes of
 the base for as long as any part of it is in use, which costs more than it saves.
@@ -44,10 +44,10 @@ def kind_of(node: Node) -> str:
 
 
 def in_place_pairs(node: Node) -> Iterator[tuple[TensorSpec, TensorSpec]]:
-    """``(result, argument)`` pairs: storages of which the kernel may write one over the other.
+    """``(result, argument)`` pairs of storages, the first of which may be written over the second.
 
-    The argument has the result's shape, element type and dimension order, and whatever else the
-    kernel reads of its storage has so too.
+    The argument has the result's shape, element type and dimension order, and so has everything
+    else that the kernel reads of its storage.
     """
     kind, written = kind_of(node), get_node_tensor_specs(node)
     if not isinstance(node.target, torch._ops.OpOverload) or not written:

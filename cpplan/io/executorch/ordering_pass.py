@@ -1,4 +1,4 @@
-"""A memory planning pass that first chooses the order of the nodes and what lies over what."""
+"""A memory planning pass that first chooses the order of the nodes and the in-place results."""
 
 from __future__ import annotations
 

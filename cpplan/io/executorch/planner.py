@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 
 
 class Algorithm:
-    """What ``MemoryPlanningPass`` calls; see :func:`cpplan.io.executorch.algorithm`.
+    """The algorithm that ``MemoryPlanningPass`` calls; see :func:`cpplan.io.executorch.algorithm`.
 
-    ``plans`` are those made, one for every memory of every module, submodules first.
+    ``plans`` are the plans made, one for every memory of every module, submodules first.
     """
 
     def __init__(

@@ -101,9 +101,9 @@ def read_module(
     memory_map: TargetMemoryMap | None = None,
     rivals: bool = False,
 ) -> Problem:
-    """What a planned module places where: the problem, and the plan as an answer to it.
+    """The packing problem of a planned module, with its plan as an answer.
 
-    With a memory map, what lies in one of its banks may lie in any. With ``rivals``, the layouts of
+    With a memory map, a tensor in one of its banks may go to any. With ``rivals``, the layouts of
     ExecuTorch's own planners are answers too.
 
     Raises
@@ -197,7 +197,7 @@ def check_places(
     names: Mapping[TensorSpec, str],
     name: str,
 ) -> None:
-    """Check where storages and regions lie in memories of so many bytes. O(n log n).
+    """Raise if storages or regions overlap or leave memories of these sizes. O(n log n).
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""What control flow needs: the bytes of the branches of a ``cond`` and the bodies of loops.
+"""Regions of control flow: the bytes of the branches of a ``cond`` and the bodies of loops.
 
 ExecuTorch plans each such submodule first, from byte 0 of each memory on. Here the bytes of a
-control-flow node's submodules together are one more buffer of the module that the node is in: a
-region, live from the node on as long as its results are, since the results of a ``cond`` are not
-copied out of the branch that computed them. Wherever it is placed, its tensors move with it.
+control-flow node's submodules together are one more buffer of the node's module: a region, live
+from the node on as long as its results are, since the results of a ``cond`` are not copied out of
+the branch that computed them. When a region is placed, its tensors move with it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SUBMODULES = {
 
 @dataclass
 class Region:
-    """What the submodules of one control-flow node need, and for how long.
+    """The submodules of a control-flow node, and the steps during which their bytes are live.
 
-    Nodes that share a submodule are one region's.
+    Nodes that share a submodule share a region.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Region:
         return sizes
 
     def move(self, distance: Mapping[int, int]) -> None:
-        """Move its tensors by so many bytes in each memory."""
+        """Move its tensors by ``distance`` bytes in each memory."""
         for spec in self.specs():
             spec.mem_offset += distance.get(spec.mem_id or FIRST_MEMORY, 0)
 

@@ -1,8 +1,8 @@
-"""What ExecuTorch plans of a graph module, as buffers: its ``TensorSpec`` objects.
+"""Buffers of a graph module for ExecuTorch, made from the module's ``TensorSpec`` objects.
 
-A spec's lifetime names the first and the last node that touch it, both included. A spec with a
-``storage_base`` has no storage of its own: it lies at an offset within another's, or within what
-that one lies in, and so on to the root. Roots are the buffers.
+A spec's lifetime names the first and the last node that access it, both included. A spec with a
+``storage_base`` has no storage of its own: it lies at an offset within another spec, which may lie
+within a third, and so on to the root. Roots are the buffers.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def name_specs(module: GraphModule) -> dict[TensorSpec, str]:
 
 
 def is_bookkeeping(node: Node) -> bool:
-    """Whether a node computes nothing: it reserves bytes, frees them or returns."""
+    """True if a node computes no bytes: it reserves them, frees them or returns."""
     return node.op == "output" or node.target in (memory.alloc, memory.free)
 
 
