@@ -15,7 +15,7 @@ RIDDLES = ("so many", "of which")
 LONGEST = 100
 # Rooms whose docstrings are still to be rewritten; none may be added.
 NOT_DONE = (
-    "cpplan/batches", "cpplan/cli", "cpplan/io", "cpplan/model", "cpplan/ordering",
+    "cpplan/batches", "cpplan/cli", "cpplan/io/__init__.py", "cpplan/model", "cpplan/ordering",
     "cpplan/packing", "cpplan/remat", "cpplan/runtime", "cpplan/solving", "cpplan/verification",
 )  # fmt: skip
 
@@ -44,9 +44,10 @@ def fault(text: str) -> str | None:
 
 
 def faults(folder: str) -> list[str]:
-    """Faults in the docstrings of a folder's files, one line each."""
+    """Faults in the docstrings of a file, or of a folder's files, one line each."""
     found = []
-    for path in sorted((ROOT / folder).rglob("*.py")):
+    top = ROOT / folder
+    for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for line, text in docstrings(path):
             broken = fault(text)
@@ -56,7 +57,7 @@ def faults(folder: str) -> list[str]:
 
 
 def is_done(name: str) -> bool:
-    return not any(name.startswith(f"{room}/") for room in NOT_DONE)
+    return not any(f"{name}/".startswith(f"{room}/") for room in NOT_DONE)
 
 
 @pytest.mark.parametrize("folder", ["cpplan", "formulations"])

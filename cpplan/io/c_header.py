@@ -1,11 +1,11 @@
-"""A plan as a C header: the arenas as arrays, and where in them every tensor lies.
+"""Writer of a plan as a C header: the arenas as arrays, and the offset of every tensor.
 
-For C11 and C++11. Offsets are macros, so that unused ones cost nothing; that each is aligned and
-ends within its arena is asserted at compile time, which also finds a header edited by hand.
+For C11 and C++11. Offsets are macros, so that unused ones cost nothing. Assertions at compile time
+check that each is aligned and ends within its arena, which also finds a header edited by hand.
 
-A macro's name is the tensor's in capitals, with an underscore for whatever C does not allow in a
-name; where two tensors come to the same, later ones have a number behind them. The comment beside
-it has the name as it is, with escapes for what C could misread.
+A macro's name is the tensor's in capitals, with an underscore for each character that C does not
+allow in a name; if two tensors get the same name, later ones have a number appended. The comment
+beside it has the original name, with escapes for characters that C could misread.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def format_c_header(
 
 
 def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[int]:
-    """What each buffer's offset must be a multiple of; only the pools' where there is no source."""
+    """Alignment of each buffer; without a source, only that of its pool."""
     own: dict[str, int] = {}
     if source is not None:
         from cpplan.packing.problem import as_problem
@@ -182,7 +182,7 @@ def _lines(plan: Plan, prefix: str, alignment: int, needed: Sequence[int]) -> It
 
 
 def _portable(prefix: str) -> Iterator[str]:
-    """What C and C++ write in different ways."""
+    """Lines of the header for constructs that C and C++ write in different ways."""
     yield "#ifdef __cplusplus"
     yield f"#define {prefix}_ALIGNED(name, bytes, size) unsigned char name alignas(bytes)[size]"
     yield f"#define {prefix}_ASSERT(condition, message) static_assert(condition, message)"

@@ -1,4 +1,4 @@
-"""The constants of an ONNX model as one block of bytes, each where a plan puts it."""
+"""Image of an ONNX model's constants: one block of bytes, each constant at its planned offset."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def constants_image(
     *,
     dims: Mapping[str, int] | None = None,
 ) -> bytes:
-    """What to load into the pool that holds a plan's constants, before the model runs.
+    """Bytes to load into the pool that holds a plan's constants, before the model runs.
 
-    As long as the pool's last constant reaches; bytes between constants are zero. Where each lies
-    in it is ``plan.offset_of(name)``.
+    The image ends with the pool's last constant; bytes between constants are zero. The offset of
+    each in it is ``plan.offset_of(name)``.
 
     Parameters
     ----------

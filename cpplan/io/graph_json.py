@@ -194,7 +194,7 @@ def _op_values(op: Op, symbols: Symbols | None) -> dict[str, Any]:
 
 def _graph(values: Any, outer: Symbols | None = None) -> Graph:
     if isinstance(values, Mapping):
-        # What the object claims to be comes first: its other keys mean nothing until then.
+        # Check format and version first: without them the other keys have no meaning.
         name, version = values.get("format", FORMAT), values.get("version", VERSION)
         if name == "cpplan.plan":
             raise InputError(f"this is a plan, not a model: expected format {FORMAT!r}")
@@ -247,7 +247,7 @@ def _fold_broadcasts(tensors: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | None:
-    """The tensor whose elements ``view`` repeats, if that is what it is."""
+    """The tensor whose elements ``view`` repeats, or ``None`` if it repeats none."""
     base = by_name.get(view.view_of[0]) if view.view_of is not None else None
     if base is None or view.symbolic or base.symbolic:
         return None

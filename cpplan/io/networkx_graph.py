@@ -40,7 +40,7 @@ _TENSOR = ("size", "shape", "dtype", "kind", "alignment", "pools")
 _OP = ("kind", "cost", "recomputable", "in_place", "placements", "sequence")
 _PLAIN_OP = ("kind", "cost", "recomputable", "sequence")
 _RESULT = ("size", "shape", "dtype", "alignment")
-# What an edge says -> the field of the op that says it.
+# Role of an edge -> the field of the op that lists it.
 _FIELDS = {
     "input": "inputs",
     "output": "outputs",

@@ -58,7 +58,7 @@ _OPTIONAL: dict[str, _Types] = {
     "last": (list,),
     "certificate": (dict, type(None)),
 }
-# What follows from other fields: written for those who read the file without cpplan.
+# Fields that follow from others, written for readers of the file other than cpplan.
 _DERIVED: dict[str, _Types] = {"gap": _NUMBER_OR_NULL, "method": _TEXT_OR_NULL}
 _CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}
 _BUFFER: dict[str, _Types] = {
@@ -152,7 +152,7 @@ def check_fields(values: Mapping[str, Any]) -> None:
 
 
 def _all_buffers_right(rows: list[Any]) -> bool:
-    """Whether no row breaks a rule: column by column, as there may be a million of them."""
+    """True if no row breaks a rule; checked by column, as there may be a million rows."""
     if not set(map(type, rows)) <= {dict}:
         return False
     # Mostly there is one list of keys for all.
@@ -169,7 +169,7 @@ def _all_buffers_right(rows: list[Any]) -> bool:
 
 
 def check_derived(values: Mapping[str, Any], plan: Plan) -> None:
-    """Check that what a file says of its plan, for others to read, is what the plan says.
+    """Check that the derived fields of a file, written for other readers, match the plan.
 
     Raises
     ------

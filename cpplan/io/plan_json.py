@@ -153,7 +153,7 @@ def _format_rows(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def plan_from_dict(values: Mapping[str, Any]) -> Plan:
-    """The plan that :func:`plan_to_dict` described.
+    """Read a plan from the values of :func:`plan_to_dict`.
 
     Raises
     ------

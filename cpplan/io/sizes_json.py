@@ -73,7 +73,7 @@ def format_sizes_json(sizes: SizesPlan, *, clock: bool = False) -> str:
 
 
 def sizes_from_dict(values: Mapping[str, Any]) -> SizesPlan:
-    """What :func:`sizes_to_dict` described.
+    """Read a plan for several sizes from the values of :func:`sizes_to_dict`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What depends on variables, as JSON: expressions are text, ranges are pairs."""
+"""Symbolic layouts as JSON, with expressions as text and ranges as pairs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def range_values(dims: Mapping[str, Range]) -> dict[str, list[int | None]]:
 
 
 def layout_values(layout: SymbolicLayout) -> dict[str, Any]:
-    """What depends on the variables of a plan, ready for JSON."""
+    """The symbolic layout of a plan as values ready for JSON."""
     return {
         "dims": range_values(layout.dims),
         "tensors": {
@@ -47,7 +47,7 @@ def layout_values(layout: SymbolicLayout) -> dict[str, Any]:
 
 
 def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
-    """What :func:`layout_values` described, of a plan with these buffers.
+    """Read the symbolic layout of a plan with these buffers from :func:`layout_values`.
 
     Raises
     ------

@@ -36,10 +36,10 @@ def algorithm(
 ) -> Algorithm:
     """A memory planning algorithm for ExecuTorch's ``MemoryPlanningPass``.
 
-    It places what the pass asks for: tensors by their lifetimes, those with a ``storage_base``
-    within it, and the memory of control-flow submodules as one block for as long as it is needed.
-    What a program returns of its mutable buffers lies in these buffers. Every layout is checked
-    twice in O(n log n): the plan by :func:`cpplan.verify`, and what the specs then say.
+    It places tensors by their lifetimes, those with a ``storage_base`` within it, and the memory of
+    control-flow submodules as one block for as long as it is needed. Mutable buffers that a program
+    returns lie in these buffers. Every layout is checked twice in O(n log n): the plan by
+    :func:`cpplan.verify`, and the specs that it was written to.
 
     Parameters
     ----------
@@ -242,10 +242,10 @@ def read_program(
 
 
 def verify_program(program: ExecutorchProgramManager, *, executorch_verifier: bool = False) -> None:
-    """Check the memory plan of every method, whoever made it.
+    """Check the memory plan of every method of a program, whichever planner made it.
 
-    Its nodes are replayed in their order: each has to find what it reads as it was written, also
-    where tensors share a storage on purpose, which ExecuTorch's ``Verifier`` leaves alone.
+    The nodes are replayed in their order: each must find the bytes that it reads as they were
+    written, also if tensors share a storage on purpose, which ExecuTorch's ``Verifier`` skips.
 
     Parameters
     ----------

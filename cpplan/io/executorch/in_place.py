@@ -44,7 +44,7 @@ def kind_of(node: Node) -> str:
 
 
 def in_place_pairs(node: Node) -> Iterator[tuple[TensorSpec, TensorSpec]]:
-    """``(result, argument)`` pairs of storages, the first of which may be written over the second.
+    """``(result, argument)`` pairs of storages; the result may be written over the argument.
 
     The argument has the result's shape, element type and dimension order, and so has everything
     else that the kernel reads of its storage.

@@ -58,7 +58,7 @@ class PlanningPass(MemoryPlanningPass):  # type: ignore[misc]  # executorch has 
         self._arrange(graph_module)
 
     def _arrange(self, module: GraphModule) -> None:
-        # What a submodule needs is known only once it is planned, which is after this.
+        # The bytes of a submodule are known only after it is planned, which is later.
         order = "given" if find_control_flow(module) else self.order
         if order == "given" and not self.in_place:
             return

@@ -30,7 +30,7 @@ XNNPACK_PADDING = 64
 
 @dataclass
 class Layout:
-    """A problem, what each of its rows stands for, and the memory id of each of its pools.
+    """A problem, with the storage or region of each row and the memory id of each pool.
 
     Rows are the storages, then the parts of regions: (region, memory id).
     """
@@ -163,7 +163,7 @@ def read_places(
 
 
 def check_module(module: GraphModule, name: str, sizes: Sequence[int] | None = None) -> None:
-    """Check a planned module: where its specs lie, and that its nodes read what they name.
+    """Check a planned module: the places of its specs, and the bytes that its nodes read.
 
     No two buffers share a byte at a step, each lies aligned within its memory, what has a
     ``storage_base`` lies where that says, and no node reads bytes that another has written over.
@@ -232,7 +232,7 @@ def check_places(
 
 
 def parse_capacities(capacities: Mapping[int, int | str], padding: int) -> dict[int, int]:
-    """Bytes that each memory has for tensors: its capacity less what is padded.
+    """Bytes that each memory has for tensors, its capacity less the padding.
 
     Raises
     ------

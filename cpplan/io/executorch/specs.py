@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node
 
 from cpplan.model.errors import InputError
 
-# What a spec that names no memory lies in; 0 is for constants.
+# Memory of a spec that names none; 0 is for constants.
 FIRST_MEMORY = 1
 
 
@@ -41,7 +41,7 @@ class Storage:
 
     @property
     def lifespan(self) -> tuple[int, int]:
-        """Half-open: from the first node that touches any of its specs to after the last."""
+        """Lifespan, half-open, from the first node that accesses one of its specs to the last."""
         lifetimes = [spec.lifetime for spec in self.within]
         return min(first for first, _ in lifetimes), max(last for _, last in lifetimes) + 1
 
@@ -138,8 +138,8 @@ def return_buffers_in_place(
 ) -> None:
     """Base the specs by which the module returns mutable buffers on these buffers.
 
-    A module returns what it wrote to its buffers, by specs that its output node alone has. No
-    kernel writes them and no caller gets them: they need no bytes of their own.
+    A module returns the buffers that it wrote, by specs that only its output node has. No kernel
+    writes them and no caller gets them: they need no bytes of their own.
     """
     known = set(planned)
     buffers = mutable_buffers(module, signature) & known

@@ -75,7 +75,7 @@ class _Replay:
         return len(self.writers) - 1
 
     def write(self, node: Node) -> None:
-        """A node has written its results."""
+        """Record that a node has written its results."""
         self.values[node] = [
             (spec, self.put(*_bytes_of(spec), node))
             for spec in get_node_tensor_specs(node)
@@ -83,7 +83,7 @@ class _Replay:
         ]
 
     def view(self, node: Node) -> None:
-        """A node is the result of another in another shape."""
+        """Record that a node is the result of another in another shape."""
         base, spec = node.args[0], node.meta["spec"]
         self.values[node] = self.values.get(base, [])
         for given, _ in self.values[node]:
@@ -95,7 +95,7 @@ class _Replay:
                 )
 
     def pick(self, node: Node) -> None:
-        """A node is one of the results of another."""
+        """Record that a node is one of the results of another."""
         own = get_node_tensor_specs(node)
         given = self.values.get(node.args[0], [])
         self.values[node] = [(spec, number) for spec, number in given if spec in own]
@@ -126,7 +126,7 @@ def _computes(node: Node) -> bool:
 
 
 def _written_without_result(node: Node) -> Iterator[Node]:
-    """Arguments that a kernel writes and does not return: later reads get what it wrote."""
+    """Arguments that a kernel writes and does not return, so that later reads get its values."""
     if _is_out_var_node(node):
         return
     target = node.target

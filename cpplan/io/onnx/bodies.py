@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A subgraph, translated: its results in order, and what it captures from outside."""
+    """A translated subgraph: its results in order, and the tensors captured from outside."""
 
     graph: Graph
     results: tuple[str, ...]
@@ -64,7 +64,7 @@ def fit_body(node: onnx.NodeProto, body: Body, touched: Mapping[str, Tensor]) ->
 
 
 def _without_views(graph: Graph, results: Mapping[str, str]) -> Graph:
-    """Make a branch copy a result into the node's output if it is a view of another tensor."""
+    """The graph of a branch in which results that are views become copies, with placements."""
     tensors = (replace(t, view_of=None) if t.name in results else t for t in graph.tensors)
     copied = {name: view for name in results if (view := graph.tensor[name].view_of) is not None}
 

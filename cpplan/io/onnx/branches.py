@@ -33,7 +33,7 @@ class Fold:
     Attributes
     ----------
     outputs
-        What the If writes; names it.
+        Names of the If's outputs, which identify it.
     condition
         The tensor that decides.
     branch
@@ -54,7 +54,7 @@ def known_folds(graph: onnx.GraphProto, opset: int, kept: Collection[str] = ()) 
     Parameters
     ----------
     kept
-        Conditions of Ifs that stay, whatever is known of them.
+        Conditions of Ifs that are kept even if they are known.
     """
     return {fold.outputs: fold for fold in _find(graph, ChainMap(), opset, kept)}
 
@@ -118,7 +118,7 @@ def _value(constants: Constants, name: str) -> Array | None:
 def _written_out(
     graph: onnx.GraphProto, node: onnx.NodeProto, fold: Fold, defined: Counter[str]
 ) -> list[onnx.NodeProto]:
-    """The nodes of the branch taken, reading and writing what the If did."""
+    """The nodes of the branch taken, with the If's inputs and outputs."""
     import onnx
 
     body = bodies_of(node)[fold.branch]

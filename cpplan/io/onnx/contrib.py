@@ -169,7 +169,7 @@ def _channels_last(shape: Shape) -> Shape:
 
 
 def _window(kind: str, inputs: Sequence[int], last: bool | None = None) -> _Rule:
-    """As a convolution or a pooling; ``last`` if channels are, ``None`` if an attribute says so."""
+    """Shape rule of a convolution or pooling; ``last``: channels last, ``None``: by attribute."""
 
     def rule(call: _Call) -> list[tuple[int, Shape]]:
         import onnx

@@ -66,7 +66,7 @@ def copy_repeated(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> li
 
 
 class _Names:
-    """Gives out ``name~number``, each once, and none that is taken."""
+    """A supply of names ``name~number``, each used once and none already taken."""
 
     def __init__(self, taken: Iterable[str]):
         self.taken = set(taken)
@@ -91,7 +91,7 @@ def _tensor_names(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> It
 
 
 def _describe(graph: onnx.GraphProto, copies: Mapping[str, Sequence[str]]) -> None:
-    """Say of the copies what the graph says of the tensors that they are copies of."""
+    """Give copies the graph's types and quantization notes of their originals."""
     values = {value.name: value for value in (*graph.output, *graph.value_info)}
     for tensor, names in copies.items():
         for name in names if tensor in values else ():

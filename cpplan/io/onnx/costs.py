@@ -83,8 +83,8 @@ def count_operations(node: onnx.NodeProto, tensors: Mapping[str, Tensor | None],
     Parameters
     ----------
     tensors
-        The tensors that the node touches; those without bytes are ``None``, and outputs that
-        nobody needs are missing.
+        The tensors that the node accesses; those without bytes are ``None``, and outputs without
+        readers are missing.
     opset
         Version of ONNX's own operators that the model uses.
 
@@ -136,7 +136,7 @@ def control_flow_cost(
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A standard node: shapes of what it reads, elements of each tensor it writes."""
+    """A standard node, with the shapes of its inputs and the elements of each output."""
 
     proto: onnx.NodeProto
     shapes: Sequence[Shape | None]

@@ -57,8 +57,8 @@ def use_declarations(graph: onnx.GraphProto, declared: Declared, which: Which) -
     Parameters
     ----------
     which
-        Of which nodes: ``foreign`` means operators that nobody here knows, ``ready`` those
-        whose inputs are all known, ``all`` any.
+        The nodes whose outputs are typed: ``foreign`` for unknown operators, ``ready`` for nodes
+        whose inputs are all known, ``all`` for any.
     """
     return _use(graph, declared, which, ChainMap(types_of(graph)), ())
 

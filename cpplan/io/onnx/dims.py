@@ -63,8 +63,8 @@ def bind_dims(model: onnx.ModelProto, dims: Mapping[str, int]) -> dict[str, dict
 
     Returns the axes of the model's outputs that it declares by a name, and these names.
 
-    Inference loses symbols on its way, so that they must be bound before. What is declared of other
-    tensors is bound too. An axis stored as 0 is one of no elements unless it is bound. An input of
+    Inference loses symbols, so that they must be bound before. Declared extents of other tensors
+    are bound too. An axis stored as 0 has no elements unless it is bound. An input of
     one integer can be given its value: it decides which branches an If takes, say, and is then a
     constant of the model.
 
@@ -191,7 +191,7 @@ def bind_value(value: onnx.ValueInfoProto, dims: Mapping[str, int]) -> None:
 
 
 def _bind_inner(graph: onnx.GraphProto, dims: Mapping[str, int]) -> None:
-    """Bind what is declared of tensors that are no inputs of the model, in bodies too."""
+    """Bind the declared extents of tensors other than the model's inputs, in bodies too."""
     for value in (*graph.value_info, *graph.output):
         bind_value(value, dims)
     for node in graph.node:

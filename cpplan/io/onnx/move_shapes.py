@@ -99,7 +99,7 @@ def transpose(call: Call) -> list[Shape]:
 
 
 def reshape(call: Call) -> list[Shape]:
-    """0 keeps an extent, -1 takes what is left."""
+    """Reshape: 0 keeps an extent, -1 takes the remaining elements."""
     shape = call.shape()
     target: Sequence[Extent]
     target = call.attributes["shape"] if "shape" in call.attributes else call.numbers(1)
@@ -181,7 +181,7 @@ def tile(call: Call) -> list[Shape]:
 
 
 def pad(call: Call) -> list[Shape]:
-    """So many elements more, or fewer, before and after each axis."""
+    """Pad: elements added or removed before and after each axis."""
     result = list(call.shape())
     listed = call.attributes.get("pads", call.attributes.get("paddings"))
     pads: Sequence[Extent] = call.numbers(1) if listed is None else listed

@@ -1,4 +1,4 @@
-"""A name for every ONNX node, of which the format asks none."""
+"""Unique names for all ONNX nodes, which the format does not require."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def unique_names(nodes: Iterable[onnx.NodeProto]) -> list[str]:
-    """A name for every node: its own, or its type and position; numbered where that is taken."""
+    """Unique names for nodes: their own, or type and position, numbered if already taken."""
     listed = list(nodes)
     given = {node.name for node in listed}
     last: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Pooling all windows at once: the reference kernels take one window at a time.
+"""Pooling kernels that compute all windows at once.
 
-In image classifiers most of the reference kernels' time goes into pooling. Execution compares two
-runs of one kernel, so any kernel will do that computes what the model asks for.
+The reference kernels take one window at a time, and in image classifiers most of their time goes
+into pooling. Execution compares two runs of one kernel, so any correct kernel will do.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def top_k(call: Call) -> list[Shape]:
 
 
 def recurrence(call: Call) -> list[Shape]:
-    """LSTM, GRU and RNN: what they give at every step, and what they end with."""
+    """LSTM, GRU and RNN: the results at every step, and the final states."""
     steps, batch = call.shape()[:2]
     directions = 2 if call.attributes.get("direction") == "bidirectional" else 1
     hidden = call.attributes.get("hidden_size", call.shape(2)[-1])

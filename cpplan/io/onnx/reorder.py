@@ -55,10 +55,9 @@ def reorder_onnx(
     Where the order names op ``conv`` again, the model gets a node ``conv~1`` with outputs
     ``out~1``, then ``conv~2``, …, and every node reads the newest copies before it. Buffers have
     these names in plans (:func:`~cpplan.program.liveness.to_problem`), with three exceptions. An
-    output of
-    the model keeps its name, and is what the last run writes: what the first writes is ``out~0``.
-    What the bodies of ``if~1`` define is renamed like its outputs. And where the model already has
-    ``conv~1`` or ``out~1``, the next free number is taken. Constants are never copied.
+    output of the model keeps its name for the last run's result; the first run writes ``out~0``.
+    Tensors defined in the bodies of ``if~1`` are renamed like its outputs. And if the model already
+    has ``conv~1`` or ``out~1``, the next free number is taken. Constants are never copied.
 
     Parameters
     ----------

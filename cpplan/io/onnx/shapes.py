@@ -104,7 +104,7 @@ def infer_shapes(
 
 
 def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
-    """ONNX's own inference; if strict, what contradicts its rules is refused, not left open."""
+    """Run ONNX's own inference; if strict, raise for nodes that contradict its rules."""
     import onnx
     from onnx.shape_inference import InferenceError
 
@@ -118,7 +118,7 @@ def _infer(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
 
 
 def _answer_shapes(graph: onnx.GraphProto, types: ChainMap[str, onnx.TypeProto]) -> None:
-    """Put constants where nodes only ask for a tensor's shape: it need not be kept for that."""
+    """Replace nodes that only ask for a tensor's shape by constants, so that it can be freed."""
     import onnx
 
     types.update(types_of(graph))

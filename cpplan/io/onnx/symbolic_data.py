@@ -1,4 +1,4 @@
-"""Elements of small ONNX tensors when sizes are variables: shapes, and what is computed from them.
+"""Elements of small ONNX tensors with symbolic sizes: shapes and values computed from them.
 
 Operators that only move elements run as they are, on numbers that stand for the elements. The few
 that compute with sizes have rules of their own.

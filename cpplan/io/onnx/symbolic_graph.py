@@ -33,8 +33,7 @@ class Reading:
     opsets
         Versions of the operator sets, by domain.
     known, inner
-        What is known of tensors: those outside bodies, and those of each body, by the nodes around
-        it.
+        Facts about tensors: those outside bodies, and those of each body, by the nodes around it.
     elsewhere
         Sizes, and the model read at them, if it has bodies.
     """

@@ -22,7 +22,7 @@ from cpplan.model.shapes import Range
 if TYPE_CHECKING:
     import onnx
 
-# What is known of a tensor, or why nothing is.
+# The fact about a tensor, or the reason why there is none.
 Known: TypeAlias = "Fact | str"
 TypeOf: TypeAlias = "Mapping[tuple[tuple[str, ...], str], onnx.TypeProto]"
 
@@ -43,7 +43,7 @@ class Walk:
     Attributes
     ----------
     inner
-        What is known of the tensors of each body, by the nodes around it.
+        Facts about the tensors of each body, by the nodes around it.
     """
 
     def __init__(self, opsets: Mapping[str, int], ranges: Mapping[str, Range], types: TypeOf):
@@ -56,7 +56,7 @@ class Walk:
         known: MutableMapping[str, Known],
         path: tuple[str, ...] = (),
     ) -> None:
-        """Add what is known of a graph's tensors; ``known`` has its inputs and what it captures."""
+        """Add facts about a graph's tensors; ``known`` has those about its inputs and captures."""
         for tensor in proto.initializer:
             small = math.prod(tensor.dims) <= SMALL and not tensor.external_data
             data = to_numpy(tensor) if small else None

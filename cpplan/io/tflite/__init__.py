@@ -44,8 +44,8 @@ def read_tflite(
 ) -> Graph:
     """The graph of a TFLite model; its ops are listed in the order of the file.
 
-    Ops bear the names of their first outputs. See :mod:`cpplan.io.tflite.graph` and
-    :mod:`cpplan.io.tflite.operators` for what is a view, a constant, in place or a placement.
+    Ops have the names of their first outputs. See :mod:`cpplan.io.tflite.graph` and
+    :mod:`cpplan.io.tflite.operators` for views, constants, in-place pairs and placements.
 
     Parameters
     ----------

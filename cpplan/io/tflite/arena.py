@@ -1,9 +1,9 @@
-"""The arena that TFLite Micro needs for a planned model: what to reserve, in bytes.
+"""Size of the arena that TFLite Micro needs for a planned model, in bytes.
 
-The runtime divides one arena. From its start, the *head* holds tensors and scratch buffers: what a
-plan places. From its end, the *tail* holds what lasts: the runtime's own objects, a record of every
-tensor and operator, what kernels keep from their preparation, and variables. Between them it plans:
-before the first run it needs room for a table of all buffers, on the head's side, and no longer.
+The runtime divides one arena. From its start, the *head* holds tensors and scratch buffers, which a
+plan places. From its end, the *tail* holds persistent data: the runtime's own objects, a record of
+every tensor and operator, data that kernels keep from their preparation, and variables. Between
+them it plans: before the first run, it needs room for a table of all buffers on the head's side.
 
 The head follows from the plan. The tail is an upper bound, from the sizes of the structures of the
 reference kernels, as 64-bit processors have them (those of 32 bits have less), and so is the room
@@ -290,7 +290,7 @@ def _handles(source: FileSubgraph) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _planning(model: TfliteModel, requests: int) -> int:
-    """Bytes of the tables that the runtime plans with, or of what a kernel is prepared with."""
+    """Bytes of the tables that the runtime plans with, or that kernels are prepared with."""
     tensors = [tensor for source in model.subgraphs for tensor in source.tensors]
     planned = sum(tensor.in_arena for tensor in tensors) + requests
     asked = _REQUEST * (requests + _MOST_REQUESTS)

@@ -22,7 +22,7 @@ from cpplan.program.liveness import last_places, to_problem
 
 @dataclass(frozen=True, slots=True)
 class CarriedPlan:
-    """A plan in a file, the graph that it is for, and what it leaves to the runtime.
+    """A plan in a file, its graph, and the tensors that it leaves to the runtime.
 
     Attributes
     ----------

@@ -1,9 +1,8 @@
 """A TFLite file with one more buffer, named by its metadata, and all else as it was.
 
-FlatBuffers lead forwards only: a table can refer to what comes after it. So what is new goes to the
-front, with a root table of its own that leads to the old parts, and the old file follows byte for
-byte. Nothing is decoded and encoded again, weights least of all, and fields that this reader does
-not know are kept.
+A table of a FlatBuffer can only refer to later positions. So new parts go to the front, with a root
+table of their own that refers to the old parts, and the old file follows byte for byte. No part is
+decoded and encoded again, weights least of all, and fields that this reader does not know are kept.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The graph of a TFLite model's first subgraph; those that its operators run are bodies of the ops.
 
-Ops bear the names of their first outputs, so that they keep them in a file of another order.
+Ops have the names of their first outputs, so that they keep them in a file of another order.
 Tensors of the arena start at multiples of 16 bytes, as TFLite Micro's arena does. Variable tensors
 keep their values from run to run: they are in memory of their own, as constants are, and the ops
 that touch one keep their order. Elements narrower than a byte take one each, as in TFLite Micro.
@@ -69,7 +69,7 @@ class Translation:
                     yield self.keys[tensor.name], prefix + root, within
 
     def untouched(self, model: TfliteModel) -> set[TensorKey]:
-        """Tensors of the arena whose bytes nobody reads or writes in a run.
+        """Tensors of the arena whose bytes no op and no caller reads or writes in a run.
 
         No operator that runs touches them, nor the caller; or they number a resource, and its
         operator keeps the number elsewhere.
@@ -98,7 +98,7 @@ class _Reading:
 
 
 def graphs_in(graph: Graph, prefix: str = "") -> Iterator[tuple[str, Graph]]:
-    """A graph and those in its bodies, each with what the names of its buffers begin with."""
+    """A graph and those in its bodies, each with the prefix of its buffers' names."""
     yield prefix, graph
     for op in graph.ops:
         for number, body in enumerate(op.bodies):

@@ -32,7 +32,7 @@ _VERSIONS = (0, 1)
 def metadata_buffer(model: TfliteModel) -> int | None:
     """The number of the buffer that holds a model's plan; of several, the runtime takes the last.
 
-    ``None`` where there is none.
+    ``None`` if there is none.
     """
     return next((buffer for name, buffer in reversed(model.metadata) if name == METADATA), None)
 

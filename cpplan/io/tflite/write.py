@@ -49,7 +49,8 @@ def planned_tflite(
     """The file of a TFLite model with its operators in a plan's order, and the plan's offsets.
 
     All else is as it was, byte for byte. Any TFLite runtime runs it; TFLite Micro places tensors at
-    the offsets. What the plan does not place (``inputs="outside"``, say) is left to the runtime.
+    the offsets. Tensors that the plan does not place (with ``inputs="outside"``, for example) are
+    left to the runtime.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def plan_offsets(model: TfliteModel, translation: Translation, plan: Plan) -> li
 
 
 def _permute(model: TfliteModel, data: bytearray, order: Sequence[int]) -> None:
-    """Let the operators of subgraph 0 be listed in this order; their tables stay where they are.
+    """List the operators of subgraph 0 in this order, without moving their tables.
 
     Each is behind the whole list, so that every place in it can lead there.
     """

@@ -3,14 +3,14 @@
 The other modules of this package import torch when they are imported; this one only when a function
 is called.
 
-Parameters and buffers are constants; what the model returns, gradients and new values of buffers
-included, are outputs. Which results are views of which arguments, and what an op writes over,
-follows from its schema; of ops that are made of others, and of modules and Python functions, from
-running them on tensors without data. Views are ops that move no bytes. Bytes are those that eager
-torch allocates, also where a storage is larger than the tensor in it. Branches and loops are ops
-whose workspace is what they need inside; of a loop, with what one pass leaves to the next. Ops that
-draw random numbers are one sequence and run once; what touches a storage that some op writes over
-keeps its order and runs once.
+Parameters and buffers are constants; the values that the model returns, gradients and new values of
+buffers included, are outputs. An op's schema gives its views and the arguments that it overwrites;
+ops that are made of others, modules and Python functions are run on tensors without data instead.
+Views are ops that move no bytes. Bytes are those that eager torch allocates, also if a storage is
+larger than the tensor in it. Branches and loops are ops whose workspace is the bytes that they need
+inside; for a loop, including the values passed from one pass to the next. Ops that draw random
+numbers are one sequence and run once; ops that access a storage that some op overwrites keep their
+order and run once.
 
 An op's cost is the number of its floating-point operations where ``torch.utils.flop_counter`` knows
 it, else the elements of its result, or of its input if it reduces it. Views cost nothing.

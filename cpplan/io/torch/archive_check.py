@@ -49,7 +49,7 @@ _MOST_POWERS = 3
 
 
 def check_program(program: schema.ExportedProgram) -> None:
-    """Raise unless a serialized program can be made a graph without running what it says.
+    """Raise unless a serialized program can be made a graph without running code from it.
 
     Metadata, guards and calling conventions, which planning does not need, are taken out of it.
 

@@ -197,7 +197,7 @@ def _observe(
 
 
 def _calls_of(run: Callable[[], Any]) -> tuple[list[Call], Any]:
-    """The ops with kernels that something comes down to, and what it returns."""
+    """The ops with kernels that a callable runs, and its result."""
     calls: list[Call] = []
 
     class Observer(TorchDispatchMode):  # type: ignore[misc]

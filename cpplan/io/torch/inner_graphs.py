@@ -1,8 +1,8 @@
 """Nodes that hold graph modules of their own: branches, loops, and parts under another setting.
 
-What ``torch.cond`` returns is new in either branch, and what a loop returns is new after any number
-of passes. Parts that run without gradients, or with another autocast setting, may hand back views
-of what they are given.
+The results of ``torch.cond`` are new in either branch, and those of a loop are new after any number
+of passes. Parts that run without gradients, or with another autocast setting, may return views of
+their operands.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class LiveBytes:
         name, in order. Each storage counts once, with all its bytes; those of parameters, buffers
         and other constants do not count.
     results
-        What the module returned.
+        The module's results.
     """
 
     per_node: dict[str, int]
@@ -72,7 +72,7 @@ def measure(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
 
 
 def _last_uses(module: GraphModule) -> dict[Node, list[Node]]:
-    """For every node, the nodes whose values no later node needs."""
+    """For every node, the nodes whose values it uses for the last time, itself if never used."""
     found: dict[Node, list[Node]] = {node: [] for node in module.graph.nodes}
     seen: set[Node] = set()
     for node in reversed(module.graph.nodes):

@@ -44,7 +44,7 @@ class Traced:
     mode
         Under which ops on those tensors run.
     extents
-        What the symbolic sizes are.
+        The symbolic sizes and their ranges.
     """
 
     name: str
@@ -108,9 +108,9 @@ def _class_name(module: GraphModule) -> str:
 
 @contextmanager
 def reading_archive() -> Iterator[None]:
-    """Let every error be an ``InputError``, which says it all: torch logs its tracebacks nowhere.
+    """Turn every error raised in this context into an ``InputError``, and silence torch's logs.
 
-    A damaged program, or one that somebody made up, can make torch raise whatever there is.
+    A damaged or hostile program can make torch raise any exception.
     """
     logs = [logging.getLogger(name) for name in _LOGS]
     before = [log.disabled for log in logs]

@@ -38,7 +38,7 @@ def larger_storages(effects: Effects, known: Mapping[int, Any]) -> dict[int, Any
 
 
 def _nbytes(call: Call, known: Mapping[int, Any]) -> Any:
-    """Bytes of the storage of its result, where that is a larger one."""
+    """Bytes of the storage of an op's result if it is larger than the result, else ``None``."""
     name = call.op._overloadpacket.__name__
     if name in _COPIES and call.op._overloadname == "default":
         source = call.args["self"]
@@ -51,6 +51,6 @@ def _nbytes(call: Call, known: Mapping[int, Any]) -> Any:
 
 
 def _repeats_elements(tensor: torch.Tensor) -> bool:
-    """True if elements share bytes because a stride is 0; such a view is copied by itself."""
+    """True if elements share bytes because a stride is 0, as in an expanded view."""
     extents = zip(tensor.shape, tensor.stride(), strict=True)
     return any(str(stride) == "0" and str(extent) != "1" for extent, stride in extents)

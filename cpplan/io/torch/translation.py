@@ -47,7 +47,7 @@ class Translation:
     Attributes
     ----------
     graph
-        Its ops bear the names of their nodes.
+        The graph, whose ops have the names of their nodes.
     nodes
         The node of every op.
     """
@@ -196,7 +196,7 @@ class _Translator:
         return None, value
 
     def _bytes_inside(self, module: GraphModule) -> int:
-        """The most bytes that are live in a graph module beside what it is given and returns."""
+        """The most bytes live in a graph module, without its inputs and results."""
         values, mode = find_values(module, None)
         extents = self.traced.extents.inside(values.values())
         inner = Traced("inner", module, {}, values, mode, extents)
