@@ -151,7 +151,7 @@ def _relaxations(found: Explanation) -> str:
         text = format_table(header, cells, left=left)
     for rest, what in (
         (free, "Dropping one of these rules saves nothing"),
-        (alike, "Nor is it known to save what a better plan does not"),
+        (alike, "Dropping one of these may save no more than a better plan"),
         (vain, "Dropping one of these rules is not enough"),
     ):
         if rest:

@@ -86,7 +86,7 @@ def plot_arena(plan: Plan, ax: Any = None, *, pool: str | None = None) -> Any:
         return _draw(plan, new_axes(ax), 0)
     panels = new_axes(ax, count=len(names))
     if np.size(panels) != len(names):
-        raise InputError(f"the plan has {len(names)} pools: expected so many axes, or a pool")
+        raise InputError(f"the plan has {len(names)} pools: expected one axes each, or a pool")
     for number, panel in enumerate(np.ravel(panels)):
         _draw(plan, panel, number)
     return panels

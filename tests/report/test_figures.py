@@ -91,7 +91,7 @@ def test_pools_are_axes():
     assert _boxes(plot_arena(plan, pool="slow")) == [[0, 0, 1, 4]]
     with pytest.raises(InputError, match="no pool 'l3': expected one of 'fast', 'slow'"):
         plot_arena(plan, pool="l3")
-    with pytest.raises(InputError, match="2 pools: expected so many axes"):
+    with pytest.raises(InputError, match="2 pools: expected one axes each"):
         plot_arena(plan, ax=first)
 
 
