@@ -28,9 +28,9 @@ Constraints
 Objective
     minimise z
 
-Buffers overlap by the same rules as in ``formulations.packing``. So in a layout pushed down as far
-as possible, buffers rest on one another and offsets are sums of rounded rectangle heights: the same
-unit is fine enough. Pushing buffers down never enlarges an arena.
+Overlaps are excluded as in ``formulations.packing``. So in a layout pushed down as far as possible,
+buffers rest on one another and offsets are sums of rounded rectangle heights: the same unit is fine
+enough. Pushing buffers down never enlarges an arena.
 """
 
 from __future__ import annotations
