@@ -37,7 +37,7 @@ def plan_to_dict(plan: Plan, *, clock: bool = False) -> dict[str, Any]:
 
 
 def plan_text(plan: Plan, *, clock: bool = False) -> Iterator[str]:
-    """What :func:`format_plan` makes of :func:`plan_to_dict`, in pieces: many rows need memory."""
+    """The text of a plan as JSON, in pieces: that of many rows would need much memory."""
     yield f'{_opening(plan_head(plan, clock=clock))},\n "buffers": [\n'
     for start in range(0, max(1, len(plan.buffers)), _ROWS_A_PIECE):
         stop = min(start + _ROWS_A_PIECE, len(plan.buffers))

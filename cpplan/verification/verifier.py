@@ -77,7 +77,7 @@ def verify(
     Traceback (most recent call last):
     ...
     cpplan.model.errors.VerificationError: buffers 'a' and 'b' overlap at step 1: bytes 0..4 and 2..10
-    """
+    """  # noqa: E501
     check_plan(source, plan, dims=dims)
 
 
