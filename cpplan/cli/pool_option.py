@@ -28,8 +28,8 @@ def parse_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
     >>> parse_pools(("dram=-1",))
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.InputError: --pool 'dram=-1': '-1' is not a byte count: expected e.g. 262144 or \
-'256 KiB'
+    cpplan.model.errors.InputError: --pool 'dram=-1': '-1' is not a byte count: expected e.g. \
+262144 or '256 KiB'
     """
     if not texts:
         return None

@@ -61,7 +61,8 @@ def read_certificate(values: object) -> CutFlow:
     >>> read_certificate({"kind": "trust me"})
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.InputError: not a valid plan: certificate must be an object of kind 'cut flow'
+    cpplan.model.errors.InputError: not a valid plan: certificate must be an object of kind 'cut \
+flow'
     """
     if not isinstance(values, dict) or values.get("kind") != "cut flow":
         raise InputError("not a valid plan: certificate must be an object of kind 'cut flow'")

@@ -204,9 +204,8 @@ def solve(
         seed=seed,
         progress=progress,
     )
-    sharing = run.sharing
     searches = order == "search" and not remat and len(regions) == 1
-    if sharing and searches and isinstance(source, Program):
+    if run.sharing and searches and isinstance(source, Program):
         from cpplan.aliasing.alias_candidates import find_links
 
         if not find_links(source.graph, run.residency, run.sharing):
@@ -234,9 +233,6 @@ def solve(
                 runtime=runtime,
                 history=history,
             )
-            # Where nothing can be shared, the plan was free to nevertheless.
-            if len(regions) == 1:
-                plan = replace(plan, sharing=tuple(sorted(sharing)))
         plan = _with_reason(plan, run)
         if plan.offset is not None:
             verify(source, plan)

@@ -104,8 +104,8 @@ def simulate(
     >>> simulate(problem, plan)
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.VerificationError: at step 1 bytes 2..4 of the arena are no longer those of \
-buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
+    cpplan.model.errors.VerificationError: at step 1 bytes 2..4 of the arena are no longer those \
+of buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
     """
     check_types(source, plan)
     if dims:

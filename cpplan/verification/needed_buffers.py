@@ -32,8 +32,8 @@ def check_types(source: object, plan: object) -> None:
     >>> check_types(Graph("g", (), ()), "plan.json")
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.InputError: expected a Graph, a Program or a Problem and its Plan, not Graph and \
-str
+    cpplan.model.errors.InputError: expected a Graph, a Program or a Problem and its Plan, not \
+Graph and str
     """
     if not isinstance(source, (Graph, Program, Problem)) or not isinstance(plan, Plan):
         found = f"{type(source).__name__} and {type(plan).__name__}"

@@ -64,7 +64,8 @@ def check_relations(runs: Sequence[Run], plan: Plan) -> None:
     >>> check_relations([], plan)
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.VerificationError: relation 'y' in place of 'x': no op of the model allows it
+    cpplan.model.errors.VerificationError: relation 'y' in place of 'x': no op of the model \
+allows it
     """
     if not plan.relations:
         return

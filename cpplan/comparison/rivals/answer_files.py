@@ -26,8 +26,8 @@ def read_answers(path: str | PathLike[str]) -> tuple[Answer, ...]:
     >>> read_answers("model.onnx")
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.InputError: model.onnx: expected a profile of ONNX Runtime (.json) or a listing \
-of another planner's (.txt)
+    cpplan.model.errors.InputError: model.onnx: expected a profile of ONNX Runtime (.json) or a \
+listing of another planner's (.txt)
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".json":

@@ -75,8 +75,8 @@ def read_carried_plan(
     >>> read_carried_plan("datasets/tflite/branches.tflite")
     Traceback (most recent call last):
     ...
-    cpplan.model.errors.InputError: datasets/tflite/branches.tflite: carries no plan: expected metadata \
-'OfflineMemoryAllocation'
+    cpplan.model.errors.InputError: datasets/tflite/branches.tflite: carries no plan: expected \
+metadata 'OfflineMemoryAllocation'
     """
     with naming(source):
         model = bind_extents(parse_model(source), dims)
