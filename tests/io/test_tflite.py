@@ -12,7 +12,7 @@ from cpplan.io.tflite import read_tflite
 from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
-networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
+networks = pytest.importorskip("support.tflite_networks", reason="needs cpplan[tflite]")
 
 MODELS = Path(__file__).resolve().parents[2] / "datasets" / "tflite"
 SEPARABLE = MODELS / "separable.tflite"

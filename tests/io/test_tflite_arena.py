@@ -12,9 +12,9 @@ from cpplan.io.tflite import micro_arena, planned_tflite, read_tflite
 from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
-networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
-kinds = pytest.importorskip("tflite_kinds", reason="needs cpplan[tflite]")
-runtimes = pytest.importorskip("tflite_runtimes", reason="needs cpplan[tflite]")
+networks = pytest.importorskip("support.tflite_networks", reason="needs cpplan[tflite]")
+kinds = pytest.importorskip("support.tflite_kinds", reason="needs cpplan[tflite]")
+runtimes = pytest.importorskip("support.tflite_runtimes", reason="needs cpplan[tflite]")
 
 FOLDER = Path(__file__).resolve().parents[2] / "datasets" / "tflite"
 MODELS = (

@@ -11,8 +11,8 @@ from cpplan.io.tflite.model import parse_model
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs cpplan[tflite]")
 
-kinds = pytest.importorskip("tflite_kinds", reason="needs cpplan[tflite]")
-runtimes = pytest.importorskip("tflite_runtimes", reason="needs cpplan[tflite]")
+kinds = pytest.importorskip("support.tflite_kinds", reason="needs cpplan[tflite]")
+runtimes = pytest.importorskip("support.tflite_runtimes", reason="needs cpplan[tflite]")
 
 SETTINGS = ({}, {"order": "search", "in_place": True})
 

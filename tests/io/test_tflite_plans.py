@@ -20,8 +20,8 @@ from cpplan.io.tflite.write import with_offsets
 from cpplan.model.errors import InputError, VerificationError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
-networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
-runtimes = pytest.importorskip("tflite_runtimes", reason="needs cpplan[tflite]")
+networks = pytest.importorskip("support.tflite_networks", reason="needs cpplan[tflite]")
+runtimes = pytest.importorskip("support.tflite_runtimes", reason="needs cpplan[tflite]")
 draw_inputs, run_litert, run_micro, equal = (
     runtimes.draw_inputs, runtimes.run_litert, runtimes.run_micro, runtimes.equal
 )  # fmt: skip

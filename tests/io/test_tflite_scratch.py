@@ -19,9 +19,9 @@ from cpplan.model.errors import InputError
 
 pytest.importorskip("tflite", reason="needs cpplan[tflite]")
 flatbuffers = pytest.importorskip("flatbuffers", reason="needs cpplan[tflite]")
-networks = pytest.importorskip("tflite_networks", reason="needs cpplan[tflite]")
-kinds = pytest.importorskip("tflite_kinds", reason="needs cpplan[tflite]")
-runtimes = pytest.importorskip("tflite_runtimes", reason="needs cpplan[tflite]")
+networks = pytest.importorskip("support.tflite_networks", reason="needs cpplan[tflite]")
+kinds = pytest.importorskip("support.tflite_kinds", reason="needs cpplan[tflite]")
+runtimes = pytest.importorskip("support.tflite_runtimes", reason="needs cpplan[tflite]")
 
 # Of more than one subgraph, or that need another op before them.
 NOT_ALONE = "IF WHILE CALL_ONCE VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE".split()  # noqa: SIM905
