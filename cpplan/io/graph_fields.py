@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from cpplan.model.errors import InputError
@@ -26,7 +27,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_names(value: Any) -> bool:
-    return _is_list(value) and (set(map(type, value)) <= {str} or all(map(_is_text, value)))
+    return _is_list(value) and all(map(_is_text, value))
 
 
 def _is_pairs(value: Any) -> bool:
@@ -117,28 +118,62 @@ def check_fields(
     ...
     cpplan.model.errors.InputError: tensor 'x': size must be a non-negative integer, not -1
     """
-    fault = find_fault(values, fields, required)
-    if fault is not None:
-        raise InputError(f"{place}: {fault}")
+    if not isinstance(values, Mapping):
+        raise InputError(f"{place}: expected an object, not {reprlib.repr(values)}")
+    for key in required:
+        if key not in values:
+            raise InputError(f"{place}: missing key {key!r}")
+    for key, value in values.items():
+        if key not in fields:
+            raise InputError(
+                f"{place}: unknown key {reprlib.repr(key)}: expected one of {', '.join(fields)}"
+            )
+        holds, expected = fields[key]
+        if not holds(value):
+            raise InputError(f"{place}: {key} must be {expected}, not {reprlib.repr(value)}")
 
 
-def find_fault(values: Any, fields: Mapping[str, Field], required: tuple[str, ...]) -> str | None:
-    """The first thing wrong with an object, as :func:`check_fields` says it; ``None`` if nothing.
+def all_fit(rows: Sequence[Any], fields: Mapping[str, Field], required: str) -> bool:
+    """True if :func:`check_fields` refuses none of many objects, seen key by key.
+
+    False if it may refuse one.
 
     Examples
     --------
-    >>> find_fault({"size": 8}, TENSOR_FIELDS, ("name",))
-    "missing key 'name'"
+    >>> all_fit([{"name": "x", "size": 8}, {"name": "y"}], TENSOR_FIELDS, "name")
+    True
     """
-    if type(values) is not dict and not isinstance(values, Mapping):
-        return f"expected an object, not {reprlib.repr(values)}"
-    for key in required:
-        if key not in values:
-            return f"missing key {key!r}"
-    for key, value in values.items():
-        field = fields.get(key)
-        if field is None:
-            return f"unknown key {reprlib.repr(key)}: expected one of {', '.join(fields)}"
-        if not field[0](value):
-            return f"{key} must be {field[1]}, not {reprlib.repr(value)}"
-    return None
+    if not set(map(type, rows)) <= {dict}:
+        return False
+    keys = set[str]().union(*rows)
+    if not keys <= fields.keys():
+        return False
+    for key in keys:
+        column = [row[key] for row in rows if key in row]
+        if key == required and len(column) < len(rows):
+            return False
+        holds = fields[key][0]
+        fits = _COLUMNS.get(holds)
+        if not (all(map(holds, column)) if fits is None else fits(column)):
+            return False
+    return not rows or required in keys
+
+
+def _are_texts(column: Collection[Any]) -> bool:
+    return set(map(type, column)) <= {str}
+
+
+def _are_counts(column: Collection[Any]) -> bool:
+    return set(map(type, column)) <= {int} and min(column, default=0) >= 0
+
+
+def _are_lists_of_names(column: Collection[Any]) -> bool:
+    return set(map(type, column)) <= {list} and set(map(type, chain.from_iterable(column))) <= {str}
+
+
+# The common types, for many values at once; no subclasses.
+_COLUMNS: dict[Callable[[Any], bool], Callable[[Collection[Any]], bool]] = {
+    _is_text: _are_texts,
+    _is_count: _are_counts,
+    _is_names: _are_lists_of_names,
+}

@@ -27,7 +27,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, check_fields, find_fault
+from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, all_fit, check_fields
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.runtime.atomic import write_bytes, write_text
@@ -209,22 +209,27 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
         from cpplan.model.symbols import Symbols
 
         symbols = Symbols(values["dims"])
+    tensors, ops = values["tensors"], values["ops"]
+    # In bulk first; one by one only to say which is wrong.
+    if not all_fit(tensors, TENSOR_FIELDS, "name"):
+        for k, row in enumerate(tensors):
+            check_fields(row, _place("tensor", row, k), TENSOR_FIELDS, ("name",))
+    made = _fold_broadcasts([_tensor(row) for row in tensors])
+    checked = all_fit(ops, OP_FIELDS, "name")
     return Graph(
         values["name"],
-        _fold_broadcasts([_tensor(row, k) for k, row in enumerate(values["tensors"])]),
-        tuple(_op(row, k, symbols) for k, row in enumerate(values["ops"])),
+        made,
+        tuple(_op(row, k, symbols, checked=checked) for k, row in enumerate(ops)),
         symbols,
     )
 
 
-def _tensor(values: Any, position: int) -> Tensor:
-    if fault := find_fault(values, TENSOR_FIELDS, ("name",)):
-        raise InputError(f"{_place('tensor', values, position)}: {fault}")
-    fields = dict(values)
-    if "view_of" in fields:
-        view_of = fields["view_of"]
-        fields["view_of"] = (view_of, 0) if isinstance(view_of, str) else tuple(view_of)
-    return Tensor(**fields)
+def _tensor(values: Mapping[str, Any]) -> Tensor:
+    if "view_of" in values:
+        view_of = values["view_of"]
+        base = (view_of, 0) if isinstance(view_of, str) else tuple(view_of)
+        values = {**values, "view_of": base}
+    return Tensor(**values)
 
 
 def _fold_broadcasts(tensors: list[Tensor]) -> tuple[Tensor, ...]:
@@ -261,9 +266,9 @@ def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | Non
     return base if all(inner in (1, outer) for inner, outer in pairs) else None
 
 
-def _op(values: Any, position: int, symbols: Symbols | None) -> Op:
-    if fault := find_fault(values, OP_FIELDS, ("name",)):
-        raise InputError(f"{_place('op', values, position)}: {fault}")
+def _op(values: Any, position: int, symbols: Symbols | None, *, checked: bool) -> Op:
+    if not checked:
+        check_fields(values, _place("op", values, position), OP_FIELDS, ("name",))
     fields = dict(values)
     for key in ("inputs", "outputs", "workspaces"):
         if key in fields:

@@ -65,10 +65,11 @@ class Program:
             raise InputError(f"a program is of a Graph, not {type(self.graph).__name__}")
         object.__setattr__(self, "order", tuple_of(int, "order", self.order))
         ops, done = self.graph.ops, set[int]()
+        predecessors = self.graph.predecessors
         for k in self.order:
             if not 0 <= k < len(ops):
                 raise InputError(f"order names op number {k}, but there are {len(ops)}")
-            for before in self.graph.predecessors[k]:
+            for before in predecessors[k]:
                 if before not in done:
                     raise InputError(
                         f"op {ops[k].name!r} runs before {explain(self.graph, before, k)}"
@@ -87,7 +88,7 @@ class Program:
             missing = next(op.name for k, op in enumerate(ops) if k not in done)
             raise InputError(f"op {missing!r} is missing from the order")
 
-    @property
+    @cached_property
     def ops(self) -> tuple[Op, ...]:
         """The op bound at every step."""
         return tuple(self.graph.ops[k] for k in self.order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,13 +72,17 @@ class Sweep:
         self.home: dict[str, Life] = dict(scope or {})
         self.newest: dict[str, Life] = dict(self.home)
         self.outer = frozenset(self.home)
-        self.copies: Counter[str] = Counter()
+        self.copies: dict[str, int] = {}
         self.alignment: dict[str, int] = {}
         self.tensors: dict[str, list[Tensor]] = {}
         for tensor in graph.tensors:
             root = graph.root[tensor.name][0]
-            self.alignment[root] = math.lcm(self.alignment.get(root, 1), tensor.alignment)
-            self.tensors.setdefault(root, []).append(tensor)
+            lying = self.tensors.get(root)
+            if lying is None:
+                self.alignment[root], self.tensors[root] = tensor.alignment, [tensor]
+            else:
+                self.alignment[root] = math.lcm(self.alignment[root], tensor.alignment)
+                lying.append(tensor)
         for root, life in self.home.items():
             life.alignment = math.lcm(life.alignment, self.alignment[root])
             life.tensors += self.tensors[root]
@@ -108,22 +111,29 @@ class Sweep:
         """Sweep over a program of the graph, from step ``start`` on."""
         times: Counter[str] = Counter()
         for op, lower, upper in zip(program.ops, program.starts, program.starts[1:], strict=False):
-            self._bind(op, start + lower, start + upper, times[op.name])
-            times[op.name] += 1
+            copy = times.get(op.name, 0)
+            self._bind(op, start + lower, start + upper, copy)
+            times[op.name] = copy + 1
 
     def _bind(self, op: Op, lower: int, upper: int, copy: int) -> None:
         read: dict[str, Life] = {}
-        for name in op.inputs:
-            life, root = self.life(name, lower), self.graph.root[name][0]
-            life.upper = max(life.upper, upper)
-            read[root] = max(life, read.get(root, life), key=lambda life: life.lower)
+        roots = self.graph.root
         for name in dict.fromkeys(op.inputs):
-            self.life(name, lower).reads += 1
+            life, root = self.life(name, lower), roots[name][0]
+            life.reads += 1
+            if life.upper < upper:
+                life.upper = upper
+            newest = read.get(root)
+            if newest is None or life.lower >= newest.lower:
+                read[root] = life
         for name in op.outputs + op.workspaces:
-            root = self.graph.root[name][0]
+            root = roots[name][0]
             self.home[name] = life = read.get(root) or self._stay_to_write(name, root, lower)
-            life.upper = max(life.upper, upper)
             life.writes += root not in read
+            if life.upper < upper:
+                life.upper = upper
+        if not op.bodies:
+            return
         step = lower
         for number, body in enumerate(op.bodies):
             call = self._op_names.copy(op.name, copy) if copy else op.name
@@ -162,8 +172,8 @@ class Sweep:
         return stop
 
     def _begin(self, root: str, step: int) -> Life:
-        copy, tensor = self.copies[root], self.graph.tensor[root]
-        self.copies[root] += 1
+        copy, tensor = self.copies.get(root, 0), self.graph.tensor[root]
+        self.copies[root] = copy + 1
         life = Life(tensor, self.alignment[root], list(self.tensors[root]), step, step + 1)
         self.newest[root] = life
         read_only = tensor.kind == "constant" and self.residency.constants == "outside"

@@ -138,9 +138,12 @@ def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
     """Every stay's steps ``[lower, upper)``, from its first touch to its last."""
     spans: dict[Stay, tuple[int, int]] = {}
     for touch in touches:
-        stay = touch.place.stay
-        lower, upper = spans.get(stay, (touch.step, 0))
-        spans[stay] = min(lower, touch.step), max(upper, touch.step + 1)
+        stay, step = touch.place.stay, touch.step
+        known = spans.get(stay)
+        if known is None:
+            spans[stay] = step, step + 1
+        elif not known[0] <= step < known[1]:
+            spans[stay] = min(known[0], step), max(known[1], step + 1)
     return spans
 
 
@@ -190,6 +193,8 @@ class _Scope:
 
     def place(self, name: str, reader: str = "the caller") -> Place:
         """Where the tensor's latest value lies."""
+        if (stay := self.home.get(name)) is not None:
+            return self._place_in(stay, name)
         holder = self.graph.holder[name]
         while (stay := self.home.get(holder)) is None:
             view_of = self.graph.tensor[holder].view_of
@@ -216,7 +221,7 @@ class _Scope:
 
     def _run_op(self, op: Op, lower: int, upper: int) -> None:
         name, record = f"{self.prefix}{op.name}", self.record
-        for tensor in op.inputs:
+        for tensor in op.inputs if self.graph.empty else ():
             # Of a body, an empty view that nobody writes.
             unwritten = tensor not in self.home and tensor not in self.graph.producer
             if unwritten and tensor in self.graph.empty:
@@ -230,17 +235,21 @@ class _Scope:
             stay = self.home[tensor] = self._stay_to_write(tensor, reads)
             stay.writes += all(place.stay is not stay for place in reads)
             place = self._place_in(stay, tensor)
+            writes.append(place)
             passed = [(read.begin, read.end) for read in reads if read.stay is stay]
+            if not (passed or op.placements):
+                record.touch(lower, name, place, writes=True)
+                continue
             # An empty write still says that the buffer is there from this step on.
             for begin, end in [*outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
                 for part, source in _by_source(place, begin, end, self._copied(op, tensor, reads)):
                     record.touch(lower, name, part, writes=True, source=source)
-            writes.append(place)
-        call = f"{self.prefix}{self.op_names.copy(op.name, self.bound[op.name])}"
-        self.bound[op.name] += 1
-        step = lower
-        for number, body in enumerate(op.bodies):
-            step = self._run_body(body, op, step, call, number)
+        if op.bodies:
+            call = f"{self.prefix}{self.op_names.copy(op.name, self.bound[op.name])}"
+            self.bound[op.name] += 1
+            step = lower
+            for number, body in enumerate(op.bodies):
+                step = self._run_body(body, op, step, call, number)
         run = self._run_record(op, lower, reads, writes)
         lost = self._overwritten(run, reads)
         for place in (*(read for read in reads if read not in lost), *writes):

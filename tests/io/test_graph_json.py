@@ -206,3 +206,29 @@ def test_damaged_compressed_files_are_named(tmp_path, damage):
     path.write_bytes(damage(gzip.compress(b'{"format": "cpplan.graph"}' * 9)))
     with pytest.raises(InputError, match=r"g\.json\.gz: expected gzip data"):
         cpplan.load(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"name": "b", "kind": "output", "size": True}, "tensor 'b': size must be a non-neg"),
+        ({"name": "b", "kind": "output", "size": -1}, "tensor 'b': size must be a non-neg"),
+        ({"kind": "output", "size": 1}, r"tensors\[1\]: missing key 'name'"),
+        ({"name": "b", "size": 1, "sise": 1}, "tensor 'b': unknown key 'sise'"),
+        (["b"], r"tensors\[1\]: expected an object"),
+    ],
+)
+def test_one_wrong_row_among_many_is_named(row: object, message: str) -> None:
+    rows = [{"name": "a", "size": 1, "kind": "input"}, row, {"name": "c", "size": 1}]
+    values = {"format": "cpplan.graph", "version": 1, "name": "g", "tensors": rows, "ops": []}
+    with pytest.raises(InputError, match=message):
+        graph_from_dict(values)
+
+
+def test_one_op_with_a_wrong_list_among_many_is_named() -> None:
+    ops = [{"name": f"o{k}", "inputs": ["x"]} for k in range(3)]
+    ops[1]["inputs"] = ["x", 3]  # type: ignore[list-item]
+    tensors = [{"name": "x", "size": 1, "kind": "input"}]
+    values = {"format": "cpplan.graph", "version": 1, "name": "g", "tensors": tensors, "ops": ops}
+    with pytest.raises(InputError, match="op 'o1': inputs must be a list of names"):
+        graph_from_dict(values)

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from support.empty_tensors import with_empty
 from support.oracles import brute_force_peak
 from support.orders_oracle import random_graph
 from support.random_orders import every_order
@@ -114,6 +115,16 @@ def test_searched_orders_in_place_with_idle_inputs_agree_with_brute_force(solved
     if plan.status == "optimal":
         orders = every_order(order_problem(graph))
         assert plan.peak == min(least_peak(graph, order) for order in orders)
+
+
+@pytest.mark.parametrize("seed", [99, 106, 195, 247, 371, 694])
+def test_small_searched_orders_in_place_are_proved(seed):
+    graph = random_sharing_graph(seed, 4)
+    for source in (graph, with_empty(graph, seed)):
+        plan = solve(source, order="search", in_place=True, deterministic=True, time_limit=LIMIT)
+        orders = every_order(order_problem(graph))
+        assert plan.peak == min(least_peak(graph, order) for order in orders)
+        assert plan.status == "optimal"
 
 
 @pytest.mark.parametrize("seed", range(8))
