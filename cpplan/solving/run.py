@@ -42,6 +42,9 @@ BOUND_SHARE = 0.3
 RIVAL = 1.05
 # A turn of the order search that would leave less of all the time takes it too.
 LAST_TURN = 0.02
+# The checker follows the ops one by one where bytes are shared or orders searched: how many times
+# what the packing or the order problem took to build it then takes.
+SHARING_CHECKED, ORDER_CHECKED = 4.0, 2.0
 # Why a run with a searched order may end early.
 ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
 ORDERS_ALONE = (
@@ -104,6 +107,10 @@ class Run:
         start = deadline.elapsed()
         with without_collection():
             problem = as_problem(source, self.residency, self.pools)
+        if len(problem) >= heuristics.MANY_BUFFERS:
+            # To read, sort and reduce so much takes about as long as to verify it in the end.
+            times = SHARING_CHECKED if self.sharing else 1.0
+            deadline.reserve(times * (deadline.elapsed() - start))
         if len(problem.pools) > 1:
             return self._pack_pools(source, problem, deadline)
 
@@ -114,9 +121,6 @@ class Run:
         if self.sharing and isinstance(source, Program):
             return self._pack_sharing(source, problem, deadline, record)
         incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
-        if len(problem) >= heuristics.MANY_BUFFERS:
-            # To read, sort and reduce so much takes about as long as to verify it in the end.
-            deadline.reserve(deadline.elapsed() - start)
         try:
             if self.algorithm is not None:
                 pack_by(self.algorithm, incumbent, deadline)
@@ -337,7 +341,10 @@ class Run:
         position = {op.name: k for k, op in enumerate(source.graph.ops)}
         given = source if not (first or last) else as_program(graph)
         assert isinstance(given, Program)
+        begin = self.deadline.elapsed()
         ordering = order_problem(graph, self.residency)
+        if len(graph.ops) >= heuristics.MANY_BUFFERS:
+            self.deadline.reserve(ORDER_CHECKED * (self.deadline.elapsed() - begin))
         relaxed: tuple[OrderProblem, int] | None = None
         if self.sharing:
             ordering, relaxed = self._shared_ordering(graph, ordering)

@@ -184,7 +184,9 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
             )
         return _Needs(needed, unions, floors=Floors(None, forced, footprint, cut))
     floors = Floors(least_bytes(sharing, touches, runs), forced, footprint)
-    return _Needs(needed, unions, never_shared(needed, sharing, touches, runs), floors)
+    # Of one pool, nothing is asked about it.
+    apart = never_shared(needed, sharing, touches, runs) if len(plan.pools) > 1 else None
+    return _Needs(needed, unions, apart, floors)
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:

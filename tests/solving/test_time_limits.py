@@ -10,16 +10,19 @@ from cpplan import Graph, Op, Tensor, solve
 from cpplan.aliasing.alias_sets import FEW_MEMBERS
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.segments import MOST_OPS, share_in_any_order
+from cpplan.aliasing.solve import SharingSearch
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering import bounds as bounds_module
 from cpplan.ordering.bounds import order_bounds
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.ordering.search.order_pieces import cut_into_pieces
+from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.storage_ids.cp_sat_storages import LARGEST_MODEL, count_entries, improve
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
+from cpplan.verification import verifier
 from tests.benchmarks.time_limits import GRAPHS
 
 
@@ -249,3 +252,32 @@ def test_bytes_are_reused_even_when_reading_took_all_the_time():
     plan = solve(problem, time_limit=1e-9)
     assert plan.method.startswith("size_classes")
     assert plan.peak < problem.size.sum() / 100
+
+
+@pytest.mark.parametrize(
+    ("options", "search"),
+    [
+        ({"in_place": True}, SharingSearch),
+        ({"order": "search"}, OrderSearch),
+        ({"order": "search", "in_place": True}, OrderSearch),
+    ],
+)
+def test_time_for_the_checker_is_kept_before_a_search_begins(options, search, monkeypatch):
+    kept: list[float] = []
+    known: list[int] = []
+
+    def run(self, deadline, **_: object) -> None:
+        known.append(len(kept))
+        deadline.cancel()
+
+    monkeypatch.setattr(Deadline, "reserve", lambda self, seconds: kept.append(seconds))
+    monkeypatch.setattr(search, "run", run)
+    solve(GRAPHS["residual"](2200), time_limit=30, workers=1, **options)
+    assert known[0] == 1
+    assert kept[0] > 0
+
+
+def test_what_only_pools_need_is_not_derived_for_one(monkeypatch):
+    monkeypatch.setattr(verifier, "never_shared", None)
+    plan = solve(GRAPHS["concatenations"](27), in_place=True, deterministic=True, time_limit=1)
+    assert plan.relations
