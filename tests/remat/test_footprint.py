@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import seeds
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
@@ -10,7 +11,7 @@ from cpplan.remat.footprint import Footprint, least_footprint
 from cpplan.remat.problem import remat_problem
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_nothing_fits_below(seed):
     problem = random_remat_problem(seed, 5)
     assert least_cost(problem, least_footprint(problem).bytes - 1) is None

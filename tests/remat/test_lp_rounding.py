@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import seeds
 from support.published import remat_chains
 from support.remat_oracle import first_order, interesting_limits, random_remat_problem, remat_chain
 
@@ -66,7 +67,7 @@ def test_by_hand():
         assert method(problem, 11, range(4), Deadline(60)) is None  # a and b at once
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_rounding_is_never_below_the_optimum(seed):
     """What rounding finds is within the limit, and is one of the optimum's sequences."""
     problem = random_remat_problem(seed, 6)
@@ -85,7 +86,7 @@ def test_rounding_is_never_below_the_optimum(seed):
 def test_chains():
     """Rounding costs up to 1.32 times the optimum here, and up to 4 times at n = 64."""
     ratios = []
-    for case in remat_chains(11):
+    for case in remat_chains(9):
         problem = remat_problem(remat_chain(case["n"]))
         order, limit, optimum = range(len(problem)), case["budget"], case["min_total_evals"]
         rounded = round_relaxation(problem, limit, order, Deadline(60))
@@ -97,9 +98,9 @@ def test_chains():
             best = cheapest_staged(problem, limit, order, Deadline(60))
             assert best is not None
             assert problem.total_cost(best) == optimum
-    assert len(ratios) >= 15
+    assert len(ratios) >= 8
     assert max(ratios) <= 1.5
-    assert sum(ratio == 1 for ratio in ratios) >= 10
+    assert sum(ratio == 1 for ratio in ratios) >= 6
 
 
 def test_the_same_again():

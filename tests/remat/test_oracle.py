@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import seeds
 from support.remat_oracle import (
     cheapest_sequence,
     every_sequence,
@@ -23,7 +24,7 @@ def test_a_chain_by_hand():
     assert least_cost(problem, 2) is None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_no_sequence_is_cheaper(seed):
     """All sequences of up to six runs, of which each unit's are at most two."""
     problem = random_remat_problem(seed, 1 + seed % 4)
@@ -41,7 +42,7 @@ def test_no_sequence_is_cheaper(seed):
             assert problem.total_cost(found) == min(costs)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_more_runs_never_cost_more(seed):
     problem = random_remat_problem(500 + seed, 5)
     for limit in interesting_limits(problem):

@@ -124,7 +124,7 @@ def test_random_sizes():
     limit = problem.peak(order) * 8 // 10
     reached = []
     found = search_packed(
-        problem, limit, order, Deadline(600), moves=400_000, report=reached.append
+        problem, limit, order, Deadline(600), moves=100_000, report=reached.append
     )
     check(problem, limit, found)
     assert found is reached[-1]

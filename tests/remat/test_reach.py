@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.cases import seeds
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 
 import cpplan
@@ -16,7 +17,7 @@ from cpplan.runtime.deadline import Deadline
 DATASETS = Path(__file__).parents[2] / "datasets"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_nothing_fits_below(seed):
     problem = random_remat_problem(seed, 6)
     bound = reach_bound(problem, Deadline(60))

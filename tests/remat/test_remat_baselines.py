@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from support.remat_oracle import remat_chain
 
-from cpplan.model.errors import InputError
 from cpplan.remat import heuristics as baselines
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.deadline import Deadline
@@ -40,15 +39,3 @@ def test_two_look_at_no_limit():
     assert problem.peak(segments) == 8
     assert problem.total_cost(segments) == 43
     assert segments == baselines.get("chen_sqrt_n")(problem, 100, Deadline(60))
-
-
-def test_unknown_name_lists_the_known():
-    with pytest.raises(InputError, match=r"'checkmate' is not understood.*chen, dtr, farthest_use"):
-        baselines.get("checkmate")
-    with pytest.raises(InputError, match="'checkmate' is not understood"):
-        baselines.unregister("checkmate")
-
-
-def test_a_taken_name():
-    with pytest.raises(InputError, match="'chen' is already registered"):
-        baselines.register("chen")(baselines.get("dtr"))

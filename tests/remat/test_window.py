@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from support.cases import seeds
 from support.remat_oracle import random_remat_problem, remat_chain
 
 from cpplan.model.errors import InputError
@@ -30,7 +31,7 @@ def random_sequence(rng: random.Random, problem: RematProblem) -> list[int]:
     return sequence
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_pressure_is_that_of_the_whole(seed):
     rng = random.Random(seed)
     problem = random_remat_problem(seed, rng.randint(1, 8))
@@ -43,7 +44,7 @@ def test_the_pressure_is_that_of_the_whole(seed):
     assert window.problem.total_cost(window.runs) == problem.total_cost(sequence[begin:end])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_what_takes_its_place_fits(seed):
     rng = random.Random(seed)
     problem = random_remat_problem(seed, rng.randint(2, 7))
