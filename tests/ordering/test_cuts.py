@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 from support.orders_oracle import layered
 from support.published import DATASETS
 from support.random_orders import (
@@ -71,7 +72,7 @@ def test_the_minimum_of_every_op_is_that_of_all_orders(block, loosen):
         assert every_minimum(problem) == least_over_all_orders(problem), seed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 6), st.booleans())
 def test_bounds_are_between_what_is_forced_and_the_best_order(seed, ops, loosen):
     rng = random.Random(seed)

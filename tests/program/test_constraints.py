@@ -89,8 +89,8 @@ def test_edges_are_added_only_where_they_say_something():
     }
 
 
-def test_a_hundred_thousand_ops_are_no_matter():
-    count = 100_000
+def test_tens_of_thousands_of_ops_keep_few_edges():
+    count = 20_000
     graph = Graph("g", (), tuple(Op(f"op{k}") for k in range(count)))
     ordered = with_first_last(graph, ["op7"], ["op3"])
     assert sum(len(op.after) for op in ordered.ops) == 2 * (count - 2)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import oracles
+from support.cases import examples
 from support.random_graphs import programs
 
 from cpplan import Graph, Op, Program, Tensor, to_anf
@@ -166,7 +167,7 @@ def test_a_body_that_has_the_name_of_a_copy_keeps_it():
 
 
 @given(programs() | oracles.programs(), st.sampled_from(RESIDENCIES))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_the_buffers_are_those_of_the_program(program, residency):
     """All columns; but where a part begins a copy, the whole copy is written besides."""
     unrolled = unroll(program)

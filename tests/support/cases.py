@@ -11,3 +11,8 @@ FACTOR = int(os.environ.get("CPPLAN_TEST_CASES", "1"))
 def seeds(count: int, first: int = 0) -> range:
     """Seeds of random cases, ``count`` by default, ``CPPLAN_TEST_CASES`` times as many if set."""
     return range(first, first + count * FACTOR)
+
+
+def examples(count: int) -> int:
+    """Examples of a property test, ``CPPLAN_TEST_CASES`` times as many if set."""
+    return count * FACTOR

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 from support.oracles import (
     plan_for,
     programs,
@@ -199,7 +200,7 @@ def test_a_constant_is_there_throughout_and_so_is_what_is_written_into_it_again(
     verify(program, plan)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(programs(), st.sampled_from(RESIDENCIES))
 def test_two_derivations_of_liveness_agree(program: Program, residency: Residency) -> None:
     problem = to_problem(program, residency)

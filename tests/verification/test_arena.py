@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 from support.oracles import (
     clashes,
     first_fit,
@@ -299,19 +300,19 @@ def test_misaligned_addresses_are_named() -> None:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(problems())
 def test_accepts_correct_plans_of_problems(problem: Problem) -> None:
     simulate(problem, plan_for(problem))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(programs(), st.sampled_from(["reuse", "keep", "outside"]))
 def test_accepts_correct_plans_of_programs(program: Program, inputs: str) -> None:
     simulate(program, plan_for(program, Residency(inputs=inputs)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(problems(), st.randoms(use_true_random=False))
 def test_verify_and_simulate_agree_on_where_buffers_lie(
     problem: Problem, rng: random.Random

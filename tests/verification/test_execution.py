@@ -93,7 +93,14 @@ def test_solve_and_execute_meet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["light_bvlc_alexnet", "light_resnet50", "light_shufflenet", "light_squeezenet"]
+    "name",
+    [
+        # Hundreds of megabytes of weights, and nothing that the others do not have.
+        pytest.param("light_bvlc_alexnet", marks=pytest.mark.slow),
+        pytest.param("light_resnet50", marks=pytest.mark.slow),
+        "light_shufflenet",
+        "light_squeezenet",
+    ],
 )
 def test_light_models_run_in_the_arena(name: str) -> None:
     path = LIGHT / f"{name}.onnx"

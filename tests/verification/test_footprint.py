@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import oracles
+from support.cases import examples
 from support.random_graphs import programs
 from support.remat_oracle import least_cost, random_remat_problem, remat_chain
 from support.sharing_instances import calling
@@ -117,7 +118,7 @@ def test_bodies_and_their_constants():
 
 
 @given(programs() | oracles.programs(), st.sampled_from(RESIDENCIES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_as_much_as_the_planner_claims(program, residency):
     """Also where the touches are those of a program that runs ops again."""
     problem = remat_problem(program.graph, residency)

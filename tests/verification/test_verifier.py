@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 from support.oracles import (
     brute_force_peak,
     plan_for,
@@ -214,7 +215,7 @@ def test_program_plans_are_checked_against_the_graph(chain: Program) -> None:
         rejected(chain, replace(plan, **change), match)  # type: ignore[arg-type]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(40))
 @given(programs(), st.sampled_from(RESIDENCIES))
 def test_graph_and_problem_level_agree(program: Program, residency: Residency) -> None:
     plan = plan_for(program, residency)
@@ -244,7 +245,7 @@ def _verdict(source: Program | Problem, plan: Plan) -> set[str] | None:
     return None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(problems(most=6))
 def test_bounds_recomputed_match_those_claimed(problem: Problem) -> None:
     bound = lower_bound(problem)

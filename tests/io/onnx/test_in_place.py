@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, parser  # noqa: E402
+from support.cases import examples  # noqa: E402
 
 from cpplan.io.onnx import in_place  # noqa: E402
 from cpplan.io.onnx.kernels import make_kernel  # noqa: E402
@@ -144,7 +145,7 @@ def test_what_is_not_element_wise_makes_no_pair(node: str) -> None:
     st.integers(0, 4),
     st.sampled_from(["Add", "Where", "Less", "Mul", "PRelu"]),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 def test_with_broadcasting_a_pair_means_equal_shapes(
     shape: list[int], ones: list[bool], dropped: int, kind: str
 ) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 
 from cpplan.model.graph import Graph
 
@@ -142,7 +143,7 @@ def test_a_placement_is_where_the_bytes_are_and_missing_only_where_they_are_not(
     nodes: st.SearchStrategy[Node],
 ) -> None:
     @given(nodes)
-    @settings(max_examples=100)
+    @settings(max_examples=examples(30))
     def check(drawn: Node) -> None:
         node, shapes, constants = drawn
         counter, inputs = 1, {}

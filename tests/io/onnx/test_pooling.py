@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 onnx = pytest.importorskip("onnx")
 from onnx.helper import make_graph, make_node, make_tensor_value_info  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
+from support.cases import examples  # noqa: E402
 
 from cpplan.io.onnx.kernels import make_kernel  # noqa: E402
 from cpplan.io.onnx.pooling import make_pooling  # noqa: E402
@@ -64,7 +65,7 @@ def nodes(draw: st.DrawFn) -> tuple[onnx.NodeProto, np.ndarray]:
     return make_node(kind, ["x"], ["y"], **attributes), images
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(40))
 @given(nodes())
 def test_plain_pooling_is_what_onnx_says(case: tuple[onnx.NodeProto, np.ndarray]) -> None:
     node, images = case

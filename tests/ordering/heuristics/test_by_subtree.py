@@ -8,6 +8,7 @@ import random
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 
 from cpplan.ordering.heuristics.by_subtree import tree_order
 from cpplan.ordering.heuristics.reversal import reverse_time
@@ -42,7 +43,7 @@ def smallest_peak(problem: OrderProblem) -> int:
 
 
 @given(seed=st.integers(0, 1 << 30), count=st.integers(0, 7), backward=st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 def test_the_order_of_a_forest_is_optimal(seed: int, count: int, backward: bool) -> None:
     problem = forest(random.Random(seed), count)
     if backward:

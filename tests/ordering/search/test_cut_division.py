@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 from support.orders_oracle import layered
 from support.published import DATASETS
 from support.random_orders import brute_force_order_peak, random_order_problem, random_topological
@@ -20,7 +21,7 @@ from cpplan.program.anf import to_anf
 from cpplan.runtime.deadline import Deadline
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 7))
 def test_every_op_once_after_its_predecessors(seed, ops):
     rng = random.Random(seed)

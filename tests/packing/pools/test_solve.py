@@ -167,7 +167,15 @@ def test_bad_input_is_named():
         pack_pools(replace(fixed, fixed={}), "least", Deadline(1))
 
 
-@pytest.mark.parametrize("model", ["light_inception_v1", "light_resnet50", "light_shufflenet"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param("light_inception_v1", marks=pytest.mark.slow),  # seconds each, and the same
+        pytest.param("light_resnet50", marks=pytest.mark.slow),
+        "light_squeezenet",
+        pytest.param("light_shufflenet", marks=pytest.mark.slow),
+    ],
+)
 def test_two_pools_on_real_models(model):
     """20 random capacities: never worse than a baseline, optimal on at least half."""
     problem = to_problem(to_anf(cpplan.load(DATASETS / f"{model}.json")))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 from support.published import minimalloc
 
 from cpplan.model.problem import Gap, Problem
@@ -80,7 +81,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @given(problems(), st.integers(0, 3))
-@settings(max_examples=100)
+@settings(max_examples=examples(30))
 def test_every_packing_found_is_one(problem: Problem, seed: int) -> None:
     searched(problem, 60, seed)
 
