@@ -14,14 +14,17 @@ from cpplan.io.onnx.model import read_onnx  # noqa: E402
 
 
 def model(text: str, *, opset: int = 17) -> onnx.ModelProto:
+    """The model of a text, with a header for its opset."""
     return parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}, "my" : 1]> {text}')
 
 
 def read(text: str, *, opset: int = 17, **dims: int) -> Graph:
+    """The graph that the reader makes of a text."""
     return read_onnx(model(text, opset=opset), dims)
 
 
 def refusal(source: str | onnx.ModelProto, *, opset: int = 17, **dims: int) -> str:
+    """The message, one line, with which the reader refuses a model."""
     loaded = model(source, opset=opset) if isinstance(source, str) else source
     with pytest.raises(InputError) as caught:
         read_onnx(loaded, dims)
@@ -31,8 +34,10 @@ def refusal(source: str | onnx.ModelProto, *, opset: int = 17, **dims: int) -> s
 
 
 def kinds(graph: Graph) -> dict[str, str]:
+    """Kinds of all tensors, by name."""
     return {tensor.name: tensor.kind for tensor in graph.tensors}
 
 
 def views(graph: Graph) -> dict[str, str]:
+    """Names of views, each with its base."""
     return {t.name: t.view_of[0] for t in graph.tensors if t.view_of is not None}

@@ -19,6 +19,7 @@ RESIDENCIES = [
 
 
 def rejected(source: Graph | Program | Problem, plan: Plan, match: str) -> None:
+    """Fail unless ``verify`` rejects the plan with one line that matches."""
     with pytest.raises(VerificationError, match=match) as caught:
         verify(source, plan)
     assert "\n" not in str(caught.value)

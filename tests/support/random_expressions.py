@@ -11,6 +11,7 @@ NAMES = ("a", "b", "n")
 
 
 def ceildiv(a: int, b: int) -> int:
+    """The quotient rounded up."""
     return -(-a // b)
 
 

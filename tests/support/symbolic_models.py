@@ -17,14 +17,17 @@ from cpplan.io.onnx.symbolic import symbolic_shapes  # noqa: E402
 
 
 def model_of(text: str, opset: int = 18) -> onnx.ModelProto:
+    """The model of a text, with a header for its opset."""
     return parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{text}')
 
 
 def at(extents: tuple[int | Dim, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Extents at sizes of the variables."""
     return tuple(e.evaluate(sizes) if isinstance(e, Dim) else e for e in extents)
 
 
 def texts(extents: tuple[int | Dim, ...]) -> list[str]:
+    """Extents as they are printed."""
     return [str(extent) for extent in extents]
 
 

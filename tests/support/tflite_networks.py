@@ -82,6 +82,8 @@ class Subgraph:
 
 
 class Model:
+    """A TFLite file in the making: subgraphs, operator codes, and their packing."""
+
     def __init__(self) -> None:
         self.made = schema.ModelT()
         self.made.version, self.made.description = 3, "made to measure"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.instances import perfect_packing
 from support.pool_oracles import check_pooled, random_pooled
 
@@ -23,13 +24,13 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 @pytest.mark.parametrize("name", heuristics.names(as_published=False))
 def test_whatever_it_places_is_valid(name):
     placed = 0
-    for seed in range(40):
+    for seed in seeds(20):
         problem = random_pooled(random.Random(f"in pools {seed}"), most=8)
         layout = run_in_pools(name, problem, Deadline(60))
         if layout is not None:
             check_pooled(problem, *layout)
             placed += 1
-    assert placed >= 10
+    assert placed >= 5
 
 
 def test_with_one_pool_it_is_the_heuristic_itself():
