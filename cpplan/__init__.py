@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cpplan.program import expression as expression
     from cpplan.program.anf import Program as Program
     from cpplan.program.anf import to_anf as to_anf
-    from cpplan.runtime.compiled import warm_up as warm_up
+    from cpplan.solving.all_loops import warm_up as warm_up
     from cpplan.solving.pipeline import solve as solve
     from cpplan.solving.sizes.for_graph import plan_sizes as plan_sizes
     from cpplan.solving.sizes.sizes_plan import SizesPlan as SizesPlan
@@ -68,7 +68,7 @@ _HOME = {
     "solve": "solving.pipeline",
     "to_anf": "program.anf",
     "verify": "verification.verifier",
-    "warm_up": "runtime.compiled",
+    "warm_up": "solving.all_loops",
 }
 _SUBMODULES = {
     "errors": "model.errors",

@@ -138,23 +138,4 @@ def test_only_solvers_of_rooms_import_ortools() -> None:
 
 
 # Arrows that still run upwards; none may be added.
-KNOWN_UPWARDS: set[tuple[str, str]] = {
-    ("cpplan.runtime.warm_up_runs", "cpplan.ordering.heuristics"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.ordering.problem.OrderProblem"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.ordering.search.downset_search.search_downsets"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.heuristics.fit_index.index_first_fit"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.heuristics.segregated_fit.segregated_fit"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.heuristics.skyline.Skyline"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.ejection_search.EjectionSearch"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.exact_search.ExactSearch"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.insertion_search.InsertionSearch"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.search.outcome.Outcome"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.packing.sizes.fit_kernel.first_fit"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.remat.heuristics.eviction.evict"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.remat.problem.remat_problem"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.remat.search.local_search.search_sequences"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.remat.search.packed_search.search_packed"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.verification.rectangles.all_apart"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.verification.rectangles.cut_gaps"),
-    ("cpplan.runtime.warm_up_runs", "cpplan.verification.written_runs.first_wrong_compiled"),
-}
+KNOWN_UPWARDS: set[tuple[str, str]] = set()

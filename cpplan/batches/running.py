@@ -19,7 +19,7 @@ from cpplan.batches.task import Task, make_limits, make_tasks
 from cpplan.batches.task_planning import Row
 from cpplan.model.errors import InputError
 from cpplan.packing import heuristics
-from cpplan.runtime.compiled import warm_up
+from cpplan.solving.all_loops import warm_up
 
 if TYPE_CHECKING:
     import pandas

@@ -7,22 +7,21 @@ import sys
 import click
 
 from cpplan.cli.printing import print_out
-from cpplan.runtime.compiled import LOOPS
 from cpplan.runtime.streams import write_to
+from cpplan.solving import all_loops
 
 
 @click.command("warm-up")
-@click.argument("groups", nargs=-1, type=click.Choice(list(LOOPS)))
+@click.argument("groups", nargs=-1, type=click.Choice(list(all_loops.GROUPS)))
 def warm_up(groups: tuple[str, ...]) -> None:
     """Compile the loops of the searches ahead of time, all or some GROUPS of them.
 
     The first search that needs them compiles them otherwise, within its time limit.
     """
-    from cpplan.runtime import compiled
 
     def tell(group: str) -> None:
         write_to(sys.stderr, f"compiling the loops for {group}\n")
 
-    seconds = compiled.warm_up(*groups, tell=tell)
+    seconds = all_loops.warm_up(*groups, tell=tell)
     width = max(map(len, seconds))
     print_out("".join(f"{group:{width}}  {took:6.1f} s\n" for group, took in seconds.items()))

@@ -18,6 +18,7 @@ from cpplan.ordering.cuts import NAME as MINIMUM_CUT
 from cpplan.ordering.cuts import OrderCuts
 from cpplan.ordering.heuristics.by_subtree import tree_order
 from cpplan.ordering.heuristics.reversal import reverse_time
+from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import NAME as CP_SAT
 from cpplan.ordering.search.cp_sat_ordering import prove_order
@@ -310,7 +311,7 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
 
 def _compiled(deadline: Deadline) -> bool:
     """Whether the loops are ready, after a wait; until they are, CP-SAT goes on alone."""
-    return prepare("ordering", deadline.share(COMPILING_SHARE))
+    return prepare(ORDERING, deadline.share(COMPILING_SHARE))
 
 
 def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:

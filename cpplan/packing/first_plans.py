@@ -10,11 +10,13 @@ from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.layout import placement_seconds
 from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.loops import MANY_BUFFERS, SKYLINE
 from cpplan.runtime.compiled import begin, is_ready, load, may_load, prepare, prepare_all
 from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.verification.loops import CHECKS
 from cpplan.verification.verifier import check_offsets
 
-LOOPS = "many-buffers", "skyline"
+LOOPS = MANY_BUFFERS, SKYLINE
 # Seconds for the quickest plan where none are left for it.
 GRACE = 1.0
 # What needs no loops may take so many seconds before they are compiled.
@@ -70,13 +72,13 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     deadline.check()
     waits = len(problem) > _AT_ONCE and not deadline.endless
     if waits:
-        begin("checks")
+        begin(CHECKS)
     offsets = heuristics.get(name)(problem, deadline)
-    if waits and not prepare("checks", deadline):
+    if waits and not prepare(CHECKS, deadline):
         raise TimeUpError
-    compiled = len(problem) > _CHECKED_BY_LOOPS and is_ready("checks")
+    compiled = len(problem) > _CHECKED_BY_LOOPS and is_ready(CHECKS)
     if compiled:
-        load("checks")
+        load(CHECKS)
     start = deadline.elapsed()
     check_offsets(problem, offsets, name)
     if len(problem) >= heuristics.MANY_BUFFERS:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cpplan.model.problem import Problem
+from cpplan.packing import loops
 from cpplan.packing.heuristics import MANY_BUFFERS
 from cpplan.packing.search import exact_search, insertion_search
 from cpplan.packing.search.ejection_search import EjectionSearch
@@ -120,7 +121,7 @@ class PartSearch:
         exact = self._solves and exact_search.applies_to(self.problem)
         # Until its loops are compiled, CP-SAT goes on alone.
         waiting = aim.deadline.share(COMPILING_SHARE)
-        if self._solves and not prepare_all(("packing", "insertion"), waiting):
+        if self._solves and not prepare_all((loops.PACKING, loops.INSERTION), waiting):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
             state = self._search(state, effort, aim)

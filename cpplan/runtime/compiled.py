@@ -1,9 +1,9 @@
-"""When the compiled loops get compiled: once for each installation, within the run's deadline.
+"""Compiles groups of loops once for each installation, within the run's deadline.
 
 The first use of a loop compiles it, which takes seconds, and stores the result beside the code.
-``prepare`` is called before a loop is used. Where it was never compiled, that is left to another
+``prepare`` is called before a loop is used. If it was never compiled, that is left to another
 process, for which a run waits as long as its deadline allows: time limits hold on the first run
-too. ``warm_up`` compiles ahead of time.
+too. ``compile_groups`` compiles ahead of time. Each room declares its groups in its ``loops.py``.
 """
 
 from __future__ import annotations
@@ -17,55 +17,64 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING
 
-from cpplan.model.errors import InputError
 from cpplan.runtime.loop_cache import environment, forget, stamp
 
 if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
-# The modules whose loops are compiled together, because whoever uses one uses the others. Each is
-# in one group: what is stored of a module is deleted before its group is compiled.
-LOOPS = {
-    "packing": (
-        "cpplan.packing.search.canonical_kernel",
-        "cpplan.packing.search.canonical_state_kernel",
-        "cpplan.packing.search.niche_kernel",
-        "cpplan.packing.search.niche_state_kernel",
-    ),
-    "ordering": ("cpplan.ordering.heuristics.beam_kernel", "cpplan.ordering.search.downset_kernel"),
-    "eviction": ("cpplan.remat.heuristics.eviction_kernel",),
-    "sequences": ("cpplan.remat.search.sequence_kernel",),
-    "packed-sequences": (
-        "cpplan.remat.search.packed_kernel",
-        "cpplan.remat.search.run_names",
-        "cpplan.remat.search.separation_kernel",
-        "cpplan.remat.search.stay_kernel",
-    ),
-    "sizes": ("cpplan.packing.sizes.fit_kernel",),
-    "checks": ("cpplan.verification.runs_kernel", "cpplan.verification.sweep_kernel"),
-    "many-buffers": (
-        "cpplan.packing.heuristics.fit_index_kernel",
-        "cpplan.packing.heuristics.segregated_fit_kernel",
-    ),
-    "ejection": ("cpplan.packing.search.ejection_kernel",),
-    "insertion": ("cpplan.packing.search.insertion_kernel",),
-    "skyline": ("cpplan.packing.heuristics.skyline_kernel",),
-}
 # Of the time left, a stage waits so much for its loops to be compiled, where others can go on.
 COMPILING_SHARE = 0.1
 # Seconds to import what compiles, and to load loops that are ready, once for each process.
 LOADING_SECONDS = 0.5
 # How often a run that waits looks at its deadline, seconds.
 _PATIENCE = 0.05
-_ready: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopGroup:
+    """Compiled loops that are made ready together, because who uses one uses the others.
+
+    Names only: a room that declares a group imports nothing that compiles, and another process is
+    told the group as it is written.
+
+    Attributes
+    ----------
+    name
+        By which users ask for it.
+    kernels
+        Modules with the loops. Each is in one group: what is stored of a module is deleted before
+        its group is compiled.
+    first_use
+        ``module:function`` that reaches every loop, with the types of real uses.
+
+    Examples
+    --------
+    >>> LoopGroup("sizes", ("cpplan.packing.sizes.fit_kernel",), "cpplan.packing.first_uses:sizes")
+    LoopGroup(name='sizes', kernels=('cpplan.packing.sizes.fit_kernel',), \
+first_use='cpplan.packing.first_uses:sizes')
+    """
+
+    name: str
+    kernels: tuple[str, ...]
+    first_use: str
+
+    def use(self) -> None:
+        """Use every loop once, which compiles and stores those that are not."""
+        module, _, function = self.first_use.partition(":")
+        getattr(import_module(module), function)()
+
+
+_ready: set[LoopGroup] = set()
 # Loaded by this process.
-_loaded: set[str] = set()
+_loaded: set[LoopGroup] = set()
 # Under way in other processes; they outlive the deadlines of stages, but not this process.
-_compiling: dict[str, subprocess.Popen[bytes]] = {}
+_compiling: dict[LoopGroup, subprocess.Popen[bytes]] = {}
 # The last line that each of those that have ended had to say, by process.
 _last_lines: dict[int, list[str]] = {}
 _lock = threading.Lock()
@@ -82,8 +91,8 @@ def telling(tell: Callable[[str], None]) -> Iterator[None]:
         _tell.reset(token)
 
 
-def prepare(group: str, deadline: Deadline) -> bool:
-    """Whether these loops are ready; waits for it, but not beyond the deadline.
+def prepare(group: LoopGroup, deadline: Deadline) -> bool:
+    """True if these loops are ready; waits for it, but not beyond the deadline.
 
     O(1) once they are.
     """
@@ -98,33 +107,31 @@ def prepare(group: str, deadline: Deadline) -> bool:
     return True
 
 
-def prepare_all(groups: Sequence[str], deadline: Deadline) -> bool:
-    """Whether all of these loops are ready; they are compiled side by side."""
+def prepare_all(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
+    """True if all of these loops are ready; they are compiled side by side."""
     if not deadline.endless:
         for group in groups:
             begin(group)
     return all(prepare(group, deadline) for group in groups)
 
 
-def begin(group: str) -> None:
+def begin(group: LoopGroup) -> None:
     """Have another process compile these loops, if none has yet, and do not wait for it."""
     if not is_ready(group) and sys.executable:
         _compiler(group)
 
 
-def is_ready(group: str) -> bool:
-    """Whether these loops were compiled before, by whatever process."""
+def is_ready(group: LoopGroup) -> bool:
+    """True if these loops were compiled before, by whatever process."""
     if group not in _ready and _stamp(group).exists():
         _ready.add(group)
     return group in _ready
 
 
-def load(group: str) -> None:
+def load(group: LoopGroup) -> None:
     """Use loops that are ready once, so that who times what follows does not time their loading."""
-    from cpplan.runtime.warm_up_runs import FIRST_USES
-
     if group not in _loaded:
-        FIRST_USES[group]()
+        group.use()
         _loaded.add(group)
 
 
@@ -133,80 +140,60 @@ def may_load(deadline: Deadline) -> bool:
     return "numba" in sys.modules or deadline.endless or deadline.remaining() >= LOADING_SECONDS
 
 
-def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> dict[str, float]:
-    """Compile ahead of time what the searches need; later runs, of any process, find it ready.
+def compile_groups(
+    groups: Sequence[LoopGroup], tell: Callable[[str], None] = lambda text: None
+) -> dict[str, float]:
+    """Seconds that each group took to compile, by name: next to nothing if it was ready.
 
     Parameters
     ----------
     groups
-        Keys of ``LOOPS``, such as ``"packing"``; all if none is named.
+        Compiled side by side, each in a process of its own.
     tell
         Called with the name of each group before its turn.
-
-    Returns
-    -------
-    dict
-        Seconds that each group took: next to nothing where it was ready.
-
-    Raises
-    ------
-    InputError
-        If there is no such group; lists the known ones.
-
-    Examples
-    --------
-    >>> seconds = warm_up("sizes")
-    >>> list(seconds), warm_up("sizes")["sizes"] < 60
-    (['sizes'], True)
     """
-    for group in groups:
-        if group not in LOOPS:
-            raise InputError(f"{group!r} is not understood: expected one of {', '.join(LOOPS)}")
-    chosen = groups or tuple(LOOPS)
-    seconds = dict.fromkeys(chosen, 0.0)
-    missing = [group for group in chosen if not _stamp(group).exists()]
+    seconds = dict.fromkeys((group.name for group in groups), 0.0)
+    missing = [group for group in groups if not _stamp(group).exists()]
     if len(missing) > 1 and sys.executable:
         seconds.update(_compile_side_by_side(missing, tell))
     else:
         for group in missing:
             start = time.monotonic()
-            tell(group)
+            tell(group.name)
             _compile(group)
-            seconds[group] = time.monotonic() - start
-    _ready.update(chosen)
+            seconds[group.name] = time.monotonic() - start
+    _ready.update(groups)
     return seconds
 
 
 def _compile_side_by_side(
-    groups: Sequence[str], tell: Callable[[str], None]
+    groups: Sequence[LoopGroup], tell: Callable[[str], None]
 ) -> Iterator[tuple[str, float]]:
     """Compile each group in a process of its own, as many at once as there are cores."""
     from cpplan.runtime.cores import available_cores
     from cpplan.runtime.deadline import Deadline
 
-    waiting, since = list(groups), dict[str, float]()
+    waiting, since = list(groups), dict[LoopGroup, float]()
     while waiting or since:
         while waiting and len(since) < available_cores():
             group = waiting.pop(0)
-            tell(group)
+            tell(group.name)
             since[group] = time.monotonic()
             begin(group)
         for group, start in list(since.items()):
             if _compile_elsewhere(group, Deadline(0)):
                 del since[group]
-                yield group, time.monotonic() - start
+                yield group.name, time.monotonic() - start
         time.sleep(_PATIENCE)
 
 
-def _compile(group: str) -> None:
+def _compile(group: LoopGroup) -> None:
     """Use every loop of a group once, which compiles and stores it."""
-    from cpplan.runtime.warm_up_runs import FIRST_USES
-
-    forget(LOOPS[group])
+    forget(group.kernels)
     # Its own first uses ask whether the loops are ready: they are about to be.
     _ready.add(group)
     try:
-        FIRST_USES[group]()
+        group.use()
     except BaseException:
         _ready.discard(group)
         raise
@@ -215,7 +202,7 @@ def _compile(group: str) -> None:
     stamp.touch()
 
 
-def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
+def _compile_elsewhere(group: LoopGroup, deadline: Deadline) -> bool:
     """Wait for the process that compiles a group, together with all other threads that do."""
     process = _compiler(group)
     while process.poll() is None:
@@ -229,11 +216,11 @@ def _compile_elsewhere(group: str, deadline: Deadline) -> bool:
             _last_lines[process.pid] = error.decode(errors="replace").strip().splitlines()[-1:]
     if process.returncode:
         last = " ".join(_last_lines[process.pid])
-        raise RuntimeError(f"compiling the loops for {group} failed: {last}")
+        raise RuntimeError(f"compiling the loops for {group.name} failed: {last}")
     return True
 
 
-def _compiler(group: str) -> subprocess.Popen[bytes]:
+def _compiler(group: LoopGroup) -> subprocess.Popen[bytes]:
     """The process that compiles a group, begun now if there is none."""
     with _lock:
         if group not in _compiling:
@@ -251,12 +238,14 @@ def _compiler(group: str) -> subprocess.Popen[bytes]:
         return _compiling[group]
 
 
-def _announce(group: str) -> None:
-    _tell.get()(f"compiling the loops for {group}, once for this installation")
+def _announce(group: LoopGroup) -> None:
+    _tell.get()(f"compiling the loops for {group.name}, once for this installation")
 
 
-def _command(group: str) -> list[str]:
-    return [sys.executable, "-c", f"import cpplan; cpplan.warm_up({group!r})"]
+def _command(group: LoopGroup) -> list[str]:
+    module = "cpplan.runtime.compiled"
+    script = f"from {module} import LoopGroup, compile_groups; compile_groups([{group!r}])"
+    return [sys.executable, "-c", script]
 
 
 @atexit.register
@@ -276,5 +265,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _stamp(group: str) -> Path:
-    return stamp(group, LOOPS[group])
+def _stamp(group: LoopGroup) -> Path:
+    return stamp(group.name, group.kernels)

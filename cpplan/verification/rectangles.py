@@ -12,6 +12,8 @@ import numpy as np
 
 from cpplan.model.errors import VerificationError
 from cpplan.model.problem import Ints, Problem
+from cpplan.runtime.compiled import is_ready
+from cpplan.verification.loops import CHECKS
 
 # With more rectangles than that, a compiled sweep first asks whether there is any overlap to name.
 _VERY_MANY = 50_000
@@ -163,9 +165,7 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
 
 
 def _sweep_is_compiled() -> bool:
-    from cpplan.runtime.compiled import is_ready
-
-    return is_ready("checks")
+    return is_ready(CHECKS)
 
 
 def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:

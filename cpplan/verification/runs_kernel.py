@@ -1,5 +1,8 @@
 """Compiled ``written_runs.first_wrong``; imports numba. Shares no code with any planner."""
 
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import numpy as np

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
+from cpplan.runtime.compiled import is_ready
+from cpplan.verification.loops import CHECKS
 from cpplan.verification.script import Script, copies
 
 # With more accesses than that, a compiled loop keeps the runs, unless it would have to be compiled
@@ -135,6 +137,4 @@ def _numbers(script: Script, begin: Ints) -> Ints:
 
 
 def _loop_is_compiled() -> bool:
-    from cpplan.runtime.compiled import is_ready
-
-    return is_ready("checks")
+    return is_ready(CHECKS)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cpplan.model.errors import InputError
 from cpplan.runtime import compiled
+from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline
-from cpplan.runtime.warm_up_runs import FIRST_USES
 
+# Neither has a loop: tests say what another process does.
+ONE, OTHER = LoopGroup("one", (), "here:one"), LoopGroup("other", (), "here:other")
 SEARCHES = """
 import cpplan, cpplan.zoo.packing, numpy as np
 from cpplan.model.graph import Graph, Op, Tensor
@@ -42,17 +43,7 @@ cpplan.solve(graph, remat=True, memory_limit=int(0.8 * plan.peak), time_limit=15
 def never_compiled(monkeypatch, tmp_path):
     monkeypatch.setattr(compiled, "_ready", set())
     monkeypatch.setattr(compiled, "_compiling", {})
-    monkeypatch.setattr(compiled, "_stamp", lambda group: tmp_path / group)
-
-
-def test_every_group_has_a_first_use():
-    assert list(FIRST_USES) == list(compiled.LOOPS)
-
-
-def test_no_group_deletes_what_another_has_stored():
-    """Before a group is compiled, what is stored of its modules is deleted."""
-    modules = [name for group in compiled.LOOPS.values() for name in group]
-    assert len(modules) == len(set(modules))
+    monkeypatch.setattr(compiled, "_stamp", lambda group: tmp_path / group.name)
 
 
 def test_groups_are_compiled_side_by_side(never_compiled, monkeypatch):
@@ -60,13 +51,13 @@ def test_groups_are_compiled_side_by_side(never_compiled, monkeypatch):
     script = "import sys, time; from pathlib import Path; one, other = map(Path, sys.argv[1:])\n"
     script += "one.touch()\nwhile not other.exists(): time.sleep(0.01)"
 
-    def command(group: str) -> list[str]:
-        other = {"sizes": "eviction", "eviction": "sizes"}[group]
-        paths = [f"{compiled._stamp(name)}.begun" for name in (group, other)]
+    def command(group: LoopGroup) -> list[str]:
+        groups = (ONE, OTHER) if group is ONE else (OTHER, ONE)
+        paths = [f"{compiled._stamp(each)}.begun" for each in groups]
         return [sys.executable, "-c", script, *paths]
 
     monkeypatch.setattr(compiled, "_command", command)
-    assert compiled.prepare_all(("sizes", "eviction"), Deadline(60))
+    assert compiled.prepare_all((ONE, OTHER), Deadline(60))
 
 
 def test_waiting_ends_with_the_deadline_and_goes_on_in_the_next_stage(never_compiled, monkeypatch):
@@ -74,33 +65,33 @@ def test_waiting_ends_with_the_deadline_and_goes_on_in_the_next_stage(never_comp
     monkeypatch.setattr(compiled, "_command", lambda group: sleeping)
     lines: list[str] = []
     with compiled.telling(lines.append):
-        assert not compiled.prepare("sizes", Deadline(0.1))
-        process = compiled._compiling["sizes"]
-        assert not compiled.prepare("sizes", Deadline(0.1))
-    assert compiled._compiling["sizes"] is process
-    assert lines == ["compiling the loops for sizes, once for this installation"]
+        assert not compiled.prepare(ONE, Deadline(0.1))
+        process = compiled._compiling[ONE]
+        assert not compiled.prepare(ONE, Deadline(0.1))
+    assert compiled._compiling[ONE] is process
+    assert lines == ["compiling the loops for one, once for this installation"]
     process.kill()
     process.communicate()
 
 
 def test_ready_as_soon_as_the_other_process_is_done(never_compiled, monkeypatch):
     monkeypatch.setattr(compiled, "_command", lambda group: [sys.executable, "-c", "pass"])
-    assert compiled.prepare("sizes", Deadline(60))
-    assert compiled.prepare("sizes", Deadline(0))
+    assert compiled.prepare(ONE, Deadline(60))
+    assert compiled.prepare(ONE, Deadline(0))
 
 
 def test_a_failure_to_compile_is_an_error(never_compiled, monkeypatch):
     failing = [sys.executable, "-c", "raise ValueError('no such register')"]
     monkeypatch.setattr(compiled, "_command", lambda group: failing)
-    with pytest.raises(RuntimeError, match="for sizes failed: ValueError: no such register"):
-        compiled.prepare("sizes", Deadline(60))
+    with pytest.raises(RuntimeError, match="for one failed: ValueError: no such register"):
+        compiled.prepare(ONE, Deadline(60))
 
 
 def test_threads_wait_for_one_process_together(never_compiled, monkeypatch):
     napping = [sys.executable, "-c", "import time; time.sleep(0.2)"]
     monkeypatch.setattr(compiled, "_command", lambda group: napping)
     with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(lambda k: compiled.prepare("sizes", Deadline(60)), range(4)))
+        assert all(pool.map(lambda k: compiled.prepare(ONE, Deadline(60)), range(4)))
     assert compiled._compiling == {}
 
 
@@ -111,14 +102,16 @@ def test_ctrl_c_ends_the_wait_and_not_the_compiling(tmp_path):
 import os, signal, sys, threading
 from pathlib import Path
 from cpplan.runtime import compiled
+from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline
-compiled._stamp = lambda group: Path({str(tmp_path)!r}) / group
+one = {ONE!r}
+compiled._stamp = lambda group: Path({str(tmp_path)!r}) / group.name
 compiled._command = lambda group: [sys.executable, "-c", "import time; time.sleep(0.5)"]
 threading.Timer(0.2, lambda: os.killpg(0, signal.SIGINT)).start()
 try:
-    compiled.prepare("sizes", Deadline(60))
+    compiled.prepare(one, Deadline(60))
 except KeyboardInterrupt:
-    print(compiled.prepare("sizes", Deadline(60)))
+    print(compiled.prepare(one, Deadline(60)))
 """
     command = [sys.executable, "-c", script]
     done = subprocess.run(
@@ -132,17 +125,22 @@ def test_a_child_waits_for_no_process_of_its_parent(never_compiled, monkeypatch)
     """Nor does it end one: what the parent began is done when the parent asks again."""
     napping = [sys.executable, "-c", "import time; time.sleep(0.5)"]
     monkeypatch.setattr(compiled, "_command", lambda group: napping)
-    assert not compiled.prepare("sizes", Deadline(0.1))
+    assert not compiled.prepare(ONE, Deadline(0.1))
     child = os.fork()
     if child == 0:
         os._exit(len(compiled._compiling))
     assert os.waitpid(child, 0)[1] == 0
-    assert compiled.prepare("sizes", Deadline(60))
+    assert compiled.prepare(ONE, Deadline(60))
 
 
-def test_an_unknown_group_is_named():
-    with pytest.raises(InputError, match="'cooking' is not understood: expected one of packing"):
-        compiled.warm_up("cooking")
+def test_another_process_is_told_the_group_itself(never_compiled, monkeypatch, tmp_path):
+    """It imports the module that the group names for its first use, and no room."""
+    (tmp_path / "some_first_uses.py").write_text("import sys\ndef use(): sys.exit('used')\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    group = LoopGroup("some", ("cpplan.packing.sizes.fit_kernel",), "some_first_uses:use")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    with pytest.raises(RuntimeError, match="for some failed: used"):
+        compiled.prepare(group, Deadline(60))
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from support.sharing_oracle import least_peak, random_sharing_graph
 from cpplan import Graph, Op, Plan, Pool, Tensor, solve
 from cpplan.model.residency import Residency
 from cpplan.ordering import solve as ordering
+from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import order_problem
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
@@ -23,6 +24,7 @@ from cpplan.remat import sequences
 from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.short_sequences import short_sequences
+from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving import run
 from cpplan.solving.pipeline import ENDED_EARLY
@@ -218,7 +220,7 @@ def test_an_algorithm_alone_is_named_as_the_reason(solved):
 def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkeypatch):
     asked = []
 
-    def prepare(group: str, deadline: Deadline) -> bool:
+    def prepare(group: LoopGroup, deadline: Deadline) -> bool:
         asked.append(group)
         return False
 
@@ -226,7 +228,7 @@ def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkey
     monkeypatch.setattr(ordering, "FEW_OPS", 0)
     monkeypatch.setattr(run, "MOST_OPS", 0)
     plan = solved(random_graph(16, 9), order="search")
-    assert "ordering" in asked
+    assert ORDERING in asked
     assert plan.status == "optimal"
     assert plan.bound_by == "CP-SAT order"
 

@@ -19,6 +19,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
 from cpplan.ordering.heuristics import register
 from cpplan.ordering.heuristics.reversal import reverse_time
+from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -126,7 +127,7 @@ class _Beam:
         self.cursor = np.array([0, 1, 0], np.int64)
 
     def run(self, deadline: Deadline) -> Ints:
-        if not prepare("ordering", deadline):
+        if not prepare(ORDERING, deadline):
             raise TimeUpError
         from cpplan.ordering.heuristics.beam_kernel import extend_beam
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
+from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -92,7 +93,7 @@ def search_downsets(
     >>> result.order.tolist(), result.peak, result.level
     ([1, 3, 0, 2], 10, 10)
     """
-    if not prepare("ordering", deadline):
+    if not prepare(ORDERING, deadline):
         raise TimeUpError
     from cpplan.ordering.search import downset_kernel as kernel
 

@@ -117,7 +117,7 @@ def names(*, as_published: bool = True) -> tuple[str, ...]:
 def portfolio(buffers: int = 0) -> tuple[str, ...]:
     """The names that ``solve`` tries on so many buffers, in this order.
 
-    Those for many buffers need the loops of ``cpplan.runtime.compiled.LOOPS["many-buffers"]``.
+    Those for many buffers need the loops of ``cpplan.packing.loops.MANY_BUFFERS``.
 
     Examples
     --------

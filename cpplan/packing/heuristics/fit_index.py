@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cpplan.model.distinct import distinct
 from cpplan.model.problem import Ints, Problem, Spans
+from cpplan.packing import loops
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
@@ -168,7 +169,7 @@ def index_first_fit(problem: Problem, order: Ints, deadline: Deadline) -> Ints:
     >>> index_first_fit(problem, np.arange(3), Deadline(60)).tolist()
     [0, 4, 4]
     """
-    if not prepare("many-buffers", deadline):
+    if not prepare(loops.MANY_BUFFERS, deadline):
         raise TimeUpError
     from cpplan.packing.heuristics import fit_index_kernel as kernel
 

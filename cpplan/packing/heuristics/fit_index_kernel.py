@@ -1,5 +1,8 @@
 """Compiled first fit over :class:`~cpplan.packing.heuristics.fit_index.FitIndex`; imports numba."""
 
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import numpy as np

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cpplan.model.distinct import distinct
 from cpplan.model.problem import Ints, Problem
+from cpplan.packing import loops
 from cpplan.packing.heuristics import register
 from cpplan.packing.heuristics.fit_index import fit_index, place_in_turn
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
@@ -40,7 +41,7 @@ _TRIES_SHARE = 0.3
 @register("fullest_first")
 def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
     """Parts around the fullest steps by lowest offset, then the others by first fit."""
-    if not prepare_all(("many-buffers", "skyline"), deadline):
+    if not prepare_all((loops.MANY_BUFFERS, loops.SKYLINE), deadline):
         raise TimeUpError
     live, first, last = _padded_profile(problem)
     goal = int(live.max(initial=0))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints, Problem
+from cpplan.packing import loops
 from cpplan.packing.heuristics import register
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -43,7 +44,7 @@ def segregated_fit(problem: Problem, deadline: Deadline) -> Ints:
 
     Above all fixed offsets. O(n log n), for the sorting.
     """
-    if not prepare("many-buffers", deadline):
+    if not prepare(loops.MANY_BUFFERS, deadline):
         raise TimeUpError
     from cpplan.packing.heuristics import segregated_fit_kernel as kernel
 

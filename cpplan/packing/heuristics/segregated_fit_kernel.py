@@ -1,5 +1,8 @@
 """Compiled part of :mod:`cpplan.packing.heuristics.segregated_fit`; imports numba."""
 
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 from numba import njit

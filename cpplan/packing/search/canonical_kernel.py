@@ -1,5 +1,8 @@
 """Compiled part of the canonical search: which decision is next; see ``canonical_search``."""
 
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import numpy as np

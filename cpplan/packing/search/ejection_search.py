@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints, Problem
+from cpplan.packing import loops
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
@@ -82,7 +83,7 @@ class EjectionSearch(LocalSearch):
 
         Raises ``TimeUpError`` between moves; :meth:`best` then has what was reached.
         """
-        if not prepare("ejection", deadline.share(COMPILING_SHARE)):
+        if not prepare(loops.EJECTION, deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak, self._attempt = state.offsets.copy(), state.peak, None

@@ -1,5 +1,8 @@
 """Compiled part of the niche search; see ``niche_search`` for what it does."""
 
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import numpy as np

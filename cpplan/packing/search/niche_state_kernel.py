@@ -1,5 +1,8 @@
 """Where the niche search stands, compiled: what a decision changes; see ``niche_tables``."""
 
+# The compiler gives these functions their types.
+# mypy: ignore-errors
+
 from __future__ import annotations
 
 import numpy as np

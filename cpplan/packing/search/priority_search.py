@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints, Problem
+from cpplan.packing import loops
 from cpplan.packing.heuristics.preorders import PREORDERS, largest_total, preorder
 from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.packing.search.local_search import LocalSearch
@@ -82,7 +83,7 @@ class PrioritySearch(LocalSearch):
         O(n log n) a rule. Raises ``TimeUpError`` between two rules; :meth:`best` then has what was
         reached.
         """
-        if not prepare("skyline", deadline.share(COMPILING_SHARE)):
+        if not prepare(loops.SKYLINE, deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on
         if self._skyline is None:
             self._skyline = Skyline(self.problem, deadline)

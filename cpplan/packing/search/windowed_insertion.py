@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.packing import loops
 from cpplan.packing.search.insertion_search import MOST_BUFFERS, InsertionSearch
 from cpplan.packing.search.lightest_place import lightest_place
 from cpplan.packing.search.local_search import LocalSearch
@@ -95,7 +96,7 @@ class WindowedInsertion(LocalSearch):
 
         Raises ``TimeUpError`` within a window; :meth:`best` then has what was reached.
         """
-        if not prepare("insertion", deadline.share(COMPILING_SHARE)):
+        if not prepare(loops.INSERTION, deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak = state.offsets, state.peak

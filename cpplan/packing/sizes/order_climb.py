@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.packing import loops
 from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
 from cpplan.packing.sizes.best_layout import BestLayout
@@ -130,7 +131,7 @@ class OrderClimb:
             deadline.check()
             offsets = first_fit_in_order(problem, order.tolist(), deadline)
             return offsets if (offsets <= highest).all() else None
-        if not prepare("sizes", deadline):
+        if not prepare(loops.SIZES, deadline):
             raise TimeUpError
         from cpplan.packing.sizes import fit_kernel as kernel
 

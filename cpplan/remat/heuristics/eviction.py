@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.remat.loops import EVICTION
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import FlatProblem, flatten
 from cpplan.runtime.compiled import prepare
@@ -126,7 +127,7 @@ class Evictions:
 
         ``factor`` multiplies every storage's product, shape ``(storages,)``.
         """
-        if not prepare("eviction", deadline):
+        if not prepare(EVICTION, deadline):
             raise TimeUpError
         from cpplan.remat.heuristics.eviction_kernel import run_evicting
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.remat.loops import SEQUENCES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
@@ -98,7 +99,7 @@ def search_sequences(
     goal = max(goal_cost, least)
     if (best.peak <= limit and best.cost <= goal) or len(problem) < 2:
         return best
-    if not prepare("sequences", deadline):
+    if not prepare(SEQUENCES, deadline):
         return best
     walk = _Walk(problem, limit, best, seed, joint=joint)
     left = moves

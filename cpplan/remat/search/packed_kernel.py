@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cpplan.remat.search.run_names import (
+from cpplan.remat.search.run_names_kernel import (
     differs,
     name_inserted,
     name_moved,

@@ -17,6 +17,7 @@ import numpy as np
 
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
+from cpplan.remat.loops import PACKED_SEQUENCES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
@@ -139,7 +140,7 @@ def search_packed(
     largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
     if buffers.room < max(largest, buffers.entry) or not len(problem):
         return None
-    if not prepare("packed-sequences", deadline):
+    if not prepare(PACKED_SEQUENCES, deadline):
         return None
     walk = _Walk(problem, buffers, sequence, seed, joint=joint)
     walk.separate(deadline.share(_START_SHARE), _SEPARATE)

@@ -1,0 +1,26 @@
+"""The smallest use of the searches that reaches every compiled loop, with their real types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.ordering import heuristics
+from cpplan.ordering.problem import OrderProblem
+from cpplan.ordering.search.downset_search import search_downsets
+from cpplan.runtime.deadline import Deadline
+
+_ENDLESS = Deadline(float("inf"))
+
+
+def use_ordering() -> None:
+    """Order two chains of two ops, by the beam and exactly."""
+    problem = OrderProblem(
+        predecessors=((), (), (0,), (1,)),
+        extra=np.zeros(4, np.int64),
+        size=np.array([8, 8, 1, 1]),
+        touched_by=((0, 2), (1, 3), (2,), (3,)),
+        present=np.zeros(4, bool),
+        kept=np.array([False, False, True, True]),
+    )
+    heuristics.get("beam")(problem, _ENDLESS)
+    search_downsets(problem, [0, 1, 2, 3], _ENDLESS, level=0, states=100)

@@ -1,0 +1,36 @@
+"""Groups of compiled loops of the packing room."""
+
+from __future__ import annotations
+
+from cpplan.runtime.compiled import LoopGroup
+
+_USES = "cpplan.packing.first_uses"
+PACKING = LoopGroup(
+    "packing",
+    (
+        "cpplan.packing.search.canonical_kernel",
+        "cpplan.packing.search.canonical_state_kernel",
+        "cpplan.packing.search.niche_kernel",
+        "cpplan.packing.search.niche_state_kernel",
+    ),
+    f"{_USES}:use_packing",
+)
+SIZES = LoopGroup("sizes", ("cpplan.packing.sizes.fit_kernel",), f"{_USES}:use_sizes")
+MANY_BUFFERS = LoopGroup(
+    "many-buffers",
+    (
+        "cpplan.packing.heuristics.fit_index_kernel",
+        "cpplan.packing.heuristics.segregated_fit_kernel",
+    ),
+    f"{_USES}:use_many_buffers",
+)
+EJECTION = LoopGroup(
+    "ejection", ("cpplan.packing.search.ejection_kernel",), f"{_USES}:use_ejection"
+)
+INSERTION = LoopGroup(
+    "insertion", ("cpplan.packing.search.insertion_kernel",), f"{_USES}:use_insertion"
+)
+SKYLINE = LoopGroup(
+    "skyline", ("cpplan.packing.heuristics.skyline_kernel",), f"{_USES}:use_skyline"
+)
+LOOPS = PACKING, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE

@@ -1,0 +1,39 @@
+"""The smallest uses of the searches that reach every compiled loop, with their real types."""
+
+from __future__ import annotations
+
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.remat.heuristics.eviction import evict
+from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.search.local_search import search_sequences
+from cpplan.remat.search.packed_search import search_packed
+from cpplan.runtime.deadline import Deadline
+
+_ENDLESS = Deadline(float("inf"))
+
+
+def use_eviction() -> None:
+    """Evict from a sequence of four ops."""
+    evict(_recomputable(), range(4), 12, _ENDLESS)
+
+
+def use_sequences() -> None:
+    """Make 100 moves of the search over sequences."""
+    search_sequences(_recomputable(), 12, range(4), _ENDLESS, moves=100)
+
+
+def use_packed_sequences() -> None:
+    """Make 100 moves of the search over packed sequences."""
+    search_packed(_recomputable(), 12, range(4), _ENDLESS, moves=100)
+
+
+def _recomputable() -> RematProblem:
+    """Four ops, of which the first had better run twice within twelve bytes."""
+    tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c"), outputs=("y",)),
+    )
+    return remat_problem(Graph("g", tensors, ops))

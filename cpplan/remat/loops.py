@@ -1,0 +1,24 @@
+"""Groups of compiled loops of the rematerialization room."""
+
+from __future__ import annotations
+
+from cpplan.runtime.compiled import LoopGroup
+
+_USES = "cpplan.remat.first_uses"
+EVICTION = LoopGroup(
+    "eviction", ("cpplan.remat.heuristics.eviction_kernel",), f"{_USES}:use_eviction"
+)
+SEQUENCES = LoopGroup(
+    "sequences", ("cpplan.remat.search.sequence_kernel",), f"{_USES}:use_sequences"
+)
+PACKED_SEQUENCES = LoopGroup(
+    "packed-sequences",
+    (
+        "cpplan.remat.search.packed_kernel",
+        "cpplan.remat.search.run_names_kernel",
+        "cpplan.remat.search.separation_kernel",
+        "cpplan.remat.search.stay_kernel",
+    ),
+    f"{_USES}:use_packed_sequences",
+)
+LOOPS = EVICTION, SEQUENCES, PACKED_SEQUENCES

@@ -1,0 +1,48 @@
+"""All groups of compiled loops by name, and ``warm_up``, which compiles them ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cpplan.model.errors import InputError
+from cpplan.ordering import loops as ordering
+from cpplan.packing import loops as packing
+from cpplan.remat import loops as remat
+from cpplan.runtime.compiled import compile_groups
+from cpplan.verification import loops as verification
+
+GROUPS = {
+    group.name: group for room in (packing, ordering, remat, verification) for group in room.LOOPS
+}
+
+
+def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> dict[str, float]:
+    """Compile ahead of time what the searches need; later runs, of any process, find it ready.
+
+    Parameters
+    ----------
+    groups
+        Names of groups, such as ``"packing"``; all if none is named.
+    tell
+        Called with the name of each group before its turn.
+
+    Returns
+    -------
+    dict
+        Seconds that each group took: next to nothing where it was ready.
+
+    Raises
+    ------
+    InputError
+        If there is no such group; lists the known ones.
+
+    Examples
+    --------
+    >>> seconds = warm_up("sizes")
+    >>> list(seconds), warm_up("sizes")["sizes"] < 60
+    (['sizes'], True)
+    """
+    for name in groups:
+        if name not in GROUPS:
+            raise InputError(f"{name!r} is not understood: expected one of {', '.join(GROUPS)}")
+    return compile_groups([GROUPS[name] for name in groups or GROUPS], tell)
