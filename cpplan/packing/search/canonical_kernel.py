@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cpplan.packing.search.canonical_state import LEVELS, NODES, TRAIL
 from cpplan.packing.search.canonical_state_kernel import (
     FAR,
     copy_levels,
@@ -16,7 +17,6 @@ from cpplan.packing.search.canonical_state_kernel import (
     postpone,
     undo,
 )
-from cpplan.packing.search.canonical_tables import LEVELS, NODES, TRAIL
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 from cpplan.runtime.inner_loop import inner_loop
 

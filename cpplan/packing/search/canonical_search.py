@@ -26,13 +26,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpplan.packing.heuristics.preorders import preorder
-from cpplan.packing.search.canonical_tables import NODES
+from cpplan.packing.search.canonical_state import (
+    NODES,
+    Search,
+    make_board,
+    margin,
+    start,
+    with_more_room,
+)
 from cpplan.packing.search.rounds import ROOM_SPENT, Rounds
 from cpplan.packing.search.tie_orders import TieOrders
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
-    from cpplan.packing.search.canonical_tables import Search
 
 NAME = "canonical search"
 WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
@@ -110,8 +116,6 @@ class CanonicalSearch(Rounds[_Attempt]):
     name = NAME
 
     def __init__(self, problem: Problem, seed: int):
-        from cpplan.packing.search.canonical_arrays import make_board, margin
-
         count = len(problem)
         super().__init__(
             problem,
@@ -126,7 +130,6 @@ class CanonicalSearch(Rounds[_Attempt]):
 
     def _explore(self, attempt: _Attempt, nodes: int) -> tuple[int, int]:
         from cpplan.packing.search import canonical_kernel as kernel
-        from cpplan.packing.search.canonical_arrays import with_more_room
 
         board, search = self._board, attempt.search
         board.limit[0] = -(-attempt.limit // self._unit)
@@ -156,8 +159,6 @@ class CanonicalSearch(Rounds[_Attempt]):
             nodes *= 2
 
     def _attempt_at(self, limit: int, word: str, nodes: int) -> _Attempt:
-        from cpplan.packing.search.canonical_arrays import start
-
         key = limit, word
         self._begun = {k: a for k, a in self._begun.items() if self._low <= k[0] <= self._high}
         attempt = self._begun.get(key)
@@ -169,6 +170,4 @@ class CanonicalSearch(Rounds[_Attempt]):
         return attempt
 
     def _perturbed(self, limit: int, word: str, nodes: int) -> _Attempt:
-        from cpplan.packing.search.canonical_arrays import start
-
         return _Attempt(limit, self._ties.perturbed(word), start(self._board), nodes)

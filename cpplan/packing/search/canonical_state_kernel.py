@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.packing.search.canonical_tables import TRAIL
+from cpplan.packing.search.canonical_state import TRAIL
 from cpplan.runtime.inner_loop import inner_loop
 
 FAR = np.int64(1) << np.int64(62)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cpplan.packing.search.niche_state import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
 from cpplan.packing.search.niche_state_kernel import lift, mix, put, ways_of
-from cpplan.packing.search.niche_tables import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
 from cpplan.runtime.inner_loop import inner_loop
 

@@ -29,13 +29,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.packing.reduction import address_unit
-from cpplan.packing.search.niche_tables import NODES
+from cpplan.packing.search.niche_state import NODES, Fill, make_shape, start, with_more_room
 from cpplan.packing.search.rounds import ROOM_SPENT, Rounds
 from cpplan.packing.search.tie_orders import TieOrders
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
-    from cpplan.packing.search.niche_tables import Fill
 
 NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
@@ -99,8 +98,6 @@ class NicheSearch(Rounds[_Attempt]):
     name = NAME
 
     def __init__(self, problem: Problem, seed: int):
-        from cpplan.packing.search.niche_arrays import make_shape
-
         looks = len(problem) + int(problem.upper.max())
         super().__init__(
             problem,
@@ -113,7 +110,6 @@ class NicheSearch(Rounds[_Attempt]):
 
     def _explore(self, attempt: _Attempt, nodes: int) -> tuple[int, int]:
         from cpplan.packing.search import niche_kernel as kernel
-        from cpplan.packing.search.niche_arrays import with_more_room
 
         limit, unit, fill = attempt.limit, self._unit, attempt.fill
         before = int(fill.counter[NODES])
@@ -143,8 +139,6 @@ class NicheSearch(Rounds[_Attempt]):
             nodes, turn = 2 * nodes, turn + 1
 
     def _attempt_at(self, limit: int, word: str, nodes: int, *, perturbed: bool) -> _Attempt:
-        from cpplan.packing.search.niche_arrays import start
-
         if limit not in self._known:
             self._known = {k: f for k, f in self._known.items() if self._low <= k <= self._high}
             self._known[limit] = start(self._shape)

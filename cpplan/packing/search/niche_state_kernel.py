@@ -1,4 +1,4 @@
-"""Where the niche search stands, compiled: what a decision changes; see ``niche_tables``."""
+"""Where the niche search stands, compiled: what a decision changes; see ``niche_state``."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.packing.search.niche_tables import CHANGES, LEVELS, PLACED, WASTE
+from cpplan.packing.search.niche_state import CHANGES, LEVELS, PLACED, WASTE
 from cpplan.runtime.inner_loop import inner_loop
 
 

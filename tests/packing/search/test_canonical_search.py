@@ -58,10 +58,10 @@ def test_few_nodes_at_a_time_reach_the_same():
 
 
 def test_more_room_is_made_in_mid_search(monkeypatch):
-    from cpplan.packing.search import canonical_arrays
+    from cpplan.packing.search import canonical_state
 
     problem = reduce_problem(perfect_packing(5, 30)).part_problem(0)[0]
     expected = solve(CanonicalSearch, problem)
-    monkeypatch.setattr(canonical_arrays, "_CHANGES_A_BUFFER", 1)
+    monkeypatch.setattr(canonical_state, "_CHANGES_A_BUFFER", 1)
     outcome = solve(CanonicalSearch, problem)
     assert (outcome.offsets == expected.offsets).all()

@@ -9,7 +9,7 @@ from support.published import minimalloc
 
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.search import niche_arrays
+from cpplan.packing.search import niche_state
 from cpplan.packing.search.niche_search import NicheSearch, applies_to
 from cpplan.zoo import packing as instances
 
@@ -20,7 +20,7 @@ def planted_height(planted: instances.Planted) -> tuple[Problem, int]:
 
 def test_room_that_is_spent_grows(monkeypatch):
     """Without room for waste at first, the search goes on where the room ended."""
-    monkeypatch.setattr(niche_arrays, "_LEVELS", 0)
+    monkeypatch.setattr(niche_state, "_LEVELS", 0)
     for problem in parts(range(400, 430), 6, applies_to):
         assert solve(NicheSearch, problem).peak == brute_force_peak(problem)
 
