@@ -1,4 +1,4 @@
-"""Search for order, offsets and aliases together by CP-SAT, for graphs of a few dozen ops."""
+"""Order, offsets and sharing together by CP-SAT, for graphs of a few dozen ops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def search_shared_layouts(
     seed: int = 0,
     report: Callable[[Proof[SharedLayout]], None] = lambda proof: None,
 ) -> Proof[SharedLayout]:
-    """Search for a layout with a lower peak until there is provably none.
+    """Look for a lower peak than a layout's until there is provably none.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def search_shared_layouts(
     alignment
         Of every storage, bytes, shape ``(storages,)``.
     meetings
-        Distances at which storages may share bytes (``cpplan.aliasing.meetings``).
+        Where storages may share bytes (``cpplan.aliasing.distances``).
     start
         A valid order with offsets that fit it.
     deadline
@@ -50,7 +50,7 @@ def search_shared_layouts(
     bound
         A proved bound on every layout's peak, bytes.
     work
-        Most units of CP-SAT's deterministic time to spend.
+        Units of CP-SAT's deterministic time to spend at most.
     workers
         Threads. With one, and enough time, the same input and seed give the same layout.
     seed

@@ -1,4 +1,4 @@
-"""Search for links and offsets together by CP-SAT, for programs with few buffers."""
+"""Links and offsets together by CP-SAT, for programs with few buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpplan.runtime.cp_sat_proof import Proof, improve_peak
 from cpplan.runtime.deadline import Deadline
 
 NAME = "CP-SAT sharing"
-# Every pair with a buffer that may share bytes makes two literals or more.
+# Every pair that one may share with makes three literals or more.
 MOST_PAIRS = 20_000
 
 
@@ -27,14 +27,14 @@ def search_sharing(
     seed: int = 0,
     report: Callable[[Proof[Ints]], None] = lambda proof: None,
 ) -> Proof[Ints]:
-    """Search for offsets with a lower peak until there are provably none.
+    """Look for a lower peak than that of given offsets until there is provably none.
 
     Parameters
     ----------
     problem
         Buffers without gaps.
     shifts
-        Distances at which two buffers may share bytes (``cpplan.aliasing.shifts``).
+        Distances at which two of them may share bytes (``cpplan.aliasing.distances``).
     start
         Valid offsets, bytes, shape ``(n,)``.
     deadline
@@ -42,7 +42,7 @@ def search_sharing(
     bound
         A proved bound, bytes.
     work
-        Most units of CP-SAT's deterministic time to spend.
+        Units of CP-SAT's deterministic time to spend at most.
     workers
         Threads. With one, and enough time, the same input and seed give the same layout.
     seed
@@ -65,8 +65,8 @@ def search_sharing(
     from formulations.sharing import build
 
     distances = [shift for found in shifts.values() for shift in found]
-    # Buffers that share bytes can be pushed down together until they rest on others: offsets are
-    # then sums of sizes and distances, rounded up to alignments.
+    # Push all that shares bytes down together until it rests on something: offsets are then sums
+    # of sizes and distances, rounded up to alignments.
     unit = compatible_unit([*problem.size.tolist(), *distances], problem.alignment)
     model = build_in_time(
         lambda: build(problem, shifts, unit=unit, upper=peak, lower=known.bound), deadline

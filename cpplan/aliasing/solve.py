@@ -17,9 +17,9 @@ import numpy as np
 from cpplan.aliasing.alias_candidates import Link, find_links
 from cpplan.aliasing.alias_sets import Clusters, SharingRules, form_clusters, place_clusters
 from cpplan.aliasing.bounds import shared_bound
+from cpplan.aliasing.distances import allowed_shifts
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.merged import Merged, merge_clusters, storages_of
-from cpplan.aliasing.shifts import allowed_shifts
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import RelationKind

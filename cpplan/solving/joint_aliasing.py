@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cpplan.aliasing.meetings import find_meetings
+from cpplan.aliasing.distances import find_meetings
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.value_numbers import Origins

@@ -16,7 +16,7 @@ from support.sharing_oracle import may_lie
 
 from cpplan.aliasing.cp_sat_joint_sharing import search_shared_layouts
 from cpplan.aliasing.cp_sat_sharing import search_sharing
-from cpplan.aliasing.shifts import allowed_shifts
+from cpplan.aliasing.distances import allowed_shifts
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import search_layouts
 from cpplan.program.anf import Program

@@ -1,4 +1,4 @@
-"""Distances at which two storages may share bytes in some order of the ops."""
+"""Distances at which two storages may share bytes: at a given order, or in some order."""
 
 from __future__ import annotations
 
@@ -7,19 +7,35 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cpplan.aliasing.alias_candidates import Link
-from cpplan.aliasing.shifts import suggested_shifts
+from cpplan.aliasing.alias_sets import SharingRules
 from cpplan.aliasing.value_numbers import Origins
+from cpplan.model.problem import Problem
 
 if TYPE_CHECKING:
     from formulations.joint_sharing import Meeting
 
 
+def allowed_shifts(
+    problem: Problem, links: Sequence[Link], rules: SharingRules
+) -> dict[tuple[int, int], list[int]]:
+    """Rows ``(i, j)``, ``i < j`` -> addresses of ``j`` less that of ``i`` that both survive.
+
+    Only pairs that some distance allows to share bytes are listed; all others that are live
+    together must lie apart. O(pairs of pieces with one origin).
+    """
+    row, names = {name: k for k, name in enumerate(problem.names)}, problem.names
+    return {
+        (i, j): shifts
+        for (i, j), found in suggested_shifts(row, links, rules.origins).items()
+        if not rules.lives.apart(names[i], names[j])
+        and (shifts := sorted(d for d in found if rules.may_meet(names[i], names[j], d)))
+    }
+
+
 def find_meetings(
     row: Mapping[str, int], size: Sequence[int], links: Sequence[Link], origins: Origins
 ) -> dict[tuple[int, int], list[Meeting]]:
-    """For pairs of storages, the distances at which they may share bytes, with the op if in place.
-
-    Keys are ``(i, j)`` with ``i < j``.
+    """Storages ``(i, j)``, ``i < j`` -> the distances at which both may survive, and why.
 
     Parameters
     ----------
@@ -30,7 +46,7 @@ def find_meetings(
     links
         Between these storages.
     origins
-        Origins of their bytes.
+        Of their bytes.
     """
     from formulations.joint_sharing import Meeting
 
@@ -60,3 +76,28 @@ def find_meetings(
             if whole and meeting not in found[i, j] and Meeting(shift) not in found[i, j]:
                 found[i, j].append(meeting)
     return {pair: meetings for pair, meetings in sorted(found.items()) if meetings}
+
+
+def suggested_shifts(
+    row: Mapping[str, int], links: Sequence[Link], origins: Origins
+) -> dict[tuple[int, int], set[int]]:
+    """Pairs of rows -> distances at which they lie by a link, or bytes of one origin meet."""
+    wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
+
+    def suggest(one: str, other: str, shift: int) -> None:
+        i, j = row[one], row[other]
+        wanted[min(i, j), max(i, j)].add(shift if i < j else -shift)
+
+    for link in links:
+        suggest(link.outer, link.inner, link.shift)
+    pieces = defaultdict(list)
+    for name, found in origins.of.items():
+        for piece in found:
+            pieces[piece.origin].append((name, piece))
+    for same in pieces.values():
+        for k, (one, a) in enumerate(same):
+            for other, b in same[:k]:
+                apart = a.past <= b.start or b.past <= a.start
+                if one != other and not apart:
+                    suggest(one, other, (a.begin - a.start) - (b.begin - b.start))
+    return dict(sorted(wanted.items()))
