@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
+from cpplan.packing.heuristics import registered
 from cpplan.packing.heuristics.layout import placement_seconds
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.loops import MANY_BUFFERS, SKYLINE
@@ -81,7 +82,7 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
         load(CHECKS)
     start = deadline.elapsed()
     check_offsets(problem, offsets, name)
-    if len(problem) >= heuristics.MANY_BUFFERS:
+    if len(problem) >= registered.MANY_BUFFERS:
         times = _VERIFYING_COMPILED if compiled else _VERIFYING
         deadline.reserve(times * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)

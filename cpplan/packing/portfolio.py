@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cpplan.model.problem import Problem
 from cpplan.packing import loops
-from cpplan.packing.heuristics import MANY_BUFFERS
+from cpplan.packing.heuristics.registered import MANY_BUFFERS
 from cpplan.packing.search import exact_search, insertion_search
 from cpplan.packing.search.ejection_search import EjectionSearch
 from cpplan.packing.search.exact_search import ExactSearch

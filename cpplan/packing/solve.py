@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cpplan.packing import heuristics
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.first_plans import offer_first_plans, offer_packing
+from cpplan.packing.heuristics import registered
 from cpplan.packing.heuristics.by_hint import follow_hint
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.portfolio import Aim, PartSearch
@@ -81,7 +82,7 @@ def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
     With many buffers, a plain allocator's plan comes first, before anything that may end late.
     """
     problem = incumbent.reduction.problem
-    many = len(problem) >= heuristics.MANY_BUFFERS
+    many = len(problem) >= registered.MANY_BUFFERS
     if many:
         offer_first_plans(incumbent, deadline)
     else:

@@ -18,7 +18,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.problem import OrderProblem, order_problem
-from cpplan.packing import heuristics
+from cpplan.packing.heuristics import registered
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.search.outcome import OrderOutcome

@@ -47,7 +47,7 @@ from support.sizes_oracle import arenas, pushed_down, random_sizes
 from support.storage_oracle import brute_force_total, random_storages
 
 import formulations
-from cpplan.aliasing.shifts import allowed_shifts
+from cpplan.aliasing.distances import allowed_shifts
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Problem
 from cpplan.packing.heuristics.in_pools import PoolFit

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from cpplan.model.problem import Gap, Problem
-from cpplan.packing import first_plans, heuristics
+from cpplan.packing import first_plans
 from cpplan.packing import solve as packing
+from cpplan.packing.heuristics import registered
 from cpplan.packing.incumbent import Incumbent
 from cpplan.runtime.deadline import Deadline
 from cpplan.zoo.packing import random_lifespans
@@ -24,7 +25,7 @@ def waits(monkeypatch) -> list[tuple[str, ...]]:
         waited.append(tuple(groups))
         return False
 
-    monkeypatch.setattr(heuristics, "MANY_BUFFERS", 300)
+    monkeypatch.setattr(registered, "MANY_BUFFERS", 300)
     monkeypatch.setattr(first_plans, "is_ready", lambda group: False)
     monkeypatch.setattr(first_plans, "prepare_all", never)
     return waited

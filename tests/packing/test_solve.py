@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cpplan.packing import heuristics
 from cpplan.packing import solve as packing
+from cpplan.packing.heuristics import registered
 from cpplan.packing.incumbent import Incumbent
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.zoo.packing import random_lifespans
@@ -28,7 +28,7 @@ def test_a_plain_plan_is_there_before_anything_that_may_end_late(monkeypatch, hi
     problem = random_lifespans(3000, seed=1)
     if hinted:
         problem = replace(problem, hint={0: 0})
-    monkeypatch.setitem(heuristics._REGISTRY._functions, "fullest_first", never_in_time)
+    monkeypatch.setitem(registered._REGISTRY._functions, "fullest_first", never_in_time)
     monkeypatch.setattr(packing, "follow_hint", never_in_time)
     incumbent = pack(problem)
     assert incumbent.found_by == "segregated_fit"

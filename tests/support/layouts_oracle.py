@@ -11,7 +11,7 @@ from support.oracles import brute_force_peak, first_fit
 from support.random_orders import every_order
 
 from cpplan.aliasing.alias_candidates import find_links
-from cpplan.aliasing.meetings import find_meetings
+from cpplan.aliasing.distances import find_meetings
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Ints, Problem

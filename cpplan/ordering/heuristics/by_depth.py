@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.model.problem import Ints
-from cpplan.ordering.heuristics import register
+from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
 

@@ -13,7 +13,7 @@ import heapq
 import numpy as np
 
 from cpplan.model.problem import Ints
-from cpplan.ordering.heuristics import register
+from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline

@@ -17,7 +17,7 @@ import numpy as np
 
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
-from cpplan.ordering.heuristics import register
+from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import OrderProblem

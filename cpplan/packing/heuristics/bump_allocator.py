@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics import register
 from cpplan.packing.heuristics.layout import Layout
+from cpplan.packing.heuristics.registered import register
 from cpplan.runtime.deadline import Deadline
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics import register
 from cpplan.packing.heuristics.layout import Layout, placement_seconds
 from cpplan.packing.heuristics.preorders import preorder
+from cpplan.packing.heuristics.registered import register
 from cpplan.runtime.deadline import Deadline
 
 _CHECK_EVERY = 64

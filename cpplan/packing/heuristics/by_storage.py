@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics import register
+from cpplan.packing.heuristics.registered import register
 from cpplan.packing.storage_ids.by_size import shared_objects as assign_shared_objects
 from cpplan.packing.storage_ids.tokens import storage_tokens as assign_storage_tokens
 from cpplan.runtime.deadline import Deadline

@@ -14,7 +14,7 @@ import numpy as np
 
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics import register
+from cpplan.packing.heuristics.registered import register
 from cpplan.packing.heuristics.usmp import (
     Allocations,
     UsmpBuffer,

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from cpplan.model.distinct import distinct
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing import loops
-from cpplan.packing.heuristics import register
 from cpplan.packing.heuristics.fit_index import fit_index, place_in_turn
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
+from cpplan.packing.heuristics.registered import register
 from cpplan.packing.heuristics.skyline import Skyline
 from cpplan.runtime.compiled import prepare_all
 from cpplan.runtime.deadline import Deadline, TimeUpError

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics import MANY_BUFFERS
+from cpplan.packing.heuristics.registered import MANY_BUFFERS
 from cpplan.runtime.deadline import Deadline
 
 _CHECK_EVERY = 256

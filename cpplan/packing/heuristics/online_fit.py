@@ -11,8 +11,8 @@ from bisect import bisect_left, insort
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics import register
 from cpplan.packing.heuristics.layout import best_fit_in_order, first_fit_in_order
+from cpplan.packing.heuristics.registered import register
 from cpplan.runtime.deadline import Deadline
 
 _CHECK_EVERY = 4096

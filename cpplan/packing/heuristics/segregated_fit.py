@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing import loops
-from cpplan.packing.heuristics import register
+from cpplan.packing.heuristics.registered import register
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from cpplan.model.distinct import distinct
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics import register
+from cpplan.packing.heuristics.registered import register
 from cpplan.runtime.deadline import Deadline
 
 # Classes for each doubling of the size: where there are many, little is wasted within slots; where
