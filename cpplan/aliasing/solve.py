@@ -248,8 +248,8 @@ class SharingSearch:
 
     def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
         """Search links and offsets together by CP-SAT, unless there are too many pairs."""
-        from cpplan.aliasing.cp_sat_sharing import MOST_PAIRS, NAME, search_sharing
-        from cpplan.runtime.cp_sat_proof import Proof
+        from cpplan.aliasing.cp_sat_sharing import MOST_PAIRS, NAME, sharing_model
+        from cpplan.runtime.cp_sat_proof import Proof, prove_peak
 
         if self._pairs() > MOST_PAIRS:
             return
@@ -262,9 +262,8 @@ class SharingSearch:
                 self.adopt(proof.best, NAME)
             self._announce(NAME)
 
-        search_sharing(
-            self.problem,
-            shifts,
+        prove_peak(
+            sharing_model(self.problem, shifts),
             self.best.offsets,
             deadline,
             bound=self.bound.value,

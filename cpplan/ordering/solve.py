@@ -21,13 +21,14 @@ from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import NAME as CP_SAT
-from cpplan.ordering.search.cp_sat_ordering import prove_order
+from cpplan.ordering.search.cp_sat_ordering import order_model
 from cpplan.ordering.search.cut_division import divide_by_cuts
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.ordering.search.order_pieces import OrderPiece, cut_into_pieces, join_pieces
 from cpplan.ordering.search.window_search import NAME as WINDOWS
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 EXACT, LIU = "downset search", "Liu's algorithm"
@@ -219,7 +220,9 @@ def _construct(
             report(best)
             best = _divide(problem, best, goal, deadline.share(CUTS_SHARE), report)
         if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
-            proof = prove_order(problem, best.order, deadline, bound=best.bound, work=FEW_OPS_WORK)
+            proof = prove_peak(
+                order_model(problem), best.order, deadline, bound=best.bound, work=FEW_OPS_WORK
+            )
             if proof.peak < best.peak:
                 best = best._replace(order=proof.best, peak=proof.peak, found_by=CP_SAT)
             if proof.bound > best.bound:
@@ -304,7 +307,8 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
     piece.offer(piece.windows.order, WINDOWS)
     if target < piece.peak and len(piece.problem) <= CP_SAT_OPS:
         work = FIRST_CP_SAT * effort
-        proof = prove_order(piece.problem, piece.order, deadline, bound=piece.bound, work=work)
+        model = order_model(piece.problem)
+        proof = prove_peak(model, piece.order, deadline, bound=piece.bound, work=work)
         piece.offer(proof.best, CP_SAT)
         piece.offer_bound(proof.bound, CP_SAT)
 

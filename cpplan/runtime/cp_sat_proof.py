@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import Formulation, run_model
 from cpplan.runtime.deadline import Deadline
 
@@ -26,29 +27,52 @@ class Proof(Generic[T]):
         return self.bound >= self.peak
 
 
-def improve_peak(
-    formulation: Formulation[T],
-    known: Proof[T],
+class Hinted(Formulation[T], Protocol[T]):
+    """A formulation that can start from a solution."""
+
+    def hint(self, start: T, /) -> None:
+        """Start from this solution; every variable gets a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakModel(Generic[T]):
+    """A formulation that minimises a peak, before it is built.
+
+    Attributes
+    ----------
+    build
+        Makes the formulation, given the largest and the smallest peak of use, bytes.
+    peak_of
+        The peak of a solution, bytes: the solver's word for it is not taken.
+    """
+
+    build: Callable[[int, int], Hinted[T]]
+    peak_of: Callable[[T], int]
+
+
+def prove_peak(
+    model: PeakModel[T],
+    start: T,
     deadline: Deadline,
     *,
-    peak_of: Callable[[T], int],
+    bound: int = 0,
     work: float | None = None,
     workers: int = 1,
     seed: int = 0,
     report: Callable[[Proof[T]], None] = lambda proof: None,
 ) -> Proof[T]:
-    """Solve a model until a smaller peak is found than the one known, and proved smallest.
+    """Look for a smaller peak than that of a solution until there is provably none.
 
     Parameters
     ----------
-    formulation
-        A model with its hint.
-    known
-        What there is to improve.
+    model
+        Is built only if the bound does not settle it, and only as long as there is time.
+    start
+        A solution; the result is never worse.
     deadline
         When it passes, the best so far is returned.
-    peak_of
-        The peak of a solution, bytes: the solver's word for it is not taken.
+    bound
+        A proved bound on every solution's peak, bytes.
     work
         Units of CP-SAT's deterministic time to spend at most.
     workers
@@ -64,15 +88,22 @@ def improve_peak(
     >>> from cpplan.ordering.problem import OrderProblem
     >>> from formulations.ordering import build
     >>> alone = OrderProblem(((),), np.array([4]), np.array([8]), ((0,),), *np.zeros((2, 1), bool))
-    >>> known = Proof(np.array([0]), peak=12, bound=0)
-    >>> improve_peak(build(alone, upper=12), known, Deadline(60), peak_of=alone.peak)
+    >>> model = PeakModel(lambda upper, lower: build(alone, upper=upper, lower=lower), alone.peak)
+    >>> prove_peak(model, np.array([0]), Deadline(60))
     Proof(best=array([0]), peak=12, bound=12)
     """
-    state = known
+    peak = model.peak_of(start)
+    state = Proof(start, peak, min(bound, peak))
+    if state.settled or deadline.expired():
+        return state
+    formulation = build_in_time(lambda: model.build(state.peak, state.bound), deadline)
+    if formulation is None:
+        return state
+    formulation.hint(start)
 
     def found(solution: T) -> None:
         nonlocal state
-        peak = peak_of(solution)
+        peak = model.peak_of(solution)
         if peak < state.peak:
             state = replace(state, best=solution, peak=peak)
             report(state)

@@ -53,8 +53,8 @@ def improve_jointly(
     ordering = joint_problem(program, residency, most_ops)
     if ordering is None:
         return packed, outcome
-    from cpplan.ordering.search.cp_sat_joint import NAME, search_layouts
-    from cpplan.runtime.cp_sat_proof import Proof
+    from cpplan.ordering.search.cp_sat_joint import NAME, joint_model
+    from cpplan.runtime.cp_sat_proof import Proof, prove_peak
     from formulations.joint import Layout
 
     problem = packed.problem
@@ -71,10 +71,8 @@ def improve_jointly(
         report(better.peak, better.bound, NAME)
 
     try:
-        proof = search_layouts(
-            ordering,
-            problem.alignment[rows],
-            none + 1,
+        proof = prove_peak(
+            joint_model(ordering, problem.alignment[rows], none + 1),
             start,
             deadline,
             bound=outcome.bound,

@@ -44,7 +44,8 @@ def improve_sharing_jointly(
     ordering = joint_problem(program, residency, most_ops)
     if ordering is None:
         return packed, outcome
-    from cpplan.aliasing.cp_sat_joint_sharing import NAME, search_shared_layouts
+    from cpplan.aliasing.cp_sat_joint_sharing import NAME, joint_sharing_model
+    from cpplan.runtime.cp_sat_proof import prove_peak
     from formulations.joint_sharing import SharedLayout
 
     row = {name: k for k, name in enumerate(ordering.storages)}
@@ -68,10 +69,8 @@ def improve_sharing_jointly(
         report(best.peak, outcome.bound, NAME)
 
     try:
-        search_shared_layouts(
-            ordering,
-            packed.problem.alignment[rows],
-            meetings,
+        prove_peak(
+            joint_sharing_model(ordering, packed.problem.alignment[rows], meetings),
             start,
             deadline,
             bound=outcome.bound,

@@ -107,7 +107,7 @@ class Run:
         start = deadline.elapsed()
         with without_collection():
             problem = as_problem(source, self.residency, self.pools)
-        if len(problem) >= heuristics.MANY_BUFFERS:
+        if len(problem) >= registered.MANY_BUFFERS:
             # To read, sort and reduce so much takes about as long as to verify it in the end.
             times = SHARING_CHECKED if self.sharing else 1.0
             deadline.reserve(times * (deadline.elapsed() - start))
@@ -343,7 +343,7 @@ class Run:
         assert isinstance(given, Program)
         begin = self.deadline.elapsed()
         ordering = order_problem(graph, self.residency)
-        if len(graph.ops) >= heuristics.MANY_BUFFERS:
+        if len(graph.ops) >= registered.MANY_BUFFERS:
             self.deadline.reserve(ORDER_CHECKED * (self.deadline.elapsed() - begin))
         relaxed: tuple[OrderProblem, int] | None = None
         if self.sharing:

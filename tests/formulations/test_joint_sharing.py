@@ -14,13 +14,14 @@ from support.random_orders import random_order_problem, random_topological
 from support.sharing_instances import random_read_graph, setting, two_branches
 from support.sharing_oracle import may_lie
 
-from cpplan.aliasing.cp_sat_joint_sharing import search_shared_layouts
-from cpplan.aliasing.cp_sat_sharing import search_sharing
+from cpplan.aliasing.cp_sat_joint_sharing import joint_sharing_model
+from cpplan.aliasing.cp_sat_sharing import sharing_model
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.ordering.problem import OrderProblem
-from cpplan.ordering.search.cp_sat_joint import search_layouts
+from cpplan.ordering.search.cp_sat_joint import joint_model
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
+from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline
 from formulations.joint import Layout
 from formulations.joint_sharing import Meeting, build
@@ -31,7 +32,9 @@ def prove(problem: OrderProblem, meetings, alignment=None, order=None) -> int:
     alignment = alignment or [1] * len(problem.size)
     order = list(range(len(problem))) if order is None else order
     start = stacked(problem, alignment, order)
-    proof = search_shared_layouts(problem, np.array(alignment), meetings, start, Deadline(60))
+    proof = prove_peak(
+        joint_sharing_model(problem, np.array(alignment), meetings), start, Deadline(60)
+    )
     assert proof.peak == proof.bound
     assert problem.is_order(proof.best.order)
     assert not (proof.best.offset % np.array(alignment)).any()
@@ -106,7 +109,7 @@ def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
     found = setting(graph)
     shifts = allowed_shifts(found.problem, found.links, found.rules)
     start = np.cumsum(found.problem.size) - found.problem.size
-    alone = search_sharing(found.problem, shifts, start, Deadline(60))
+    alone = prove_peak(sharing_model(found.problem, shifts), start, Deadline(60))
     assert alone.peak == alone.bound == prove(replace(problem, predecessors=chain), meetings)
 
 
@@ -118,7 +121,7 @@ def test_without_meetings_it_is_the_joint_model(seed):
     alignment = [rng.choice((1, 1, 2, 3)) for _ in problem.size]
     order, none = random_topological(rng, problem), np.zeros(len(problem), np.int64)
     start = Layout(np.array(order), stacked(problem, alignment, order).offset, none)
-    joint = search_layouts(problem, np.array(alignment), none + 1, start, Deadline(60))
+    joint = prove_peak(joint_model(problem, np.array(alignment), none + 1), start, Deadline(60))
     assert joint.peak == joint.bound == prove(problem, {}, alignment, order)
 
 
@@ -128,7 +131,7 @@ def test_layouts_survive_byte_by_byte(seed):
     problem, meetings = with_meetings(graph)
     start = stacked(problem, [1] * len(problem.size), range(len(problem)))
     ones = np.ones(len(problem.size), np.int64)
-    layout = search_shared_layouts(problem, ones, meetings, start, Deadline(60)).best
+    layout = prove_peak(joint_sharing_model(problem, ones, meetings), start, Deadline(60)).best
     order = tuple(int(op) for op in layout.order)
     lives = to_problem(Program(graph, order))
     span = dict(zip(lives.names, zip(lives.lower, lives.upper, strict=True), strict=True))
@@ -140,5 +143,7 @@ def test_layouts_survive_byte_by_byte(seed):
 
 def test_a_bound_that_is_met_ends_it_at_once():
     start = stacked(three(), [1] * 3, [0, 1])
-    proof = search_shared_layouts(three(), np.ones(3, int), {}, start, Deadline(60), bound=12)
+    proof = prove_peak(
+        joint_sharing_model(three(), np.ones(3, int), {}), start, Deadline(60), bound=12
+    )
     assert proof.best is start

@@ -10,9 +10,10 @@ import pytest
 from support.random_orders import brute_force_order_peak, random_order_problem, random_topological
 
 from cpplan.ordering.problem import OrderProblem
-from cpplan.ordering.search.cp_sat_ordering import improve_window, prove_order
+from cpplan.ordering.search.cp_sat_ordering import improve_window, order_model
 from cpplan.ordering.search.order_window import OrderWindows
-from cpplan.runtime.cp_sat_proof import Proof
+from cpplan.ordering.solve import search_order
+from cpplan.runtime.cp_sat_proof import Proof, prove_peak
 from cpplan.runtime.deadline import Deadline
 
 
@@ -54,7 +55,7 @@ def hard() -> OrderProblem:
 def test_a_poor_order_becomes_the_best_one():
     """The last of five chains starts at 4 + 8 and ends at 4 + 9."""
     problem = side_by_side(5)
-    proof = prove_order(problem, range(10), Deadline(60))
+    proof = prove_peak(order_model(problem), np.arange(10), Deadline(60))
     assert (problem.peak(range(10)), proof.peak, proof.bound) == (41, 13, 13)
     assert problem.is_order(proof.best)
     assert problem.peak(proof.best) == 13
@@ -64,26 +65,30 @@ def test_a_poor_order_becomes_the_best_one():
 def test_agrees_with_brute_force(seed):
     rng = random.Random(seed)
     problem = random_order_problem(rng, rng.randint(1, 6))
-    proof = prove_order(problem, random_topological(rng, problem), Deadline(60), seed=seed)
+    proof = prove_peak(
+        order_model(problem), np.array(random_topological(rng, problem)), Deadline(60), seed=seed
+    )
     best = brute_force_order_peak(problem)
     assert (proof.peak, proof.bound, problem.peak(proof.best)) == (best, best, best)
     assert problem.is_order(proof.best)
 
 
-def test_no_ops_no_search():
+def test_no_ops_need_no_model():
+    """A model has at least one op."""
     nothing = random_order_problem(random.Random(0), 0)
-    assert prove_order(nothing, [], Deadline(60)).bound == nothing.peak([])
+    found = search_order(nothing, np.arange(0), Deadline(60))
+    assert found.bound == found.peak == nothing.peak([])
 
 
 def test_a_bound_that_is_met_ends_it_at_once():
-    proof = prove_order(side_by_side(2), [0, 2, 1, 3], Deadline(60), bound=10)
+    proof = prove_peak(order_model(side_by_side(2)), np.array([0, 2, 1, 3]), Deadline(60), bound=10)
     assert proof.best.tolist() == [0, 2, 1, 3]
     assert (proof.peak, proof.bound) == (10, 10)
 
 
 def test_reports_improve_and_end_with_the_result():
     problem, reports = side_by_side(6), []
-    proof = prove_order(problem, range(12), Deadline(60), report=reports.append)
+    proof = prove_peak(order_model(problem), np.arange(12), Deadline(60), report=reports.append)
     assert reports[-1].peak == proof.peak
     assert reports[-1].bound == proof.bound
     for earlier, later in pairwise(reports):
@@ -95,13 +100,15 @@ def test_a_deadline_that_has_passed_leaves_the_order():
     deadline = Deadline(60)
     deadline.cancel()
     problem = side_by_side(5)
-    assert prove_order(problem, range(10), deadline).best.tolist() == list(range(10))
+    assert prove_peak(order_model(problem), np.arange(10), deadline).best.tolist() == list(
+        range(10)
+    )
 
 
 def test_little_work_is_little_improvement_but_an_order():
     problem = hard()
     deadline = Deadline(1000, deterministic=True)
-    proof = prove_order(problem, range(60), deadline, work=0.01)
+    proof = prove_peak(order_model(problem), np.arange(60), deadline, work=0.01)
     assert problem.is_order(proof.best)
     assert proof.bound <= proof.peak <= problem.peak(range(60))
     assert 0 < 1000 - deadline.remaining() < 10
@@ -111,7 +118,13 @@ def test_little_work_is_little_improvement_but_an_order():
 def test_deterministic_time_gives_the_same_order_twice(workers):
     problem = hard()
     one, two = (
-        prove_order(problem, range(60), Deadline(0.2, deterministic=True), workers=workers, seed=3)
+        prove_peak(
+            order_model(problem),
+            np.arange(60),
+            Deadline(0.2, deterministic=True),
+            workers=workers,
+            seed=3,
+        )
         for _ in range(2)
     )
     assert one.best.tolist() == two.best.tolist()
@@ -126,7 +139,7 @@ def test_an_interrupt_gets_through_and_what_was_found_was_reported():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prove_order(problem, range(60), Deadline(60), report=interrupt)
+        prove_peak(order_model(problem), np.arange(60), Deadline(60), report=interrupt)
     assert len(seen) == 1
     assert problem.is_order(seen[0].best)
 
@@ -139,7 +152,7 @@ def test_what_fails_in_the_solver_s_thread_is_raised_here(monkeypatch):
 
     monkeypatch.setattr(OrderingModel, "extract", fail)
     with pytest.raises(RuntimeError, match="no such value"):
-        prove_order(side_by_side(3), range(6), Deadline(60))
+        prove_peak(order_model(side_by_side(3)), np.arange(6), Deadline(60))
 
 
 @pytest.mark.parametrize("seed", range(30))
