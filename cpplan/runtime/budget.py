@@ -1,0 +1,98 @@
+"""Budget: what a search may use (time, threads), and what it takes its choices from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from cpplan.runtime.deadline import Deadline
+
+_Room = TypeVar("_Room")
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Thresholds and shares of the budget, one frozen dataclass a room.
+
+    A room has its own in ``cpplan/<room>/tuning.py`` (``PackingTuning``), with a default for every
+    field, and reads it where it has a budget: ``budget.tuned(PackingTuning).rounds``.
+
+    Attributes
+    ----------
+    rooms
+        The dataclass of a room by its type; rooms left out have their defaults.
+    """
+
+    rooms: Mapping[type, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, room: type[_Room]) -> _Room:
+        """The active dataclass of a room, given its type.
+
+        Examples
+        --------
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class PackingTuning:
+        ...     rounds: int = 3
+        >>> Tuning().of(PackingTuning).rounds
+        3
+        >>> Tuning({PackingTuning: PackingTuning(rounds=5)}).of(PackingTuning).rounds
+        5
+        """
+        found: _Room | None = self.rooms.get(room)
+        return cast("_Room", _default(cast("Any", room))) if found is None else found
+
+
+@cache
+def _default(room: Callable[[], Any]) -> Any:
+    """The dataclass of a room with every field at its default; frozen, so one serves all."""
+    return room()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Time, threads, random seed and tuning of a search, which travel together.
+
+    Attributes
+    ----------
+    deadline
+        When the search ends.
+    workers
+        Threads.
+    seed
+        For random choices.
+    tuning
+        Of every room.
+
+    Examples
+    --------
+    >>> budget = Budget(Deadline(10, deterministic=True), workers=2)
+    >>> half = budget.share(0.5)
+    >>> half.deadline.spend(4)
+    >>> half.deadline.remaining(), budget.deadline.remaining(), half.workers
+    (1.0, 6.0, 2)
+    """
+
+    deadline: Deadline
+    workers: int = 1
+    seed: int = 0
+    tuning: Tuning = field(default_factory=Tuning)
+
+    def share(self, part: float) -> Budget:
+        """The budget of one stage: this share of the time left, all else the same."""
+        return replace(self, deadline=self.deadline.share(part))
+
+    def until(self, deadline: Deadline) -> Budget:
+        """The budget with another deadline."""
+        return replace(self, deadline=deadline)
+
+    def with_seed(self, seed: int) -> Budget:
+        """The budget with another seed."""
+        return replace(self, seed=seed)
+
+    def tuned(self, room: type[_Room]) -> _Room:
+        """The active thresholds and shares of a room: see :meth:`Tuning.of`."""
+        return self.tuning.of(room)

@@ -1,0 +1,109 @@
+"""Thresholds and shares of the budget of ``solve``, and the table of all rooms that have some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from cpplan.model.errors import InputError
+from cpplan.runtime.budget import Tuning
+
+
+@dataclass(frozen=True, slots=True)
+class SolvingTuning:
+    """Shares of the time of the stages of ``solve``.
+
+    Attributes
+    ----------
+    order_share
+        Of the time left, for a turn of the search for orders.
+    first_packing_share
+        Of the time left, for packing an order where the given one may pack better.
+    bound_share
+        Of what the search for orders leaves, for a bound on all orders and relations, where its
+        own proves nothing.
+    rival
+        Live bytes of the given order, as a multiple of those of the order found, above which it is
+        not packed: packing loses a few percent at most.
+    last_turn
+        Share of all time; a turn of the search for orders that would leave less takes it too.
+    grace
+        Seconds for packing an order that is found when no time is left, or after Ctrl-C.
+    joint_ops, joint_ops_in_the_end
+        Ops up to which CP-SAT decides order and offsets together: before the other searches for
+        orders go on, and after they have ended. The model has a rectangle with variable sides for
+        every storage: beyond this it only costs time, unless nothing else is left to try.
+    choice_share
+        With several sizes: of the time, for the order and for what is done in place.
+    """
+
+    order_share: float = 0.5
+    first_packing_share: float = 0.7
+    bound_share: float = 0.3
+    rival: float = 1.05
+    last_turn: float = 0.02
+    grace: float = 1.0
+    joint_ops: int = 40
+    joint_ops_in_the_end: int = 150
+    choice_share: float = 0.4
+
+
+# One line a room: its name in ``solve(tuning={...})``, and its dataclass.
+ROOMS: Mapping[str, type] = {
+    "solving": SolvingTuning,
+}
+
+
+def make_tuning(given: Mapping[str, Any] | None) -> Tuning:
+    """Tuning of every room from mappings of fields, or from the dataclasses themselves.
+
+    Raises
+    ------
+    InputError
+        If a room or a field is unknown, or a value is not of the type of its default.
+
+    Examples
+    --------
+    >>> tuning = make_tuning({"solving": {"order_share": 0.25}})
+    >>> tuning.of(SolvingTuning).order_share, tuning.of(SolvingTuning).rival
+    (0.25, 1.05)
+    """
+    if given is None:
+        return Tuning()
+    if not isinstance(given, Mapping):
+        raise InputError(f"tuning must be a mapping of rooms, not {given!r}")
+    rooms: dict[type, Any] = {}
+    for name, values in given.items():
+        room = ROOMS.get(name)
+        if room is None:
+            raise InputError(f"tuning: unknown room {name!r}: expected one of {', '.join(ROOMS)}")
+        rooms[room] = _room(name, room, values)
+    return Tuning(rooms)
+
+
+def _room(name: str, room: type, values: Any) -> Any:
+    if isinstance(values, room):
+        values = {known.name: getattr(values, known.name) for known in fields(room)}
+    if not isinstance(values, Mapping):
+        raise InputError(f"tuning of {name} must be a mapping of fields, not {values!r}")
+    default = room()
+    known = [field.name for field in fields(room)]
+    checked = {}
+    for key, value in values.items():
+        if key not in known:
+            expected = f"expected one of {', '.join(known)}"
+            raise InputError(f"tuning of {name}: unknown field {key!r}: {expected}")
+        checked[key] = _checked(f"tuning of {name}: {key}", value, getattr(default, key))
+    return replace(default, **checked)
+
+
+def _checked(where: str, value: Any, default: Any) -> Any:
+    """A value of the type of its default; a list may stand for a tuple, an integer for a float."""
+    if isinstance(default, tuple) and isinstance(value, list):
+        value = tuple(value)
+    if type(default) is float and type(value) is int:
+        value = float(value)
+    if type(value) is not type(default) or value != value:
+        raise InputError(f"{where} must be like {default!r}, not {value!r}")
+    return value
