@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -10,6 +14,7 @@ from support.cases import FACTOR
 from support.cli_models import TINY
 
 import cpplan
+from cpplan.runtime.budget import Tuning, tuned, tuning_in_use, using
 
 # No test depends on the machine's load.
 settings.register_profile("cpplan", deadline=None, max_examples=30 * FACTOR)
@@ -28,3 +33,15 @@ def tiny(tmp_path: Path) -> str:
     path = tmp_path / "tiny.csv"
     path.write_text(TINY)
     return str(path)
+
+
+@pytest.fixture
+def tune() -> Iterator[Callable[..., None]]:
+    """Overrides fields of a room for the rest of a test: ``tune(PackingTuning, soon=0.0)``."""
+    with ExitStack() as stack:
+
+        def override(room: type, **values: Any) -> None:
+            changed = {room: replace(tuned(room), **values)}
+            stack.enter_context(using(Tuning({**tuning_in_use().rooms, **changed})))
+
+        yield override

@@ -17,10 +17,8 @@ from functools import cached_property
 
 from cpplan.aliasing.alias_candidates import Link
 from cpplan.aliasing.lives import Lives
+from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
-
-# In a larger cluster, the storages live together with one are looked up.
-FEW_MEMBERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +258,6 @@ class _Forming:
 
     def _live_with(self, one: str, group: _Group) -> Iterator[str]:
         """Members of a group that may be live with a storage."""
-        if len(group.members) <= FEW_MEMBERS:
+        if len(group.members) <= active().few_members:
             return (other for other in group.members if not self.lives.apart(one, other))
         return (other for other in self.rules.together(one) if self.group[other] is group)

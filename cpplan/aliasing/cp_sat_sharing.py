@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from formulations.sharing import SharingModel
 
 NAME = "CP-SAT sharing"
-# Every pair that one may share with makes three literals or more.
-MOST_PAIRS = 20_000
 
 
 def sharing_model(

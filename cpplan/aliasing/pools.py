@@ -16,6 +16,7 @@ from cpplan.aliasing.bounds import NAME as SHARED
 from cpplan.aliasing.merged import merge_clusters
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
+from cpplan.aliasing.tuning import active
 from cpplan.model.plan import Objective, Relation, RelationKind, Status
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
@@ -29,10 +30,6 @@ from cpplan.program.pool_candidates import check_candidates
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.access_trace import replay
 from cpplan.verification.never_shared import never_shared
-
-# With sharing, several choices of links are packed. Shares of the time left: for each choice, and
-# for each further link left out.
-FIRST_SHARE, MOVE_SHARE = 0.6, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +118,17 @@ def pack_in_pools(
         best = choose(frozenset(), deadline)
     else:
         first, *others = _choices(problem, search.links)
-        best = choose(first, deadline.share(FIRST_SHARE))
+        best = choose(first, deadline.share(active().pools_choice_share))
         if not (best.done or deadline.expired()):
-            together = first_pool(deadline.share(FIRST_SHARE))
+            together = first_pool(deadline.share(active().pools_choice_share))
             best = best if together is None else min(best, together, key=_Choice.value)
         for skip in others:
             if not (best.done or deadline.expired()):
-                best = min(best, choose(skip, deadline.share(FIRST_SHARE)), key=_Choice.value)
+                best = min(
+                    best,
+                    choose(skip, deadline.share(active().pools_choice_share)),
+                    key=_Choice.value,
+                )
         best = _leave_out(problem, levels, best, choose, deadline)
     relations = tuple(link.relation for link in best.links)
     return Packed(source, problem, pooled=PooledResult(best.packing, objective, sharing, relations))
@@ -165,7 +166,7 @@ def _leave_out(
         if link is None:
             break
         tried.add(link)
-        slot = deadline.share(MOVE_SHARE)
+        slot = deadline.share(active().pools_move_share)
         best = min(best, choose(best.skip | {link}, slot), key=_Choice.value)
     return best
 

@@ -17,13 +17,11 @@ from cpplan.aliasing.alias_candidates import Link, find_links
 from cpplan.aliasing.alias_sets import Clusters, SharingRules, Storage, form_clusters
 from cpplan.aliasing.bounds import placement_groups
 from cpplan.aliasing.lives import AnyOrderLives
+from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.ordering.problem import OrderProblem
-
-# With many more ops, the ancestors as bits and the pairs of storages take gigabytes.
-MOST_OPS = 2000
 
 
 def share_in_any_order(
@@ -63,7 +61,7 @@ def share_in_any_order(
     links = find_links(graph, residency) if links is None else links
     size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
     usable = [link for link in links if link.inner in size and link.outer in size]
-    if len(graph.ops) > MOST_OPS:
+    if len(graph.ops) > active().any_order_ops:
         problem, whole = _cut_up(ordering, _handed_over(ordering, usable))
         return problem, whole and not links
     lives = AnyOrderLives(graph, residency)

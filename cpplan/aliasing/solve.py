@@ -20,6 +20,7 @@ from cpplan.aliasing.bounds import shared_bound
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.merged import Merged, merge_clusters, storages_of
+from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import RelationKind
@@ -32,14 +33,6 @@ from cpplan.program.anf import Program
 from cpplan.program.unrolled import unroll
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
-
-# Neighbouring choices tried in the first round, and the share of the time left for packing one.
-FIRST_MOVES, PACKING_SHARE = 20, 0.3
-MOST_EFFORT = 4**6
-# Share of the time for packing without sharing, with many buffers.
-PLAIN_SHARE = 0.3
-# CP-SAT's deterministic time in the first round; the number of buffers above which it goes first.
-FIRST_WORK, MANY = 0.1, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +128,7 @@ class SharingSearch:
         self._reported: tuple[int, int] | None = None
         # Permission to share must never cost bytes: with many buffers, plan without sharing first.
         self._plain = self._choose(self.links, frozenset(self.links))
-        self._many = len(problem) > MANY
+        self._many = len(problem) > active().many_buffers
         few = self.links and not self._many
         self.best: Choice = self._choose(self.links, frozenset()) if few else self._plain
 
@@ -156,23 +149,23 @@ class SharingSearch:
         try:
             self._pack_first(deadline)
             # With many buffers, one proof takes no longer than packing the other choices.
-            prove = partial(self._prove, FIRST_WORK, workers, seed)
+            prove = partial(self._prove, active().first_work, workers, seed)
             for stage in (prove, self._try_fewer) if self._many else (self._try_fewer, prove):
                 if not self.done:
                     stage(deadline)
             effort = 1
             while not self.done:
                 deadline.check()
-                self._move(FIRST_MOVES * effort, deadline)
+                self._move(active().first_moves * effort, deadline)
                 others = [] if self._plain is self.best else [self._plain]
                 for choice in (self.best, *others):
                     # The live bytes of a choice bound its peak.
                     if not self.done and choice.incumbent.bound.value <= self.best.peak:
-                        slot = deadline.share(PACKING_SHARE)
+                        slot = deadline.share(active().packing_share)
                         self._watch(choice, partial(pack, workers=workers, seed=seed), slot)
                 if not self.done:
-                    self._prove(FIRST_WORK * effort, workers, seed, deadline)
-                effort = min(4 * effort, MOST_EFFORT)
+                    self._prove(active().first_work * effort, workers, seed, deadline)
+                effort = min(4 * effort, active().most_effort)
         except TimeUpError:
             return
 
@@ -182,7 +175,7 @@ class SharingSearch:
             self._run_heuristics(self.best, deadline)
             return
         try:
-            self._run_heuristics(self.best, deadline.share(PLAIN_SHARE))
+            self._run_heuristics(self.best, deadline.share(active().plain_share))
         except TimeUpError:
             deadline.check()
         if not self.done and self.links:
@@ -248,10 +241,10 @@ class SharingSearch:
 
     def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
         """Search links and offsets together by CP-SAT, unless there are too many pairs."""
-        from cpplan.aliasing.cp_sat_sharing import MOST_PAIRS, NAME, sharing_model
+        from cpplan.aliasing.cp_sat_sharing import NAME, sharing_model
         from cpplan.runtime.cp_sat_proof import Proof, prove_peak
 
-        if self._pairs() > MOST_PAIRS:
+        if self._pairs() > active().cp_sat_pairs:
             return
         shifts = allowed_shifts(self.problem, self.links, self.rules)
 

@@ -26,28 +26,15 @@ from cpplan.ordering.search.cut_division import divide_by_cuts
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.ordering.search.order_pieces import OrderPiece, cut_into_pieces, join_pieces
 from cpplan.ordering.search.window_search import NAME as WINDOWS
+from cpplan.ordering.tuning import active
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 EXACT, LIU = "downset search", "Liu's algorithm"
-# Of the first turn: states of the exact search; windows, and states for each of them.
-FIRST_STATES, FIRST_WINDOWS, WINDOW_STATES = 20_000, 10, 20_000
-MOST_STATE_BYTES = 1 << 30
-# Without a time limit, the search ends here, so that packing has its turn.
-MOST_EFFORT = 1024
-# CP-SAT gets so much deterministic time in the first turn; on more ops than that, windows only.
-FIRST_CP_SAT, CP_SAT_OPS = 0.2, 400
-# Of the time, for what is live in every order, where there are very many ops.
-BOUND_SHARE = 0.1
-# Of what is left, for minimum cuts: milliseconds each, of which a few mostly do.
-CUTS_SHARE = 0.2
-# The order is divided by them so many times, within the same share.
-DIVISIONS = 8
 # The first use of these compiles for seconds; few ops CP-SAT has mostly settled before.
 COMPILED = ("beam", "beam_backward")
-FEW_OPS, FEW_OPS_WORK = 150, 0.3
 
 
 def search_order(
@@ -112,7 +99,9 @@ class OrderSearch:
         report: Callable[[OrderOutcome], None] = lambda outcome: None,
     ):
         self._problem, self._goal, self._seed, self._report = problem, goal, seed, report
-        self._bounds = order_bounds(problem, order=given, deadline=deadline.share(BOUND_SHARE))
+        self._bounds = order_bounds(
+            problem, order=given, deadline=deadline.share(active().bound_share)
+        )
         peak = problem.peak(given)
         self.best = OrderOutcome(given, peak, self._bounds.bound, "given order", FORCED)
         self._pieces: list[OrderPiece] = []
@@ -128,7 +117,7 @@ class OrderSearch:
     @property
     def exhausted(self) -> bool:
         """Whether the longest turn has been taken."""
-        return self._effort > MOST_EFFORT
+        return self._effort > active().most_effort
 
     def run(self, deadline: Deadline) -> None:
         """Go on until done, exhausted, or the deadline."""
@@ -156,7 +145,7 @@ class OrderSearch:
         cuts = self._cuts
         if cuts is None:
             return
-        cuts.run(deadline.share(CUTS_SHARE))
+        cuts.run(deadline.share(active().cuts_share))
         if cuts.peak < self.best.peak or cuts.bound > self.best.bound:
             self.best = _merged(self.best, cuts)
             self._report(self.best)
@@ -215,13 +204,17 @@ def _construct(
         if best.peak > max(goal, best.bound):
             deadline.check()
             cuts = OrderCuts(problem, bounds.forced, best.order)
-            cuts.run(deadline.share(CUTS_SHARE))
+            cuts.run(deadline.share(active().cuts_share))
             best = _merged(best, cuts)
             report(best)
-            best = _divide(problem, best, goal, deadline.share(CUTS_SHARE), report)
-        if best.peak > max(goal, best.bound) and len(problem) <= FEW_OPS:
+            best = _divide(problem, best, goal, deadline.share(active().cuts_share), report)
+        if best.peak > max(goal, best.bound) and len(problem) <= active().few_ops:
             proof = prove_peak(
-                order_model(problem), best.order, deadline, bound=best.bound, work=FEW_OPS_WORK
+                order_model(problem),
+                best.order,
+                deadline,
+                bound=best.bound,
+                work=active().few_ops_work,
             )
             if proof.peak < best.peak:
                 best = best._replace(order=proof.best, peak=proof.peak, found_by=CP_SAT)
@@ -277,7 +270,7 @@ def _divide(
 ) -> OrderOutcome:
     """The best of orders made by dividing at minimum cuts, each from the one before."""
     order = best.order
-    for _ in range(DIVISIONS):
+    for _ in range(active().divisions):
         least = max(goal, best.bound)
         if best.peak <= least or deadline.expired():
             break
@@ -300,13 +293,16 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
     target = max(goal, piece.bound)
     if compiled:
         piece.windows.run(
-            FIRST_WINDOWS * effort, goal=target, states=WINDOW_STATES, deadline=deadline
+            active().first_windows * effort,
+            goal=target,
+            states=active().window_states,
+            deadline=deadline,
         )
-    if len(piece.problem) > CP_SAT_OPS:
+    if len(piece.problem) > active().cp_sat_ops:
         piece.windows.run_cp_sat(effort, goal=target, deadline=deadline)
     piece.offer(piece.windows.order, WINDOWS)
-    if target < piece.peak and len(piece.problem) <= CP_SAT_OPS:
-        work = FIRST_CP_SAT * effort
+    if target < piece.peak and len(piece.problem) <= active().cp_sat_ops:
+        work = active().first_cp_sat_work * effort
         model = order_model(piece.problem)
         proof = prove_peak(model, piece.order, deadline, bound=piece.bound, work=work)
         piece.offer(proof.best, CP_SAT)
@@ -320,8 +316,8 @@ def _compiled(deadline: Deadline) -> bool:
 
 def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:
     """Downset search in both directions: which of them meets the fewest states, nothing tells."""
-    most = MOST_STATE_BYTES // (48 + len(piece.problem) // 8)
-    states = FIRST_STATES * effort
+    most = active().most_state_bytes // (48 + len(piece.problem) // 8)
+    states = active().first_states * effort
     if states // 2 > most:
         return
     for backward in (False, True):

@@ -16,6 +16,7 @@ import numpy as np
 from cpplan.model.costs import sum_costs
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.tuning import active
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import run_model
 from cpplan.runtime.deadline import Deadline
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
     from formulations.retained_at_cuts import CutModel
 
 RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT at cuts"
-# Of what is left: for each unit alone; for the best of them in integers; for the relaxations of
-# more cuts. The rest is for these in integers.
-SINGLE_SHARE, FIRST_SHARE, RELAXED_SHARE = 0.3, 0.15, 0.5
-# What precedes what is a matrix; of more units it takes too much memory.
-MOST_UNITS = 10_000
-# CP-SAT does not notice the time in the relaxation of a model with more rows.
-MOST_ROWS = 20_000
-# A relaxation with twice the cuts takes so many times as long, about.
-GROWTH = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +122,24 @@ class _Search:
 
     def run(self) -> None:
         """Single cuts, numbers of them that double, and the same in integers."""
-        if len(self.problem) > MOST_UNITS or self.deadline.expired():
+        if len(self.problem) > active().cut_units or self.deadline.expired():
             return
         from formulations.retained_at_cuts import precedence
 
         self.before = precedence(self.problem, self.given)
-        alone = self._each_alone(self.deadline.share(SINGLE_SHARE))
+        alone = self._each_alone(self.deadline.share(active().single_cut_share))
         if not alone:
             return
         path = self._heaviest_path(alone)
         chosen = [_heaviest(path, alone, 1)]
-        self._solve(chosen[0], self.deadline.share(FIRST_SHARE))
-        slot = self.deadline.share(RELAXED_SHARE)
+        self._solve(chosen[0], self.deadline.share(active().first_cut_share))
+        slot = self.deadline.share(active().relaxed_cuts_share)
         while len(chosen[-1]) < len(path):
             count, left = 2 ** len(chosen), slot.remaining()
             ways = [_heaviest(path, alone, count), _spread(path, alone, count)]
             proved = [self._relax(cuts, slot) or 0 for cuts in dict.fromkeys(ways)]
             chosen.append(ways[proved.index(max(proved))])
-            if GROWTH * (left - slot.remaining()) > slot.remaining():
+            if active().cut_growth * (left - slot.remaining()) > slot.remaining():
                 break
         for place, cuts in enumerate(chosen[1:], 1):
             self._solve(cuts, self.deadline.share(1 / (len(chosen) - place)))
@@ -215,7 +207,7 @@ class _Search:
         if self._settled() or deadline.expired():
             return
         model = self._model(cuts, deadline)
-        if model is None or len(model.rows.rows) > MOST_ROWS:
+        if model is None or len(model.rows.rows) > active().cut_rows:
             return
         run_model(
             model,

@@ -16,10 +16,9 @@ import numpy as np
 from cpplan.remat.footprint import Footprint, least_footprint
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import flatten
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
-# Sets of values looked at: for all units together, and for one.
-STATES, STATES_OF_ONE = 200_000, 50_000
 # Sets looked at in a second, about, counted where time is deterministic; and from one look at the
 # deadline to the next.
 _RATE, _UNWATCHED = 2e4, 100
@@ -30,7 +29,7 @@ def reach_bound(
     deadline: Deadline,
     *,
     goal: int | None = None,
-    states: int = STATES,
+    states: int | None = None,
 ) -> Footprint:
     """Bytes that every sequence needs, and the unit that cannot be reached with less.
 
@@ -42,7 +41,7 @@ def reach_bound(
     goal
         A bound that is good enough: one above the limit proves that nothing fits.
     states
-        Sets of values looked at.
+        Sets of values looked at; if left out, as many as the tuning says.
 
     Examples
     --------
@@ -59,11 +58,13 @@ def reach_bound(
     >>> least_footprint(problem), reach_bound(problem, Deadline(10))
     (Footprint(bytes=13, unit=6), Footprint(bytes=18, unit=6))
     """
+    if states is None:
+        states = active().reach_states
     best = least_footprint(problem)
     ways = _Ways(problem)
     own = ways.own_bytes()
     for unit in sorted(range(len(problem)), key=lambda unit: -own[unit]):
-        left = min(states, STATES_OF_ONE)
+        left = min(states, active().reach_states_of_one)
         while left > 0 and not deadline.expired() and (goal is None or best.bytes < goal):
             beyond, looked = ways.least_beyond(unit, best.bytes, left, deadline)
             left, states = left - looked, states - looked

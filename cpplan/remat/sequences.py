@@ -29,24 +29,10 @@ from cpplan.remat.search.descent import Descent
 from cpplan.remat.search.local_search import NAME as LOCAL
 from cpplan.remat.search.local_search import search_sequences
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 GIVEN = "given order"
-# Of what is left: for orders without repetition, starts, a proof that there is no sequence, CP-SAT
-# on few units, a bound on the cost, local search, windows. Starts end by themselves, mostly within
-# a second: a busy machine must not cut them short, since what they lack nothing later makes up for.
-ORDER_SHARE, START_SHARE, REACH_SHARE, PROOF_SHARE = 0.5, 0.8, 0.05, 0.3
-# For starts where a cost is good enough: there one limit of many is asked for.
-QUICK_START_SHARE = 0.2
-BOUND_SHARE, LOCAL_SHARE, WINDOWS_SHARE = 0.2, 0.6, 0.5
-# Limits tried for a start of least peak.
-HALVINGS = 8
-# A sequence that needs so much more than the limit may be brought below it.
-NEAR = 1.15
-# A dearest op that costs so many times the median one.
-SKEWED = 30
-# CP-SAT on larger problems only costs time.
-MOST_UNITS = 80
 
 
 class SequenceSearch:
@@ -108,13 +94,15 @@ class SequenceSearch:
         self._descents: dict[float, Descent] = {}
         self._turns = 0
         costs = np.array(problem.cost, np.float64)
-        self._skewed = costs.max(initial=0) > SKEWED * np.median(costs) if len(costs) else False
+        self._skewed = (
+            costs.max(initial=0) > active().skewed * np.median(costs) if len(costs) else False
+        )
         self.known = [self._outcome(self.given, GIVEN)]
 
     @property
     def few(self) -> bool:
         """Whether CP-SAT may find more than local search."""
-        return self._exact and len(self.problem) <= MOST_UNITS
+        return self._exact and len(self.problem) <= active().cp_sat_units
 
     @property
     def descends(self) -> bool:
@@ -191,7 +179,7 @@ class SequenceSearch:
         """
         self._look_for_reach(None, deadline)
         low = self.least.bytes
-        for _ in range(HALVINGS):
+        for _ in range(active().halvings):
             high = self._cheap(most).peak
             if low >= high or deadline.expired():
                 break
@@ -254,30 +242,32 @@ class SequenceSearch:
     def _stages(self, limit: int, goal: int | float, deadline: Deadline) -> Iterator[None]:
         """Every stage in turn; ends with the last, or when local search finds nothing more."""
         yield
-        self.search_order(limit, deadline.share(ORDER_SHARE))
+        self.search_order(limit, deadline.share(active().live_order_share))
         yield
         if self._chain is not None:
             self._solve_chain(limit, deadline)
             yield
             return
         if limit not in self._starts:
-            self.start(limit, deadline.share(QUICK_START_SHARE if goal else START_SHARE))
+            self.start(
+                limit, deadline.share(active().quick_start_share if goal else active().start_share)
+            )
             yield
             self._look_for_reach(limit + 1, deadline)
             yield
         if self.few:
-            self._solve_whole(limit, deadline.share(PROOF_SHARE))
+            self._solve_whole(limit, deadline.share(active().whole_share))
             yield
         if limit not in self._bounds and self.best(limit).peak <= limit:
-            self.bound_cost(limit, deadline.share(BOUND_SHARE))
+            self.bound_cost(limit, deadline.share(active().bound_share))
             yield
         before = None
         while before is None or before != self.best(limit) or before.peak > limit:
             before = self.best(limit)
-            self._search(limit, goal, deadline.share(LOCAL_SHARE))
+            self._search(limit, goal, deadline.share(active().local_share))
             yield
             if self._exact and self.joint and self.best(limit).peak <= limit:
-                self._improve_windows(limit, deadline.share(WINDOWS_SHARE))
+                self._improve_windows(limit, deadline.share(active().windows_share))
                 yield
         if self.few:
             self._solve_whole(limit, deadline)
@@ -309,7 +299,7 @@ class SequenceSearch:
         # What was looked for does not depend on the goal, but for where it ends.
         if self._exact and self.least.bytes < wanted and self._reach_goal < wanted:
             self._reach_goal = wanted
-            found = reach_bound(self.problem, deadline.share(REACH_SHARE), goal=goal)
+            found = reach_bound(self.problem, deadline.share(active().reach_share), goal=goal)
             self._needs(found, REACH)
 
     def _solve_chain(self, limit: int, deadline: Deadline) -> None:
@@ -328,7 +318,9 @@ class SequenceSearch:
         would all look alike.
         """
         best = self.best(limit)
-        near = [o for o in self.known if o.cost < best.cost and o.peak <= NEAR * limit]
+        near = [
+            o for o in self.known if o.cost < best.cost and o.peak <= active().start_near * limit
+        ]
         begins = [*sorted(near, key=better(limit))[:1], best]
         turns = [(begin, False) for begin in begins]
         if self._skewed:

@@ -28,36 +28,9 @@ from cpplan.remat.search.short_sequences import MOST_UNITS, short_sequences
 from cpplan.remat.search.short_sequences import NAME as SHORT
 from cpplan.remat.sequences import SequenceSearch
 from cpplan.remat.trials import Least, Trial, Trials
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# Of what is left: for a sequence, for packing it.
-SEQUENCE_SHARE, PACKING_SHARE, ONCE_SHARE = 0.3, 0.15, 0.5
-# Where the cost is limited, first: for orders in which nothing runs again, and packing them; where
-# only what costs nothing may.
-ORDER_SHARE, FREE_ORDER_SHARE = 0.3, 0.8
-# Of all, at the end: for a bound on the cost. Of small problems, for all searches but the last,
-# which tries short sequences one by one.
-PROOF_SHARE, SMALL_SHARE = 0.08, 0.5
-# Then, where packing needed more than the limit: for sequence and offsets together; the first time
-# not so much, for a sequence of a little less may just pack.
-TOGETHER_SHARE, FIRST_TOGETHER_SHARE = 0.85, 0.3
-# There, then, for a first one that is cheap enough; for one with fewer live bytes, and for packing
-# it, again and again.
-BEGIN_SHARE, DESCENT_SHARE = 0.2, 0.5
-# Before, for limits halfway, which find what is far below at once or not at all; of what is left,
-# for going down; the rest is for limits halfway again.
-FIRST_BISECTION_SHARE, DESCENDING_SHARE = 0.25, 0.7
-# To begin with sequence and offsets together takes a second with a thousand ops: not at the end.
-TOGETHER_LEAST = 0.1
-# Peaks tried on the way to the least one under a cost limit.
-BISECTIONS = 8
-# A sequence with so many more live bytes than the limit may be brought below it with its offsets.
-NEAR = 1.05
-# Where nothing fits yet: parts of the limit to stay below, and of the time for them.
-FALL_BACK, FALL_BACK_SHARE = (0.96, 0.92, 0.87, 0.8, 0.7), 0.15
-# Where all searches have ended: short sequences tried, and of the time left, for packing each;
-# turns of sequence and offsets together with other seeds.
-MOST_SHORT, SHORT_SHARE, MORE_TURNS = 500, 0.1, 4
 # Why a run may end early.
 ENDED = "the searches for sequences have ended, and short sequences were packed one by one"
 ENDED_LARGE = "the searches for sequences, and for sequences with offsets, have ended"
@@ -68,8 +41,6 @@ NOTHING_AGAIN = (
     "nothing can run again at this cost, the search for orders has ended, and the bound holds for "
     "sequences of any cost"
 )
-# After Ctrl-C a sequence is known but not yet packed: so many seconds for heuristics.
-GRACE = 1.0
 
 
 class Packer(Protocol):
@@ -193,18 +164,18 @@ class RematSearch:
         try:
             if self._links:
                 # What sharing saves where every op runs once, it may save elsewhere.
-                trials.add(self._try(search.once, deadline.share(PACKING_SHARE)))
+                trials.add(self._try(search.once, deadline.share(active().packing_share)))
             small = len(self.problem) <= MOST_UNITS
-            work = deadline.share(SMALL_SHARE if small else 1 - PROOF_SHARE)
+            work = deadline.share(active().small_share if small else 1 - active().proof_share)
             while trials.cost != search.cost_bound(limit)[0] and not work.expired():
-                target, slot = trials.target, work.share(SEQUENCE_SHARE)
+                target, slot = trials.target, work.share(active().sequence_share)
                 outcome = search.within(target, slot)
                 if outcome.peak > target:
                     if search.none_within(target) or not slot.expired():
                         break
-                    if trials.cost is None and outcome.peak <= NEAR * limit:
+                    if trials.cost is None and outcome.peak <= active().together_near * limit:
                         self._search_together(
-                            limit, outcome, work.share(TOGETHER_SHARE), trials.keep
+                            limit, outcome, work.share(active().together_share), trials.keep
                         )
                 elif trials.knows(outcome):
                     # Asked again, a search that had no time left goes on.
@@ -212,14 +183,16 @@ class RematSearch:
                         break
                 else:
                     # An order in which nothing runs twice is worth more effort to pack.
-                    share = ONCE_SHARE if outcome.cost <= self.base else PACKING_SHARE
+                    share = (
+                        active().once_share if outcome.cost <= self.base else active().packing_share
+                    )
                     trial = self._try(outcome, work.share(share))
                     trials.add(trial)
                     if trials.cost is None and self._place is not None:
-                        self._fall_back(trials, work.share(FALL_BACK_SHARE))
+                        self._fall_back(trials, work.share(active().fall_back_share))
                     dearer = trials.cost is None or trials.cost > outcome.cost
                     if trial.over(limit) > 0 and dearer:
-                        part = FIRST_TOGETHER_SHARE if first else TOGETHER_SHARE
+                        part = active().first_together_share if first else active().together_share
                         self._search_together(limit, outcome, work.share(part), trials.keep)
                         first = False
             if trials.cost != search.cost_bound(limit)[0]:
@@ -228,7 +201,7 @@ class RematSearch:
         except KeyboardInterrupt:
             deadline.cancel()
         if trials.best is None:
-            rest = Deadline(GRACE) if deadline.cancelled else deadline
+            rest = Deadline(active().grace) if deadline.cancelled else deadline
             trials.add(self._try(search.best(limit), rest))
         assert trials.best is not None
         return self._judged(trials.best, limit)
@@ -246,11 +219,15 @@ class RematSearch:
             if settled():
                 return
             if not trials.knows(outcome):
-                trials.keep(self._try(outcome, deadline.share(SHORT_SHARE)))
+                trials.keep(self._try(outcome, deadline.share(active().short_share)))
         if settled():
             return
         start = search.best(limit)
-        for _ in range(MORE_TURNS if self._place is not None and start.peak <= NEAR * limit else 0):
+        for _ in range(
+            active().more_turns
+            if self._place is not None and start.peak <= active().together_near * limit
+            else 0
+        ):
             if settled() or deadline.expired():
                 return
             self._search_together(limit, start, deadline.share(0.5), trials.keep)
@@ -273,7 +250,7 @@ class RematSearch:
             order=None if self._joint else self.sequences.given,
         )
         try:
-            for sequence in itertools.islice(found, MOST_SHORT):
+            for sequence in itertools.islice(found, active().most_short):
                 cost = problem.total_cost(sequence)
                 known = dearest()
                 if known is None or cost <= known:
@@ -290,8 +267,8 @@ class RematSearch:
             self._stop_early(NOTHING_AGAIN)
             return self._judged(least.best, None)
         try:
-            self._bisect(least, deadline.share(FIRST_BISECTION_SHARE))
-            self._descend(least, deadline.share(DESCENDING_SHARE))
+            self._bisect(least, deadline.share(active().first_bisection_share))
+            self._descend(least, deadline.share(active().descending_share))
             while not deadline.expired():
                 before = least.best
                 self._bisect(least, deadline)
@@ -302,7 +279,7 @@ class RematSearch:
                     break
                 may = self._links or (outcome.peak,) < least.best.packed.value
                 if may or least.best.packed.pooled is not None:
-                    least.keep(self._try(outcome, deadline.share(SHORT_SHARE)))
+                    least.keep(self._try(outcome, deadline.share(active().short_share)))
         except KeyboardInterrupt:
             deadline.cancel()
         self._stop_early(ENDED_CHEAP)
@@ -312,9 +289,9 @@ class RematSearch:
         """The best packing found of an order in which nothing runs again."""
         search = self.sequences
         if self._order is None:
-            return self._try(search.once, deadline.share(1 / BISECTIONS))
-        part = FREE_ORDER_SHARE if search.affords(most) else 1
-        slot = deadline.share(ORDER_SHARE if search.affords(most, free=False) else part)
+            return self._try(search.once, deadline.share(1 / active().bisections))
+        part = active().free_order_share if search.affords(most) else 1
+        slot = deadline.share(active().order_share if search.affords(most, free=False) else part)
         packed, name = self._order(slot)
         if slot.cancelled:
             deadline.cancel()
@@ -326,23 +303,23 @@ class RematSearch:
         search, tried = self.sequences, {least.best.outcome.sequence}
         if search.descends and not deadline.expired():
             # As regular as the order that it was made from, it often packs best.
-            start = search.start_below(least.most, deadline.share(BEGIN_SHARE))
+            start = search.start_below(least.most, deadline.share(active().begin_share))
             if start.sequence not in tried:
                 tried.add(start.sequence)
-                least.keep(self._try(start, deadline.share(PACKING_SHARE)))
+                least.keep(self._try(start, deadline.share(active().packing_share)))
         while search.descends and not deadline.expired():
             before = least.best
-            outcome = search.below(least.most, deadline.share(DESCENT_SHARE))
+            outcome = search.below(least.most, deadline.share(active().descent_share))
             if outcome.sequence not in tried:
                 tried.add(outcome.sequence)
-                least.keep(self._try(outcome, deadline.share(DESCENT_SHARE)))
+                least.keep(self._try(outcome, deadline.share(active().descent_share)))
             elif search.few:
                 break
             if self._place is not None and least.best.packed.peak > outcome.peak:
                 # Halfway between what is live and what packing made of it.
                 limit = (outcome.peak + least.best.packed.peak) // 2
-                slot = deadline.share(DESCENT_SHARE)
-                if slot.remaining() >= TOGETHER_LEAST * deadline.seconds:
+                slot = deadline.share(active().descent_share)
+                if slot.remaining() >= active().together_least * deadline.seconds:
                     self._search_together(limit, outcome, slot, least.keep, goal=least.most)
             if least.best is before and search.ended(least.most):
                 break
@@ -351,12 +328,12 @@ class RematSearch:
         """Pack sequences of limits halfway between what is possible and what was found."""
         search, most = self.sequences, least.most
         low, high = search.least.bytes, least.best.outcome.peak
-        for left in range(BISECTIONS, 0, -1):
+        for left in range(active().bisections, 0, -1):
             if low >= high or deadline.expired():
                 break
             limit = (low + high) // 2
             slot = deadline.share(1 / left)
-            outcome = search.within(limit, slot.share(SEQUENCE_SHARE), goal=most)
+            outcome = search.within(limit, slot.share(active().sequence_share), goal=most)
             if outcome.peak > limit or outcome.cost > most:
                 low = limit + 1
                 continue
@@ -369,7 +346,9 @@ class RematSearch:
 
     def _fall_back(self, trials: Trials, deadline: Deadline) -> None:
         """Something that fits, at whatever cost: what needs far fewer live bytes packs at once."""
-        for left, part in zip(range(len(FALL_BACK), 0, -1), FALL_BACK, strict=True):
+        for left, part in zip(
+            range(len(active().fall_back), 0, -1), active().fall_back, strict=True
+        ):
             target = int(part * trials.limit)
             if trials.cost is not None or deadline.expired() or self.sequences.none_within(target):
                 break

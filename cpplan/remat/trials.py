@@ -11,11 +11,7 @@ from typing import NamedTuple
 
 from cpplan.aliasing.packed import Packed
 from cpplan.remat.search.outcome import RematOutcome
-
-# Limits on live bytes nearer to each other than this part of the limit are one.
-NEAR_ENOUGH = 0.002
-# Where several pools do not hold a sequence, the next has so much less.
-POOLS_STEP = 0.03
+from cpplan.remat.tuning import active
 
 
 class Trial(NamedTuple):
@@ -28,7 +24,11 @@ class Trial(NamedTuple):
         """Bytes beyond a limit; of several pools, a few percent if they do not hold it."""
         if self.packed.pooled is None:
             return self.packed.peak - limit
-        return 0 if self.packed.pooled.packing.offset is not None else int(POOLS_STEP * limit) + 1
+        return (
+            0
+            if self.packed.pooled.packing.offset is not None
+            else int(active().pools_step * limit) + 1
+        )
 
 
 class Least:
@@ -98,7 +98,7 @@ class Trials:
             self._fits = target if self._fits is None else max(target, self._fits)
             self.target = target - over if self._sharing else target
         if self._fits is not None and self._fails is not None:
-            near = self._fails - self._fits <= NEAR_ENOUGH * self.limit
+            near = self._fails - self._fits <= active().near_enough * self.limit
             self.target = self._fits if near else (self._fits + self._fails) // 2
 
     def knows(self, outcome: RematOutcome) -> bool:

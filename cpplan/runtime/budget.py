@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -18,7 +20,8 @@ class Tuning:
     """Thresholds and shares of the budget, one frozen dataclass a room.
 
     A room has its own in ``cpplan/<room>/tuning.py`` (``PackingTuning``), with a default for every
-    field, and reads it where it has a budget: ``budget.tuned(PackingTuning).rounds``.
+    field, and reads it where it has a budget: ``budget.tuned(PackingTuning).rounds``; elsewhere
+    with :func:`tuned`, from the tuning in use.
 
     Attributes
     ----------
@@ -50,6 +53,43 @@ class Tuning:
 def _default(room: Callable[[], Any]) -> Any:
     """The dataclass of a room with every field at its default; frozen, so one serves all."""
     return room()
+
+
+_in_use: ContextVar[Tuning] = ContextVar("tuning")
+_DEFAULTS = Tuning()
+
+
+def tuning_in_use() -> Tuning:
+    """The tuning of the innermost :func:`using` block, or all defaults outside of any."""
+    return _in_use.get(_DEFAULTS)
+
+
+def tuned(room: type[_Room]) -> _Room:
+    """The dataclass of a room in the tuning in use."""
+    return tuning_in_use().of(room)
+
+
+@contextmanager
+def using(tuning: Tuning) -> Iterator[None]:
+    """Within this block, :func:`tuned` reads this tuning; a thread needs a copy of the context.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class PackingTuning:
+    ...     rounds: int = 3
+    >>> with using(Tuning({PackingTuning: PackingTuning(rounds=5)})):
+    ...     tuned(PackingTuning).rounds
+    5
+    >>> tuned(PackingTuning).rounds
+    3
+    """
+    token = _in_use.set(tuning)
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from cpplan.aliasing.tuning import AliasingTuning
 from cpplan.model.errors import InputError
+from cpplan.ordering.tuning import OrderingTuning
+from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.budget import Tuning
 
 
@@ -51,6 +54,9 @@ class SolvingTuning:
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.
 ROOMS: Mapping[str, type] = {
+    "ordering": OrderingTuning,
+    "aliasing": AliasingTuning,
+    "remat": RematTuning,
     "solving": SolvingTuning,
 }
 

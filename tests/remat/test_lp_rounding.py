@@ -8,10 +8,10 @@ from support.published import remat_chains
 from support.remat_oracle import first_order, interesting_limits, random_remat_problem, remat_chain
 
 from cpplan import Graph, Op, Tensor
-from cpplan.remat.heuristics import lp_rounding, staged_optimum
 from cpplan.remat.heuristics.lp_rounding import complete, round_relaxation
 from cpplan.remat.heuristics.staged_optimum import cheapest_staged
 from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
@@ -129,14 +129,12 @@ def test_all_the_time_in_the_world(method, seconds):
     assert method(diamond(), 12, range(4), Deadline(seconds)) == (0, 1, 2, 0, 3)
 
 
-def test_a_model_that_is_too_large_is_not_begun(monkeypatch):
+def test_a_model_that_is_too_large_is_not_begun(tune):
     problem = remat_problem(remat_chain(4))  # 226 variables
-    monkeypatch.setattr(lp_rounding, "MOST_VARIABLES", 226)
-    monkeypatch.setattr(staged_optimum, "MOST_VARIABLES", 226)
+    tune(RematTuning, lp_variables=226, milp_variables=226)
     assert round_relaxation(problem, 5, range(9), Deadline(60)) is not None
     assert cheapest_staged(problem, 5, range(9), Deadline(60)) is not None
-    monkeypatch.setattr(lp_rounding, "MOST_VARIABLES", 225)
-    monkeypatch.setattr(staged_optimum, "MOST_VARIABLES", 225)
+    tune(RematTuning, lp_variables=225, milp_variables=225)
     assert round_relaxation(problem, 5, range(9), Deadline(60)) is None
     assert cheapest_staged(problem, 5, range(9), Deadline(60)) is None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpplan.remat.search.separation import MOST_STAYS, Stays, separate_stays
+from cpplan.remat.search.separation import Stays, separate_stays
+from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.deadline import Deadline
 
 
@@ -81,6 +82,7 @@ def test_same_seed_same_offsets():
     assert one.tolist() == two.tolist()
 
 
-def test_too_many():
-    with pytest.raises(ValueError, match="at most"):
-        separate(random_stays(0, MOST_STAYS + 1), 100)
+def test_too_many(tune):
+    tune(RematTuning, most_stays=6)
+    with pytest.raises(ValueError, match="7 stays: at most 6"):
+        separate(random_stays(0, 7), 100)

@@ -18,6 +18,7 @@ from cpplan.model.residency import Residency
 from cpplan.ordering import solve as ordering
 from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import order_problem
+from cpplan.ordering.tuning import OrderingTuning
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
 from cpplan.remat import sequences
@@ -198,9 +199,8 @@ def test_an_order_search_without_time_goes_on_after_packing(solved, monkeypatch)
     assert (plan.status, plan.peak) == ("optimal", expected.peak)
 
 
-def test_a_run_whose_searches_end_says_so(solved, monkeypatch):
-    monkeypatch.setattr(ordering, "MOST_EFFORT", 0)
-    monkeypatch.setattr(ordering, "FEW_OPS", 0)
+def test_a_run_whose_searches_end_says_so(solved, monkeypatch, tune):
+    tune(OrderingTuning, most_effort=0, few_ops=0)
     monkeypatch.setattr(ordering, "COMPILED", ())
     monkeypatch.setattr(run, "MOST_OPS", 0)
     monkeypatch.setattr(run, "MOST_OPS_IN_THE_END", 0)
@@ -217,7 +217,7 @@ def test_an_algorithm_alone_is_named_as_the_reason(solved):
     assert any("'bump' alone" in (plan.message or "") for plan in plans)
 
 
-def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkeypatch):
+def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkeypatch, tune):
     asked = []
 
     def prepare(group: LoopGroup, deadline: Deadline) -> bool:
@@ -225,7 +225,7 @@ def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkey
         return False
 
     monkeypatch.setattr(ordering, "prepare", prepare)
-    monkeypatch.setattr(ordering, "FEW_OPS", 0)
+    tune(OrderingTuning, few_ops=0)
     monkeypatch.setattr(run, "MOST_OPS", 0)
     plan = solved(random_graph(16, 9), order="search")
     assert ORDERING in asked

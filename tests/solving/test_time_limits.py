@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from cpplan import Graph, Op, Tensor, solve
-from cpplan.aliasing.alias_sets import FEW_MEMBERS
 from cpplan.aliasing.lives import ProgramLives
-from cpplan.aliasing.segments import MOST_OPS, share_in_any_order
+from cpplan.aliasing.segments import share_in_any_order
 from cpplan.aliasing.solve import SharingSearch
+from cpplan.aliasing.tuning import AliasingTuning
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering import bounds as bounds_module
@@ -150,12 +150,12 @@ def test_storages_that_live_together_are_found_without_all_pairs():
     for name in names[::37]:
         expected = {other for other in names if other != name and not lives.apart(name, other)}
         assert set(live_with(name)) == expected
-    assert len(names) > FEW_MEMBERS
+    assert len(names) > AliasingTuning().few_members
 
 
 def test_in_place_chains_of_very_many_ops_take_linear_memory():
     """Pairs of a storage and an op would take 4.9 MiB, one byte each."""
-    graph = GRAPHS["chain"](MOST_OPS + 200)
+    graph = GRAPHS["chain"](AliasingTuning().any_order_ops + 200)
     ordering = order_problem(graph)
     tracemalloc.start()
     shared, _ = share_in_any_order(graph, ordering, Residency())
@@ -166,12 +166,12 @@ def test_in_place_chains_of_very_many_ops_take_linear_memory():
     assert shared.peak(given) < ordering.peak(given)
 
 
-def test_what_is_handed_over_at_a_glance_is_shared_in_any_order(monkeypatch):
+def test_what_is_handed_over_at_a_glance_is_shared_in_any_order(tune):
     """The linear way shares no more than the exact one, and a chain as much."""
     graph = GRAPHS["chain"](60)
     ordering = order_problem(graph)
     exact, _ = share_in_any_order(graph, ordering, Residency())
-    monkeypatch.setattr("cpplan.aliasing.segments.MOST_OPS", 0)
+    tune(AliasingTuning, any_order_ops=0)
     linear, complete = share_in_any_order(graph, ordering, Residency())
     assert linear.peak(range(60)) == exact.peak(range(60))
     assert not complete
@@ -236,9 +236,9 @@ def test_where_nothing_can_be_shared_the_plan_is_the_one_without_sharing():
 
 def test_sharing_among_many_buffers_starts_from_the_plan_without_it():
     """Cut off at once, what may be shared must not cost bytes."""
-    from cpplan.aliasing.solve import MANY, SharingSearch
+    from cpplan.aliasing.solve import SharingSearch
 
-    program = as_program(GRAPHS["local"](MANY + 100))
+    program = as_program(GRAPHS["local"](AliasingTuning().many_buffers + 100))
     problem = as_problem(program, Residency())
     search = SharingSearch(program, problem, Residency(), kinds=("in place", "placement"))
     assert search.best.clusters.links == []

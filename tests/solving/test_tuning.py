@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
 from typing import Any
 
 import pytest
 
 from cpplan.model.errors import InputError
-from cpplan.runtime.budget import Budget, Tuning
+from cpplan.ordering.tuning import OrderingTuning
+from cpplan.remat.tuning import RematTuning
+from cpplan.runtime.budget import Budget, Tuning, tuned, using
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.tuning import ROOMS, SolvingTuning, make_tuning
 
@@ -59,3 +62,12 @@ def test_tuning_that_is_not_understood_is_refused(given: Any, message: str) -> N
     with pytest.raises(InputError) as caught:
         make_tuning(given)
     assert str(caught.value).startswith(message)
+
+
+def test_overrides_hold_within_their_block(tune: Callable[..., None]) -> None:
+    tune(OrderingTuning, few_ops=0)
+    tune(RematTuning, most_stays=6)
+    assert (tuned(OrderingTuning).few_ops, tuned(RematTuning).most_stays) == (0, 6)
+    with using(Tuning()):
+        assert tuned(RematTuning) == RematTuning()
+    assert tuned(RematTuning).most_stays == 6

@@ -21,11 +21,10 @@ from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.loops import ORDERING
 from cpplan.ordering.problem import OrderProblem
+from cpplan.ordering.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# States × ops by default, and the most states: 1,000 ops take a second or two.
-_STATE_OPS, _MOST = 1_000_000, 2048
 # States extended by one op a second, about; counted where time is deterministic.
 _RATE = 2e7
 # Steps between two looks at the deadline.
@@ -64,7 +63,7 @@ def beam(
     ([1, 0, 2], 11, 15)
     """
     if width is None:
-        width = max(1, min(_MOST, _STATE_OPS // max(1, len(problem))))
+        width = max(1, min(active().beam_states, active().beam_state_ops // max(1, len(problem))))
     if width < 1:
         raise InputError(f"width must be at least 1, not {width!r}")
     return _Beam(problem, width, level).run(deadline)

@@ -18,10 +18,10 @@ from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import improve_window
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.ordering.search.order_window import OrderWindows
+from cpplan.ordering.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 NAME = "window search"
-SHORTEST, LONGEST, CP_SAT_WINDOW = 20, 250, 80
 _WIDEST, _NARROWEST = 0.02, 1e-4
 
 
@@ -82,7 +82,7 @@ class WindowSearch:
                 return
             pressure = self._pressure()
             centre = self._random.choice(np.flatnonzero(pressure == self.peak).tolist())
-            width = min(CP_SAT_WINDOW, ops)
+            width = min(active().cp_sat_window, ops)
             begin = max(0, min(ops - width, centre - self._random.randrange(width)))
             improve_window(self._windows, begin, begin + width, deadline, goal=goal)
             self.peak = self.problem.peak(self.order)
@@ -98,7 +98,9 @@ class WindowSearch:
         pressure = self._pressure()
         target = max(goal, int(self.peak * (1 - self._slack)))
         centre = self._random.choice(np.flatnonzero(pressure > target).tolist())
-        width = self._random.randint(min(SHORTEST, ops), min(LONGEST, ops))
+        width = self._random.randint(
+            min(active().shortest_window, ops), min(active().longest_window, ops)
+        )
         begin = max(0, min(ops - width, centre - self._random.randrange(width)))
         window = windows.window(begin, begin + width)
         found = search_downsets(window, range(width), deadline, level=target, states=states)

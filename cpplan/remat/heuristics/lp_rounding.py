@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 # A storage stays if the relaxation keeps at least so much of it.
 THRESHOLD = 0.5
-# Larger relaxations are not begun: with half as many variables one takes about 15 seconds.
-MOST_VARIABLES = 200_000
 # By how much the limit is lowered at a time; the paper lowers it once, by a tenth.
 MARGIN = 0.1
 # Iterations times rows in a second, about; counted where time is deterministic.
@@ -32,8 +31,8 @@ def round_relaxation(
     """The cheapest sequence within ``limit`` bytes that rounding gives, or ``None``.
 
     Rounded are the relaxations within the limit, nine tenths of it, eight tenths, …, until there is
-    none. ``None`` as well where the model has more than ``MOST_VARIABLES`` variables, as with 250
-    units or so.
+    none. ``None`` as well where the model has more variables than ``RematTuning.lp_variables``, as
+    with 250 units or so.
 
     Parameters
     ----------
@@ -65,7 +64,7 @@ def round_relaxation(
     units = tuple(order)
     if problem.peak(units) <= limit:
         return units
-    if not units or count_variables(problem, units) > MOST_VARIABLES:
+    if not units or count_variables(problem, units) > active().lp_variables:
         return None
     relaxation = build(problem, memory_limit=limit, order=units, relaxed=True)
     best: tuple[int, ...] | None = None

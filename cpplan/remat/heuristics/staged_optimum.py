@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpplan.remat.problem import RematProblem
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # The solver may exceed a limit by such a part of it; then it is asked for so much less.
 _TOLERANCE = 1e-5
-# Larger models are not begun: with half as many variables nothing was found in 15 seconds.
-MOST_VARIABLES = 60_000
 # Nodes in a second, about; counted where time is deterministic.
 _RATE = 10
 
@@ -21,7 +20,7 @@ def cheapest_staged(
     """The best sequence found within ``limit`` bytes; ``None`` if there is none.
 
     See ``formulations.checkmate`` for the sequences that are looked at. ``None`` as well where the
-    model has more than ``MOST_VARIABLES`` variables, as with 130 units or so.
+    model has more variables than ``RematTuning.milp_variables``, as with 130 units or so.
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ def cheapest_staged(
     units = tuple(order)
     if problem.peak(units) <= limit:
         return units
-    if not units or count_variables(problem, units) > MOST_VARIABLES:
+    if not units or count_variables(problem, units) > active().milp_variables:
         return None
     for margin in (0.0, _TOLERANCE):
         deadline.check()

@@ -17,12 +17,13 @@ import numpy as np
 
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
+from cpplan.remat import tuning
 from cpplan.remat.loops import PACKED_SEQUENCES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.local_search import search_sequences
-from cpplan.remat.search.separation import MOST_STAYS, Stays, separate_stays
+from cpplan.remat.search.separation import Stays, separate_stays
 from cpplan.remat.search.stay_buffers import StayBuffers
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
@@ -272,7 +273,7 @@ class _Walk:
         count = find_stays(
             self._flat, self._slots, sequence, runs, length, begin, end, stop, active
         )
-        if self.fits or count > MOST_STAYS:
+        if self.fits or count > tuning.active().most_stays:
             return
         slots = active[:count]
         stays = Stays(begin[slots], end[slots] + 1, self._size[slots], self._align[slots])

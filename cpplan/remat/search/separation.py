@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
-# The weights of pairs are a square; more stays are not separated.
-MOST_STAYS = 6000
 # Moves times stays in one call of the compiled loop, and in a second, about.
 _CALL, _RATE = 2e6, 4e7
 
@@ -68,8 +67,8 @@ def separate_stays(
 
     count = len(stays.size)
     low, best = offsets.copy(), offsets.copy()
-    if count > MOST_STAYS:
-        raise ValueError(f"{count} stays: at most {MOST_STAYS} are separated")
+    if count > active().most_stays:
+        raise ValueError(f"{count} stays: at most {active().most_stays} are separated")
     weight = np.ones((count, count), np.float32)
     np.fill_diagonal(weight, 0)
     columns = tuple(np.ascontiguousarray(column, np.int64) for column in stays)

@@ -1,0 +1,166 @@
+"""Thresholds and shares of the time of rematerialization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cpplan.runtime.budget import tuned
+
+
+@dataclass(frozen=True, slots=True)
+class RematTuning:
+    """Thresholds and shares of the time of rematerialization.
+
+    Attributes
+    ----------
+    sequence_share
+        Of what is left, for a sequence.
+    packing_share
+        Of what is left, for packing a sequence.
+    once_share
+        Of what is left, for packing an order in which nothing runs again.
+    order_share
+        Where the cost is limited: for orders in which nothing runs again, and packing them.
+    free_order_share
+        The same, where only what costs nothing may run again.
+    proof_share
+        Of all, at the end: for a bound on the cost.
+    small_share
+        Of small problems: for all searches but the last, which tries short sequences one by one.
+    together_share
+        Where packing needed more than the limit: for sequence and offsets together.
+    first_together_share
+        The first time: a sequence of a little less may just pack.
+    begin_share
+        Of the time for least peak: for a first sequence that is cheap enough.
+    descent_share
+        There, for one with fewer live bytes, and for packing it, again and again.
+    first_bisection_share
+        Before, for limits halfway, which find what is far below at once or not at all.
+    descending_share
+        Of what is left, for going down; the rest is for limits halfway again.
+    together_least
+        Share of the time below which sequence and offsets together are not begun: with a thousand
+        ops, that takes a second.
+    bisections
+        Peaks tried on the way to the least one under a cost limit.
+    together_near
+        Live bytes of a sequence, as a multiple of the limit, that may be brought below it with
+        offsets.
+    fall_back
+        Where nothing fits yet: parts of the limit to stay below.
+    fall_back_share
+        Of the time, for each of them.
+    most_short
+        Where all searches have ended: short sequences tried.
+    short_share
+        Of the time left, for packing each of them.
+    more_turns
+        There, turns of sequence and offsets together with other seeds.
+    grace
+        Seconds of heuristics for a sequence that is known but not yet packed after Ctrl-C.
+    live_order_share
+        Of the time for a sequence: for orders without repetition.
+    start_share
+        For starts. They end by themselves, mostly within a second: a busy machine must not cut them
+        short, since what they lack nothing later makes up for.
+    quick_start_share
+        For starts where a cost is good enough: one limit of many is asked for.
+    reach_share
+        For a proof that there is no sequence.
+    whole_share
+        For CP-SAT on few units.
+    bound_share
+        For a bound on the cost.
+    local_share
+        For local search.
+    windows_share
+        For windows.
+    halvings
+        Limits tried for a start of least peak.
+    start_near
+        Live bytes of a start, as a multiple of the limit, that may be brought below it.
+    skewed
+        Cost of the dearest op, as a multiple of the median one, above which costs are skewed.
+    cp_sat_units
+        Units up to which CP-SAT is asked for the whole sequence.
+    single_cut_share
+        Of the time for a bound from cuts: for each unit alone.
+    first_cut_share
+        For the best of them in integers.
+    relaxed_cuts_share
+        For the relaxations of more cuts; the rest is for these in integers.
+    cut_units
+        Units up to which cuts are used: what precedes what is a matrix.
+    cut_rows
+        Rows of a model, up to which CP-SAT notices the time in its relaxation.
+    cut_growth
+        Times as long that a relaxation with twice the cuts takes, about.
+    reach_states
+        Sets of values looked at in the proof that there is no sequence.
+    reach_states_of_one
+        Of them, for one unit.
+    near_enough
+        Part of the limit within which two limits on live bytes are one.
+    pools_step
+        Part of the limit by which the next sequence has less, where several pools do not hold one.
+    lp_variables
+        Variables of Checkmate's linear relaxation at most.
+    milp_variables
+        Variables of Checkmate's mixed-integer program at most.
+    most_stays
+        Stays up to which they are separated.
+    """
+
+    sequence_share: float = 0.3
+    packing_share: float = 0.15
+    once_share: float = 0.5
+    order_share: float = 0.3
+    free_order_share: float = 0.8
+    proof_share: float = 0.08
+    small_share: float = 0.5
+    together_share: float = 0.85
+    first_together_share: float = 0.3
+    begin_share: float = 0.2
+    descent_share: float = 0.5
+    first_bisection_share: float = 0.25
+    descending_share: float = 0.7
+    together_least: float = 0.1
+    bisections: int = 8
+    together_near: float = 1.05
+    fall_back: tuple[float, ...] = (0.96, 0.92, 0.87, 0.8, 0.7)
+    fall_back_share: float = 0.15
+    most_short: int = 500
+    short_share: float = 0.1
+    more_turns: int = 4
+    grace: float = 1.0
+    live_order_share: float = 0.5
+    start_share: float = 0.8
+    quick_start_share: float = 0.2
+    reach_share: float = 0.05
+    whole_share: float = 0.3
+    bound_share: float = 0.2
+    local_share: float = 0.6
+    windows_share: float = 0.5
+    halvings: int = 8
+    start_near: float = 1.15
+    skewed: float = 30.0
+    cp_sat_units: int = 80
+    single_cut_share: float = 0.3
+    first_cut_share: float = 0.15
+    relaxed_cuts_share: float = 0.5
+    cut_units: int = 10_000
+    cut_rows: int = 20_000
+    cut_growth: float = 5.0
+    reach_states: int = 200_000
+    reach_states_of_one: int = 50_000
+    near_enough: float = 0.002
+    pools_step: float = 0.03
+    lp_variables: int = 200_000
+    milp_variables: int = 60_000
+    most_stays: int = 6000
+
+
+def active() -> RematTuning:
+    """The thresholds and shares in use: the defaults, or those of the call."""
+    return tuned(RematTuning)
