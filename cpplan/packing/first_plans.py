@@ -8,25 +8,16 @@ from __future__ import annotations
 
 from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
-from cpplan.packing.heuristics import registered
 from cpplan.packing.heuristics.layout import placement_seconds
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.loops import MANY_BUFFERS, SKYLINE
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import begin, is_ready, load, may_load, prepare, prepare_all
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.loops import CHECKS
 from cpplan.verification.verifier import check_offsets
 
 LOOPS = MANY_BUFFERS, SKYLINE
-# Seconds for the quickest plan where none are left for it.
-GRACE = 1.0
-# What needs no loops may take so many seconds before they are compiled.
-_SOON = 1.0
-# Of the time left, for compiling: nearly everything that improves on first plans needs it.
-_COMPILING_SHARE = 0.5
-# Plans of so many buffers are made, and checked by Python, sooner than anything is compiled; of
-# more than the second number, loops check them if they are ready.
-_AT_ONCE, _CHECKED_BY_LOOPS = 200_000, 50_000
 # The plan that is handed out is checked too, with all that it claims: times what offsets take in
 # Python, which is most of it, and compiled.
 _VERIFYING, _VERIFYING_COMPILED = 1.25, 2.5
@@ -42,26 +33,26 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
     problem = incumbent.reduction.problem
     plain = _plain_seconds(problem)
     at_once, *others = plain
-    if len(problem) <= _AT_ONCE or plain[at_once] > deadline.remaining():
+    if len(problem) <= active().at_once or plain[at_once] > deadline.remaining():
         # Even to ask whether loops are ready takes longer. If reading the problem took all the
         # time, a plan that reuses bytes takes but a part of what that took.
         late = not deadline.cancelled and plain[at_once] > deadline.remaining()
-        offer_packing(at_once, incumbent, Deadline(GRACE) if late else deadline)
+        offer_packing(at_once, incumbent, Deadline(active().grace) if late else deadline)
         deadline.check()
     in_time = may_load(deadline)
     if in_time and all(map(is_ready, LOOPS)):
         return
-    if len(problem) > _AT_ONCE:
+    if len(problem) > active().at_once:
         offer_packing(at_once, incumbent, deadline)
     for name in others:
-        if plain[name] < min(_SOON, deadline.remaining()) and not incumbent.done:
+        if plain[name] < min(active().soon, deadline.remaining()) and not incumbent.done:
             offer_packing(name, incumbent, deadline)
     if not in_time:
         raise TimeUpError
-    if incumbent.done or prepare_all(LOOPS, deadline.share(_COMPILING_SHARE)):
+    if incumbent.done or prepare_all(LOOPS, deadline.share(active().compiling_share)):
         return
     for name in others:
-        if _SOON <= plain[name] < deadline.remaining():
+        if active().soon <= plain[name] < deadline.remaining():
             offer_packing(name, incumbent, deadline)
     if not prepare_all(LOOPS, deadline):
         raise TimeUpError
@@ -71,18 +62,18 @@ def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     """What a heuristic answers, checked; time for the last check of all is kept."""
     problem = incumbent.reduction.problem
     deadline.check()
-    waits = len(problem) > _AT_ONCE and not deadline.endless
+    waits = len(problem) > active().at_once and not deadline.endless
     if waits:
         begin(CHECKS)
     offsets = heuristics.get(name)(problem, deadline)
     if waits and not prepare(CHECKS, deadline):
         raise TimeUpError
-    compiled = len(problem) > _CHECKED_BY_LOOPS and is_ready(CHECKS)
+    compiled = len(problem) > active().checked_by_loops and is_ready(CHECKS)
     if compiled:
         load(CHECKS)
     start = deadline.elapsed()
     check_offsets(problem, offsets, name)
-    if len(problem) >= registered.MANY_BUFFERS:
+    if len(problem) >= active().many_buffers:
         times = _VERIFYING_COMPILED if compiled else _VERIFYING
         deadline.reserve(times * (deadline.elapsed() - start))
     incumbent.offer(offsets, name)

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from cpplan.model.problem import Problem
 from cpplan.packing import loops
-from cpplan.packing.heuristics.registered import MANY_BUFFERS
 from cpplan.packing.search import exact_search, insertion_search
 from cpplan.packing.search.ejection_search import EjectionSearch
 from cpplan.packing.search.exact_search import ExactSearch
@@ -26,23 +25,9 @@ from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.priority_search import PrioritySearch
 from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare_all
 from cpplan.runtime.deadline import Deadline
-
-# Of the first turn: nodes of the exact search a buffer, CP-SAT's deterministic time for each run.
-NODES_A_BUFFER, WORK = 500, 0.0025
-# Of the first turn of local search: windows, where few live at once and where many do; priority
-# rules, insertions a buffer, ejections, rankings a buffer.
-WINDOWS, WIDE_WINDOWS = 1000, 20
-RULES, INSERTIONS_A_BUFFER, EJECTIONS, RANKINGS_A_BUFFER = 50, 300, 2000, 10
-# Beside other searches, a turn of local search looks up so many times.
-SLICES = 10
-# So many buffers CP-SAT mostly settles before anything compiled is loaded.
-FEW_BUFFERS = 40
-# With more, CP-SAT takes longer to begin than the others need for their first turn.
-CP_SAT_AT_ONCE = 150
-# With more buffers than that, ejection takes seconds to start.
-MOST_TO_EJECT = 30_000
 
 
 class Aim(NamedTuple):
@@ -83,21 +68,25 @@ class PartSearch:
         self._local: list[tuple[LocalSearch, int]] = []
         self._exact_search: ExactSearch | None = None
         ruled = PrioritySearch.applies_to(problem)
-        many = len(problem) >= (MANY_BUFFERS if ruled else insertion_search.MOST_BUFFERS)
+        many = len(problem) >= (active().many_buffers if ruled else active().insertion_buffers)
         self._solves = not many
-        windows = WindowedInsertion(problem, seed) if len(problem) >= MANY_BUFFERS else None
+        windows = (
+            WindowedInsertion(problem, seed) if len(problem) >= active().many_buffers else None
+        )
         if windows is not None and not windows.wide:
-            self._local.append((windows, WINDOWS))
+            self._local.append((windows, active().windows))
         if ruled:
-            self._local.append((PrioritySearch(problem, seed), RULES))
-        if many and ruled and len(problem) <= MOST_TO_EJECT:
-            self._local.append((EjectionSearch(problem, seed), EJECTIONS))
+            self._local.append((PrioritySearch(problem, seed), active().rules))
+        if many and ruled and len(problem) <= active().most_to_eject:
+            self._local.append((EjectionSearch(problem, seed), active().ejections))
         if windows is not None and windows.wide:
-            self._local.append((windows, WIDE_WINDOWS))
+            self._local.append((windows, active().wide_windows))
         if not many and insertion_search.applies_to(problem):
-            self._local.append((InsertionSearch(problem, seed), INSERTIONS_A_BUFFER * len(problem)))
+            self._local.append(
+                (InsertionSearch(problem, seed), active().insertions_a_buffer * len(problem))
+            )
         if not self._local:
-            self._local.append((self._ranking, RANKINGS_A_BUFFER * len(problem)))
+            self._local.append((self._ranking, active().rankings_a_buffer * len(problem)))
 
     def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
         """One turn of every search; whether the part needs no more.
@@ -114,7 +103,7 @@ class PartSearch:
         if self._solves and effort == 1:
             # The first few orders cost nothing, and are often enough.
             state = self._move(self._ranking, 0, state, aim)
-            if len(self.problem) <= FEW_BUFFERS and not aim.offer(state):
+            if len(self.problem) <= active().few_buffers and not aim.offer(state):
                 state = self._solve(state, effort, aim)
             if aim.offer(state):
                 return True
@@ -135,7 +124,7 @@ class PartSearch:
         """The exact search, alone."""
         return self._exact().run(
             state,
-            nodes=NODES_A_BUFFER * len(self.problem) * effort,
+            nodes=active().nodes_a_buffer * len(self.problem) * effort,
             goal=aim.goal,
             ceiling=aim.ceiling,
             deadline=aim.deadline,
@@ -162,7 +151,7 @@ class PartSearch:
         exchange: Callable[[Outcome], Outcome] | None = None,
     ) -> bool:
         """Local search, then CP-SAT."""
-        slices = 1 if exchange is None else SLICES
+        slices = 1 if exchange is None else active().slices
         for search, moves in self._local:
             for _ in range(slices):
                 state = self._move(search, moves * effort // slices, state, aim)
@@ -170,7 +159,7 @@ class PartSearch:
                     state = exchange(state)
                 if aim.offer(state):
                     return True
-        if effort > 1 or len(self.problem) <= CP_SAT_AT_ONCE:
+        if effort > 1 or len(self.problem) <= active().cp_sat_at_once:
             state = self._solve(state, effort, aim, exchange)
         return aim.offer(state)
 
@@ -197,7 +186,7 @@ class PartSearch:
             self.problem,
             state,
             aim.deadline,
-            work=WORK * effort,
+            work=active().work * effort,
             goal=aim.goal,
             ceiling=aim.ceiling,
             workers=self.workers if exchange is None else self.workers - 1,

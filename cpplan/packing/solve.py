@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 from cpplan.packing import heuristics
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.first_plans import offer_first_plans, offer_packing
-from cpplan.packing.heuristics import registered
 from cpplan.packing.heuristics.by_hint import follow_hint
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.portfolio import Aim, PartSearch
+from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints
     from cpplan.packing.search.outcome import Outcome
-
-MOST_EFFORT = 4**10
 
 
 def pack(
@@ -82,7 +80,7 @@ def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
     With many buffers, a plain allocator's plan comes first, before anything that may end late.
     """
     problem = incumbent.reduction.problem
-    many = len(problem) >= registered.MANY_BUFFERS
+    many = len(problem) >= active().many_buffers
     if many:
         offer_first_plans(incumbent, deadline)
     else:
@@ -136,4 +134,4 @@ def _run_search(
         )
         settled = searches[part].turn(incumbent.part_state(part, rows), effort, aim)
         if not settled:
-            effort = min(4 * effort, MOST_EFFORT)
+            effort = min(4 * effort, active().most_effort)

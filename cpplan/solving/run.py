@@ -18,13 +18,14 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.problem import OrderProblem, order_problem
-from cpplan.packing.heuristics import registered
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.solve import pack, pack_by
+from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
 from cpplan.program.constraints import with_first_last
+from cpplan.runtime.budget import tuned
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.joint import MOST_OPS, MOST_OPS_IN_THE_END, improve_jointly, joint_problem
@@ -107,7 +108,7 @@ class Run:
         start = deadline.elapsed()
         with without_collection():
             problem = as_problem(source, self.residency, self.pools)
-        if len(problem) >= registered.MANY_BUFFERS:
+        if len(problem) >= tuned(PackingTuning).many_buffers:
             # To read, sort and reduce so much takes about as long as to verify it in the end.
             times = SHARING_CHECKED if self.sharing else 1.0
             deadline.reserve(times * (deadline.elapsed() - start))
@@ -343,7 +344,7 @@ class Run:
         assert isinstance(given, Program)
         begin = self.deadline.elapsed()
         ordering = order_problem(graph, self.residency)
-        if len(graph.ops) >= registered.MANY_BUFFERS:
+        if len(graph.ops) >= tuned(PackingTuning).many_buffers:
             self.deadline.reserve(ORDER_CHECKED * (self.deadline.elapsed() - begin))
         relaxed: tuple[OrderProblem, int] | None = None
         if self.sharing:

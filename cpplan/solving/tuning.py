@@ -9,6 +9,7 @@ from typing import Any
 from cpplan.aliasing.tuning import AliasingTuning
 from cpplan.model.errors import InputError
 from cpplan.ordering.tuning import OrderingTuning
+from cpplan.packing.tuning import PackingTuning
 from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.budget import Tuning
 
@@ -54,6 +55,7 @@ class SolvingTuning:
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.
 ROOMS: Mapping[str, type] = {
+    "packing": PackingTuning,
     "ordering": OrderingTuning,
     "aliasing": AliasingTuning,
     "remat": RematTuning,

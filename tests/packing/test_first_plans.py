@@ -10,14 +10,14 @@ import pytest
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing import first_plans
 from cpplan.packing import solve as packing
-from cpplan.packing.heuristics import registered
 from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.deadline import Deadline
 from cpplan.zoo.packing import random_lifespans
 
 
 @pytest.fixture
-def waits(monkeypatch) -> list[tuple[str, ...]]:
+def waits(monkeypatch, tune) -> list[tuple[str, ...]]:
     """Three hundred buffers are many, and loops never get ready: what was waited for."""
     waited: list[tuple[str, ...]] = []
 
@@ -25,7 +25,7 @@ def waits(monkeypatch) -> list[tuple[str, ...]]:
         waited.append(tuple(groups))
         return False
 
-    monkeypatch.setattr(registered, "MANY_BUFFERS", 300)
+    tune(PackingTuning, many_buffers=300)
     monkeypatch.setattr(first_plans, "is_ready", lambda group: False)
     monkeypatch.setattr(first_plans, "prepare_all", never)
     return waited
@@ -64,8 +64,8 @@ def test_what_first_fit_needs_loops_for_is_left_to_others(waits, rule):
     assert sources == ["bump", "size_classes", "lowest_offset_first"]
 
 
-def test_what_takes_long_in_python_waits_for_the_loops_first(waits, monkeypatch):
-    monkeypatch.setattr(first_plans, "_SOON", 0.0)
+def test_what_takes_long_in_python_waits_for_the_loops_first(waits, monkeypatch, tune):
+    tune(PackingTuning, soon=0.0)
     events: list[str] = []
     monkeypatch.setattr(first_plans, "prepare_all", lambda *_: events.append("wait"))
     offer = first_plans.offer_packing

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing.heuristics.registered import MANY_BUFFERS
+from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 _CHECK_EVERY = 256
@@ -138,7 +138,7 @@ def first_fit_in_order(
     buffers, an index of those placed takes the place of looking at them all.
     """
     floors = at_least or {}
-    if len(problem) >= MANY_BUFFERS and not floors:
+    if len(problem) >= active().many_buffers and not floors:
         from cpplan.packing.heuristics.fit_index import index_first_fit
 
         return index_first_fit(problem, np.fromiter(order, np.int64), deadline)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.registry import Registry
+from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline
 
 
@@ -37,9 +38,6 @@ _PORTFOLIO = [
     "first_fit_by_lifetime",
     "best_fit",
 ]
-# From so many buffers on, what looks at every pair is left out: other work of that length, or
-# compiled loops, will find more.
-MANY_BUFFERS = 2000
 _PORTFOLIO_OF_MANY = ["segregated_fit", "fullest_first"]
 
 
@@ -125,4 +123,4 @@ def portfolio(buffers: int = 0) -> tuple[str, ...]:
     >>> portfolio(10)[0], portfolio(10_000)
     ('first_fit', ('segregated_fit', 'fullest_first'))
     """
-    return tuple(_PORTFOLIO if buffers < MANY_BUFFERS else _PORTFOLIO_OF_MANY)
+    return tuple(_PORTFOLIO if buffers < active().many_buffers else _PORTFOLIO_OF_MANY)

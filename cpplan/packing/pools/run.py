@@ -13,7 +13,7 @@ import numpy as np
 
 from cpplan.model.plan import Status
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing import heuristics
+from cpplan.packing import heuristics, tuning
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
@@ -29,14 +29,6 @@ from cpplan.packing.solve import pack
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 
-# What the first turn of hill climbing, of CP-SAT on live bytes and on everything may take: moves,
-# and deterministic time a run. On live bytes CP-SAT is much quicker, and what it finds can mostly
-# be packed; so it may run several times a turn, as long as it gains something.
-FIRST_MOVES, FIRST_LIQUID_WORK, FIRST_WORK = 40, 0.4, 0.05
-MOST_LIQUID_RUNS = 4
-MOST_EFFORT = 4**10
-# Orders of first fit beyond the portfolio's: O(n²) each.
-_MOST_ORDERED = 5_000
 _ANY = 2**62
 
 
@@ -83,7 +75,7 @@ class PoolRun:
                 self.deadline.check()
             if not tried:
                 return  # too large for all of them
-            effort = min(4 * effort, MOST_EFFORT)
+            effort = min(4 * effort, tuning.active().pools_most_effort)
 
     def packing(self) -> PooledPacking:
         """The best so far."""
@@ -110,7 +102,7 @@ class PoolRun:
             layout = run_in_pools(name, problem, self.deadline)
             if layout is not None and state.offer(layout, name):
                 self._check(layout, name)
-        if len(problem) > _MOST_ORDERED:
+        if len(problem) > tuning.active().pools_ordered_buffers:
             return
         for level in (None, state.levels[1]):
             fit = PoolFit(problem, level)
@@ -128,12 +120,12 @@ class PoolRun:
 
     def _run_climb(self, effort: int) -> bool:
         state = self.state
-        if len(self.small) > _MOST_ORDERED:
+        if len(self.small) > tuning.active().pools_ordered_buffers:
             return False
         if self.climb is None:
             self.climb = PoolClimb(self.small, state.levels, preorder(self.small, "SWT"), self.seed)
         self.climb.run(
-            FIRST_MOVES * effort,
+            tuning.active().pools_first_moves * effort,
             state.goal,
             self.deadline,
             found=lambda layout: state.offer(layout, CLIMB),
@@ -142,7 +134,7 @@ class PoolRun:
 
     def _run_liquid(self, effort: int) -> bool:
         """Assign pools as if bytes were a liquid, as long as that gets better; then pack hard."""
-        for _ in range(MOST_LIQUID_RUNS * len(self.state.levels)):
+        for _ in range(tuning.active().pools_liquid_runs * len(self.state.levels)):
             active = self.state.active
             if active is None:
                 return True
@@ -215,7 +207,12 @@ class PoolRun:
             limits=state.limits,
             lower=state.bounds[active].value,
             liquid=liquid,
-            work=(FIRST_LIQUID_WORK if liquid else FIRST_WORK) * effort,
+            work=(
+                tuning.active().pools_first_liquid_work
+                if liquid
+                else tuning.active().pools_first_work
+            )
+            * effort,
             found=found,
             proved=lambda bound: state.offer_bound(active, bound, name),
             peaks=peaks,

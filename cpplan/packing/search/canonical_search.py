@@ -36,14 +36,13 @@ from cpplan.packing.search.canonical_state import (
 )
 from cpplan.packing.search.rounds import ROOM_SPENT, Rounds
 from cpplan.packing.search.tie_orders import TieOrders
+from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
 NAME = "canonical search"
 WORDS = ("TWA", "WAT", "WTA", "TAW", "WST", "ATW")
-# A node looks at every buffer of its component: with more, other methods do better.
-MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
 _FIRST_NODES = 500
 # Bytes of the trees that are kept: all take turns, so that the first ones serve as well as any.
 _KEPT_BYTES = 1 << 28
@@ -68,7 +67,7 @@ def applies_to(problem: Problem) -> bool:
     spans = problem.spans
     whole = (spans.begin == 0) & (spans.end == problem.size[spans.buffer])
     entries = int((spans.upper - spans.lower).sum())
-    small = 0 < len(problem) <= MOST_BUFFERS and entries <= MOST_ENTRIES
+    small = 0 < len(problem) <= active().canonical_buffers and entries <= active().canonical_entries
     return small and not problem.fixed and bool(whole.all())
 
 

@@ -9,10 +9,8 @@ from cpplan.packing.search import canonical_search, niche_search
 from cpplan.packing.search.canonical_search import CanonicalSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline
-
-# Of the nodes, for the canonical search; the niche search, where it applies, has the others.
-CANONICAL_SHARE = 0.2
 
 
 def applies_to(problem: Problem) -> bool:
@@ -49,8 +47,8 @@ class ExactSearch:
     def __init__(self, problem: Problem, seed: int):
         self._turns: list[tuple[NicheSearch | CanonicalSearch, float]] = []
         if niche_search.applies_to(problem):
-            self._turns.append((NicheSearch(problem, seed), 1 - CANONICAL_SHARE))
-        share = CANONICAL_SHARE if self._turns else 1.0
+            self._turns.append((NicheSearch(problem, seed), 1 - active().canonical_share))
+        share = active().canonical_share if self._turns else 1.0
         self._turns.append((CanonicalSearch(problem, seed), share))
 
     def run(

@@ -6,6 +6,7 @@ look.
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from threading import Event, Thread
 
 from cpplan.packing.search.exact_search import ExactSearch
@@ -47,7 +48,7 @@ class ExactThread:
         self._error: BaseException | None = None
         self._stopped = Event()
         # Not a daemon: Python cannot end while compiled code still runs, but aborts.
-        self._thread = Thread(target=self._run)
+        self._thread = Thread(target=copy_context().run, args=(self._run,))
         self._thread.start()
 
     def exchange(self, state: Outcome) -> Outcome:

@@ -26,14 +26,13 @@ import numpy as np
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Problem
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion search"
-# Conflicts are kept as a square of bytes.
-MOST_BUFFERS = 5_000
 # Moves after which weights are forgotten by half and a target out of reach is raised.
 _EPOCH = 50_000
 # How much heavier an ejection makes a buffer, and for how many moves it is held once placed.
@@ -53,7 +52,7 @@ def applies_to(problem: Problem) -> bool:
     False
     """
     windows = any(gap.begin < gap.end for gaps in problem.gaps.values() for gap in gaps)
-    return not windows and len(problem) <= MOST_BUFFERS
+    return not windows and len(problem) <= active().insertion_buffers
 
 
 class InsertionSearch(LocalSearch):

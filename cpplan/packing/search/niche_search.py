@@ -32,13 +32,13 @@ from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.niche_state import NODES, Fill, make_shape, start, with_more_room
 from cpplan.packing.search.rounds import ROOM_SPENT, Rounds
 from cpplan.packing.search.tie_orders import TieOrders
+from cpplan.packing.tuning import active
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
 
 NAME = "niche search"
 WORDS = ("TWA", "WAT", "ATW", "SWT")
-MOST_BUFFERS, MOST_ENTRIES = 5_000, 1_000_000
 # Parts of the way from the smallest limit to the largest that are tried in every round.
 _SHARES = (0.0, 0.5)
 _FIRST_NODES = 1_000
@@ -57,10 +57,12 @@ def applies_to(problem: Problem) -> bool:
     >>> applies_to(Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8]))
     True
     """
-    if problem.gaps or problem.fixed or not 0 < len(problem) <= MOST_BUFFERS:
+    if problem.gaps or problem.fixed or not 0 < len(problem) <= active().niche_buffers:
         return False
     entries = int((problem.upper - problem.lower).sum())
-    return entries <= MOST_ENTRIES and not (address_unit(problem) % problem.alignment).any()
+    return (
+        entries <= active().niche_entries and not (address_unit(problem) % problem.alignment).any()
+    )
 
 
 @dataclass(eq=False, slots=True)

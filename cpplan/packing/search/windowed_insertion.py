@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.packing import loops
-from cpplan.packing.search.insertion_search import MOST_BUFFERS, InsertionSearch
+from cpplan.packing.search.insertion_search import InsertionSearch
 from cpplan.packing.search.lightest_place import lightest_place
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.time_windows import TimeWindows
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class WindowedInsertion(LocalSearch):
         live = breadth / max(1, self._windows.end)
         self._first_count = int(max(_LEAST, _LIVES * live))
         # With so many live at once, other searches lower the peak as fast.
-        self.wide = 2 * self._first_count > MOST_BUFFERS
+        self.wide = 2 * self._first_count > active().insertion_buffers
         self._tries: dict[int, int] = {}
         self._made = 0
         self._left: int | None = None
@@ -123,13 +124,13 @@ class WindowedInsertion(LocalSearch):
         if not self._windows.movable[row]:
             return False
         tries = self._tries.get(row, 0)
-        count = min(MOST_BUFFERS, int(self._first_count * _WIDER**tries))
+        count = min(active().insertion_buffers, int(self._first_count * _WIDER**tries))
         # Later windows lie differently around the buffer.
         before = 0.5 if tries == 0 else self._random.uniform(0.1, 0.9)
         steps = self._windows.around(row, count, before)
         if steps is None:
-            steps = self._windows.around(row, MOST_BUFFERS, before)
-        worn = self._first_count * _WIDER ** (tries - 1) > MOST_BUFFERS
+            steps = self._windows.around(row, active().insertion_buffers, before)
+        worn = self._first_count * _WIDER ** (tries - 1) > active().insertion_buffers
         if steps is None or worn:
             self._tries.pop(row, None)
             return self._force(row, goal)

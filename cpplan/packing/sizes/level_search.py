@@ -10,16 +10,12 @@ from cpplan.packing.reduction import address_unit
 from cpplan.packing.sizes.best_layout import BestLayout
 from cpplan.packing.sizes.order_climb import OrderClimb
 from cpplan.packing.sizes.topmost_bound import NAME, topmost_bound
+from cpplan.packing.tuning import active
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 _logger = logging.getLogger(__name__)
 
-# What the first turn of local search and of CP-SAT (deterministic time) may take.
-MOVES_A_BUFFER, FIRST_WORK = 20, 0.02
-MOST_EFFORT = 4**10
-# Of the time: for all levels in turns; the rest is for those after the first that is not proved.
-_TURNS_SHARE = 0.8
 # CP-SAT adds up rows in 64 bits.
 _LARGEST_TERM = 2**60
 # Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
@@ -53,7 +49,7 @@ def improve_levels(
     try:
         if not best.done:
             climb.start(deadline)
-        turns = deadline.share(_TURNS_SHARE) if len(best.levels) > 1 else deadline
+        turns = deadline.share(active().sizes_turns_share) if len(best.levels) > 1 else deadline
         if not _in_turns(best, climb, turns, workers, seed, most_effort):
             _finish(best, climb, deadline)
     except TimeUpError:
@@ -77,16 +73,18 @@ def _in_turns(
             if best.settled(number) or best.hopeless:
                 continue
             try:
-                climb.run(number, MOVES_A_BUFFER * len(best.offsets) * effort, deadline)
+                climb.run(
+                    number, active().sizes_moves_a_buffer * len(best.offsets) * effort, deadline
+                )
                 deadline.check()
             except TimeUpError:
                 return False
             if not best.settled(number):
-                work = FIRST_WORK * effort
+                work = active().sizes_first_work * effort
                 exhausted &= not _run_cp_sat(best, number, deadline, work, workers, seed)
-        if exhausted and effort >= MOST_EFFORT:
+        if exhausted and effort >= active().sizes_most_effort:
             break
-        effort = min(4 * effort, MOST_EFFORT)
+        effort = min(4 * effort, active().sizes_most_effort)
     return True
 
 
@@ -97,7 +95,11 @@ def _finish(best: BestLayout, climb: OrderClimb, deadline: Deadline) -> None:
     for k, number in enumerate(later):
         share = deadline.share(1 / (len(later) - k))
         try:
-            climb.run(number, MOVES_A_BUFFER * len(best.offsets) * MOST_EFFORT, share)
+            climb.run(
+                number,
+                active().sizes_moves_a_buffer * len(best.offsets) * active().sizes_most_effort,
+                share,
+            )
         except TimeUpError:
             deadline.check()
 

@@ -21,12 +21,10 @@ from cpplan.packing.sizes.level_search import improve_levels
 from cpplan.packing.sizes.levels import EXCESS, LARGEST, SizesObjective, objective_levels
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.packing.solve import pack
+from cpplan.packing.tuning import active
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts
 from cpplan.verification.verifier import check_offsets
-
-# Of all the time: for the largest arena of the layout, and of the rest for every size alone.
-_LARGEST_SHARE, _ALONE_SHARE = 0.3, 0.4
 
 
 def layout_for_sizes(
@@ -117,11 +115,11 @@ def layout_for_sizes(
     others = [each for each in alone if each is not merged]
     try:
         try:
-            pack(merged, deadline.share(_LARGEST_SHARE), workers=workers, seed=seed)
+            pack(merged, deadline.share(active().sizes_largest_share), workers=workers, seed=seed)
         finally:
             best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
             _take_largest_bound(best, merged.bound)
-        shared = deadline.share(_ALONE_SHARE)
+        shared = deadline.share(active().sizes_alone_share)
         for k, each in enumerate(others):
             pack(each, shared.share(1 / (len(others) - k)), workers=workers, seed=seed)
         improve_levels(best, deadline, workers=workers, seed=seed)

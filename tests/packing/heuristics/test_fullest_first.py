@@ -11,9 +11,9 @@ import pytest
 import cpplan
 from cpplan.model.problem import Gap
 from cpplan.packing import heuristics
-from cpplan.packing.heuristics import layout
 from cpplan.packing.heuristics.fullest_first import fullest_first
 from cpplan.packing.heuristics.layout import first_fit_in_order
+from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 from cpplan.zoo.packing import random_lifespans
@@ -50,11 +50,11 @@ def test_gaps_and_fixed_offsets_among_many():
 
 
 @pytest.mark.parametrize("fixed", [{}, {3: 512, 1500: 0}])
-def test_first_fit_of_many_is_first_fit(monkeypatch, fixed):
+def test_first_fit_of_many_is_first_fit(tune, fixed):
     problem = replace(random_lifespans(2000, seed=1, live=20), fixed=fixed)
     order = np.lexsort((problem.lower, -problem.size))
     many = first_fit_in_order(problem, order, Deadline(math.inf))
-    monkeypatch.setattr(layout, "MANY_BUFFERS", 10_000)
+    tune(PackingTuning, many_buffers=10_000)
     assert first_fit_in_order(problem, order, Deadline(math.inf)).tolist() == many.tolist()
 
 

@@ -18,10 +18,10 @@ from cpplan.model.problem import Gap, Problem
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.in_pools import run_in_pools
 from cpplan.packing.pools import cp_sat_pools
-from cpplan.packing.pools import run as pool_run
 from cpplan.packing.pools.bounds import objective_bound
 from cpplan.packing.pools.objective import objective_value
 from cpplan.packing.pools.solve import pack_pools
+from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline
@@ -144,9 +144,9 @@ def test_same_seed_same_layout():
     assert first.objective_bound == second.objective_bound
 
 
-def test_what_no_search_can_take_on_ends_with_the_heuristics(monkeypatch):
+def test_what_no_search_can_take_on_ends_with_the_heuristics(monkeypatch, tune):
     monkeypatch.setattr(cp_sat_pools, "LARGEST_MODEL", 0)
-    monkeypatch.setattr(pool_run, "_MOST_ORDERED", 0)
+    tune(PackingTuning, pools_ordered_buffers=0)
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q")))
     packing = pack_pools(problem, "total", Deadline(600, deterministic=True))
     assert packing.status == "feasible"

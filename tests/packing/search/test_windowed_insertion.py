@@ -11,6 +11,7 @@ from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.search.time_windows import TimeWindows
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
+from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 from cpplan.zoo.packing import random_lifespans
@@ -59,9 +60,9 @@ def test_the_same_seed_gives_the_same_packing():
     np.testing.assert_array_equal(runs[0].offsets, runs[1].offsets)
 
 
-def test_a_buffer_longer_than_any_window_is_moved_by_force(monkeypatch):
+def test_a_buffer_longer_than_any_window_is_moved_by_force(tune):
     """Lying on top of all others, which are small and come and go below it."""
-    monkeypatch.setattr("cpplan.packing.search.windowed_insertion.MOST_BUFFERS", 20)
+    tune(PackingTuning, insertion_buffers=20)
     count = 40
     lower = np.append(np.arange(count), 0)
     upper = np.append(np.arange(count) + 1, count)

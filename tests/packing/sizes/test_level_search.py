@@ -21,6 +21,7 @@ from cpplan.packing.sizes.level_search import improve_levels
 from cpplan.packing.sizes.levels import objective_levels
 from cpplan.packing.sizes.order_climb import OrderClimb
 from cpplan.packing.sizes.size_set import SizeSet
+from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
 from cpplan.runtime.deadline import Deadline
@@ -76,9 +77,9 @@ def test_an_effort_ends_the_run():
     assert not best.done
 
 
-def test_without_cp_sat_the_run_ends_when_effort_cannot_grow(monkeypatch):
+def test_without_cp_sat_the_run_ends_when_effort_cannot_grow(monkeypatch, tune):
     monkeypatch.setattr(level_search, "_LARGEST_MODEL", 0)
-    monkeypatch.setattr(level_search, "MOST_EFFORT", 1)
+    tune(PackingTuning, sizes_most_effort=1)
     problem = perfect_packing(0, 12)
     best = start(problem, three_sizes(problem))
     improve_levels(best, Deadline(1e6))

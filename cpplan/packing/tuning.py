@@ -1,0 +1,137 @@
+"""Thresholds, turns and shares of the time of packing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cpplan.runtime.budget import tuned
+
+
+@dataclass(frozen=True, slots=True)
+class PackingTuning:
+    """Thresholds, turns and shares of the time of packing.
+
+    Attributes
+    ----------
+    many_buffers
+        Buffers from which what looks at every pair is left out: other work of that length, or
+        compiled loops, will find more.
+    grace
+        Seconds for the quickest plan where none are left for it.
+    soon
+        Seconds that a heuristic without loops may take before they are compiled.
+    compiling_share
+        Of the time left, for compiling before first plans: nearly everything that improves on them
+        needs it.
+    at_once
+        Buffers up to which a plan is made, and checked by Python, sooner than anything is compiled.
+    checked_by_loops
+        Buffers above which loops check a plan, if they are ready.
+    most_effort
+        Longest turn of all searches, as a multiple of the first.
+    nodes_a_buffer
+        Nodes of the exact search a buffer in the first turn.
+    work
+        CP-SAT's deterministic time for each run of the first turn.
+    windows
+        Windows of the first turn, where few buffers live at once.
+    wide_windows
+        The same, where many do.
+    rules
+        Priority rules of the first turn.
+    insertions_a_buffer
+        Insertions a buffer in the first turn.
+    ejections
+        Ejections of the first turn.
+    rankings_a_buffer
+        Rankings a buffer in the first turn.
+    slices
+        Times that a turn of local search looks up beside other searches.
+    few_buffers
+        Buffers that CP-SAT mostly settles before anything compiled is loaded.
+    cp_sat_at_once
+        Buffers above which CP-SAT takes longer to begin than others need for their first turn.
+    most_to_eject
+        Buffers above which ejection takes seconds to start.
+    canonical_share
+        Of the nodes, for the canonical search; the niche search, where it applies, has the others.
+    insertion_buffers
+        Buffers up to which insertion looks at all of them at once.
+    canonical_buffers
+        Buffers of the canonical search at most: a node looks at every buffer of its component.
+    canonical_entries
+        Pairs of buffer and section of the canonical search at most.
+    niche_buffers
+        Buffers of the niche search at most.
+    niche_entries
+        Pairs of buffer and section of the niche search at most.
+    pools_first_moves
+        With several pools: moves of hill climbing in the first turn.
+    pools_first_liquid_work
+        CP-SAT's deterministic time a run on live bytes alone in the first turn: it is much quicker
+        there, and what it finds can mostly be packed.
+    pools_liquid_runs
+        Such runs in one turn, as long as each gains something.
+    pools_first_work
+        CP-SAT's deterministic time on everything in the first turn.
+    pools_most_effort
+        Longest turn, as a multiple of the first.
+    pools_ordered_buffers
+        Buffers up to which first fit is tried in more orders than the portfolio's: O(n²) each.
+    sizes_largest_share
+        With several sizes: of all the time, for the largest arena of the layout.
+    sizes_alone_share
+        Of the rest, for every size alone.
+    sizes_moves_a_buffer
+        Moves a buffer of local search in the first turn.
+    sizes_first_work
+        CP-SAT's deterministic time in the first turn.
+    sizes_most_effort
+        Longest turn, as a multiple of the first.
+    sizes_turns_share
+        Of the time, for all levels in turns; the rest is for those after the first that is not
+        proved.
+    """
+
+    many_buffers: int = 2000
+    grace: float = 1.0
+    soon: float = 1.0
+    compiling_share: float = 0.5
+    at_once: int = 200_000
+    checked_by_loops: int = 50_000
+    most_effort: int = 4**10
+    nodes_a_buffer: int = 500
+    work: float = 0.0025
+    windows: int = 1000
+    wide_windows: int = 20
+    rules: int = 50
+    insertions_a_buffer: int = 300
+    ejections: int = 2000
+    rankings_a_buffer: int = 10
+    slices: int = 10
+    few_buffers: int = 40
+    cp_sat_at_once: int = 150
+    most_to_eject: int = 30_000
+    canonical_share: float = 0.2
+    insertion_buffers: int = 5_000
+    canonical_buffers: int = 5_000
+    canonical_entries: int = 1_000_000
+    niche_buffers: int = 5_000
+    niche_entries: int = 1_000_000
+    pools_first_moves: int = 40
+    pools_first_liquid_work: float = 0.4
+    pools_liquid_runs: int = 4
+    pools_first_work: float = 0.05
+    pools_most_effort: int = 4**10
+    pools_ordered_buffers: int = 5_000
+    sizes_largest_share: float = 0.3
+    sizes_alone_share: float = 0.4
+    sizes_moves_a_buffer: int = 20
+    sizes_first_work: float = 0.02
+    sizes_most_effort: int = 4**10
+    sizes_turns_share: float = 0.8
+
+
+def active() -> PackingTuning:
+    """The thresholds and shares in use: the defaults, or those of the call."""
+    return tuned(PackingTuning)
