@@ -31,7 +31,7 @@ def share_in_any_order(
 
     If the second is true, no order needs fewer bytes under any links than in this problem: its
     bounds hold for every plan. O(ops² / 64 + links × storages that they join). With more than
-    `most_ops` ops, only in-place pairs are used whose op is the last reader by its direct
+    `any_order_ops` ops, only in-place pairs are used whose op is the last reader by its direct
     predecessors alone, in linear time.
 
     Parameters

@@ -51,12 +51,14 @@ from typing import Any
 from cpplan.batches.dispatch import check_processes
 from cpplan.batches.inputs import check_distinct
 from cpplan.batches.model_entry import Model, is_pattern, models_in, models_like
-from cpplan.batches.setting import KEYWORDS, Setting, check_key
+from cpplan.batches.setting import Setting
 from cpplan.batches.task import make_limits
 from cpplan.model.errors import InputError, MissingExtraError, located
+from cpplan.model.names import check_key
 from cpplan.packing import heuristics
 from cpplan.runtime import limits
 from cpplan.runtime.json_file import read_text
+from cpplan.solving.request import KEYWORDS
 
 _RUN_KEYS = ("baselines", "processes", "task_seconds", "task_memory")
 _MODEL_KEYS = ("name", "source", "dims", "in_place", "workspaces")

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
-from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError, located
-from cpplan.model.graph import Graph, Op
-from cpplan.model.names import check_name, tuple_of
+from cpplan.model.names import check_key, check_name
 from cpplan.model.pool import Pool
-from cpplan.model.tensor import Tensor
-from cpplan.runtime.search_options import check_search_options
-from cpplan.solving.pipeline import solve
-from cpplan.solving.shares import is_share
+from cpplan.solving.request import Request, make_request
 
-KEYWORDS = tuple(
-    name for name in inspect.signature(solve).parameters if name not in ("source", "progress")
-)
-# What may be a share of the bytes that the given order keeps live at once.
-_LIMITS = ("memory_limit", "capacity")
-# Names of ops that only the model has.
-_OF_MODELS = ("first", "last")
+# Values that are kept as the request has read them: limits in bytes, names as tuples.
+_READ = ("memory_limit", "capacity", "first", "last")
 
 
 @dataclass(frozen=True)
@@ -63,6 +52,11 @@ class Setting:
             object.__setattr__(self, "options", _checked(self.options))
 
     @property
+    def request(self) -> Request:
+        """The options with all that they leave out."""
+        return make_request(self.options)
+
+    @property
     def threads(self) -> int:
         return int(self.options["workers"])
 
@@ -79,36 +73,19 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(options, Mapping):
         raise InputError(f"keywords must be a mapping, not {options!r}")
     values = dict(options)
-    for key in values:
-        check_key(key, KEYWORDS)
     if values.get("workers") is None:
         values["workers"] = 1
-    for key in _OF_MODELS:
-        if key in values:
-            values[key] = tuple_of(str, key, values[key])
     if values.get("pools") is not None:
+        if not isinstance(values["pools"], (list, tuple)):
+            raise InputError(f"pools must be a list, not {values['pools']!r}")
         values["pools"] = tuple(map(_pool, values["pools"]))
-    for key in _LIMITS:
-        if values.get(key) is not None and not is_share(values[key]):
-            values[key] = parse_bytes(values[key])
-    check_search_options(
-        values.get("time_limit", 60.0), values["workers"], values.get("seed", 0),
-        deterministic=values.get("deterministic", False),
-    )  # fmt: skip
-    _try(values)
-    return values
-
-
-def check_key(key: str, known: Iterable[str]) -> None:
-    """Refuse a key that is not known, with those that are spelt like it, or else all."""
-    from difflib import get_close_matches
-
-    known = tuple(known)
-    if key in known:
-        return
-    close = get_close_matches(str(key), known, n=3)
-    expected = " or ".join(map(repr, close)) if close else f"one of {', '.join(known)}"
-    raise InputError(f"unknown key {key!r}: expected {expected}")
+    request = make_request(values)
+    if values.get("tuning") is not None:
+        values["tuning"] = {
+            room: asdict(given) if is_dataclass(given) and not isinstance(given, type) else given
+            for room, given in values["tuning"].items()
+        }
+    return {key: getattr(request, key) if key in _READ else values[key] for key in values}
 
 
 def _pool(given: object) -> Pool:
@@ -119,11 +96,3 @@ def _pool(given: object) -> Pool:
     for key in given:
         check_key(key, [known.name for known in fields(Pool)])
     return Pool(**given)
-
-
-def _try(values: Mapping[str, Any]) -> None:
-    """Let ``solve`` judge every value, on a model of one op, which takes no time."""
-    options = {key: value for key, value in values.items() if key not in _OF_MODELS}
-    options |= {key: 1 for key in _LIMITS if options.get(key) is not None}
-    tensors = (Tensor("x", size=1, kind="input"), Tensor("y", size=1, kind="output"))
-    solve(Graph("one op", tensors, (Op("op", inputs=("x",), outputs=("y",)),)), **options)

@@ -11,7 +11,7 @@ from cpplan.model.errors import CpplanError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.model.version import __version__
 from cpplan.packing.problem import as_problem, as_program
-from cpplan.solving.pipeline import solve
+from cpplan.solving.pipeline import solve_request
 
 if TYPE_CHECKING:
     from cpplan.batches.task import Task
@@ -68,8 +68,8 @@ def failed(task: Task, status: str, error: str | None) -> Row:
 
 def _planned(task: Task) -> Row:
     source = as_program(task.model.load())
-    options = dict(task.setting.options)
-    plan = solve(source, **options)
+    request = task.setting.request
+    plan = solve_request(source, request)
     found = plan.offset is not None
     row = failed(task, plan.status, None if found else plan.message)
     row |= {
@@ -83,11 +83,9 @@ def _planned(task: Task) -> Row:
         "seconds": plan.runtime,
     }
     if task.baselines:
-        problem = as_problem(source, plan.residency, options.get("pools"))
-        objective = options.get("objective", "preference")
-        limit = options.get("time_limit", 60.0)
+        problem = as_problem(source, plan.residency, request.pools)
         for name in task.baselines:
-            need = run_baseline(name, problem, objective, limit).bytes
+            need = run_baseline(name, problem, request.objective, request.time_limit).bytes
             row[f"ratio_{name}"] = _ratio(row["bytes"], need)
     return row
 

@@ -15,9 +15,8 @@ from cpplan.cli.options import (
     check_outputs,
     parse_dims,
     parse_kinds,
-    parse_limit_or_share,
     parse_workspaces,
-    time_limit_option,
+    request_options,
     with_options,
 )
 from cpplan.cli.printing import naming, print_out
@@ -41,19 +40,21 @@ from cpplan.model.errors import InputError
     help="What another planner needs for MODEL: ONNX Runtime's profile (.json), or what XLA, vela "
     "or TVM printed (.txt).",
 )
-@click.option(
-    "--remat",
-    is_flag=True,
-    help="Let ops run again: baselines of rematerialization within --memory-limit.",
+@with_options(
+    request_options(
+        "remat",
+        "memory_limit",
+        "time_limit",
+        remat={
+            "help": "Let ops run again: baselines of rematerialization within --memory-limit.",
+        },
+        memory_limit={
+            "help": "With --remat: what the arena may need, in bytes (256KiB) or as a share of the "
+            "bytes live at once in the given order (60%).",
+        },
+        time_limit={"help": "Seconds for each row.", "default": 10.0},
+    )
 )
-@click.option(
-    "--memory-limit",
-    metavar="BYTES|P%",
-    callback=parse_limit_or_share,
-    help="With --remat: what the arena may need, in bytes (256KiB) or as a share of the bytes live "
-    "at once in the given order (60%).",
-)
-@time_limit_option("Seconds for each row.", default=10.0)
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],

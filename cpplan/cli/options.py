@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from cpplan.model.errors import InputError, located
-
-if TYPE_CHECKING:
-    from cpplan.model.pool import Pool
+from cpplan.solving import request
 
 # Of an extent: below 2**62, as all counts are.
 _MOST_DIGITS = 18
@@ -33,18 +31,6 @@ def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command]
     return add
 
 
-def time_limit_option(purpose: str, default: float | None = 60.0) -> Callable[[_Command], _Command]:
-    """``--time-limit`` of a command that says what its seconds are for."""
-    return click.option(
-        "--time-limit",
-        type=click.FloatRange(min=0, min_open=True),
-        default=default,
-        show_default=default is not None,
-        metavar="S",
-        help=purpose,
-    )
-
-
 def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
     """A byte count given as an option; an error names the option."""
     from cpplan.model.byte_sizes import parse_bytes
@@ -53,27 +39,68 @@ def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> 
         return None if text is None else parse_bytes(text)
 
 
-def parse_limit_or_share(
-    context: click.Context, option: click.Parameter, text: str | None
-) -> int | str | None:
-    """A byte count, or a share as it was written once it is known to be one."""
-    from cpplan.solving.shares import is_share
+def request_options(*fields: str, **changes: Mapping[str, Any]) -> tuple[Callable[[Any], Any], ...]:
+    """Options for fields of a request, as its table has them; all of them if none is named.
 
-    with located(option.opts[0]):
-        if is_share(text):
-            return text
-    return parse_limit(context, option, text)
+    Parameters
+    ----------
+    fields
+        Of :class:`~cpplan.solving.request.Request`.
+    changes
+        What differs for this command, by field: another ``help``, ``default``, ``choices``.
+    """
+    return tuple(
+        _request_option(field, **changes.get(field, {})) for field in fields or request.OPTIONS
+    )
 
 
-def parse_pool_options(
-    _: click.Context, __: click.Parameter, texts: tuple[str, ...]
-) -> tuple[Pool, ...] | None:
-    """Pools given as options; see ``cpplan.cli.pool_option``."""
-    if not texts:
-        return None
-    from cpplan.cli.pool_option import parse_pools
+def _request_option(field: str, **changes: Any) -> Callable[[Any], Any]:
+    option = request.OPTIONS[field]
+    default = request.Request.__dataclass_fields__[field].default
+    if option.many:
+        default = None
+    values: dict[str, Any] = {"help": option.help, "metavar": option.metavar, "default": default}
+    if option.many:
+        values["multiple"] = True
+    elif option.kind == "flag":
+        values["is_flag"] = True
+    elif option.kind != "switch":
+        values["type"] = _type(option)
+        values["show_default"] = changes.get("default", default) is not None
+    if option.read is not None:
+        values["callback"] = _reading(option)
+    return click.option(option.names, field, **{**values, **changes})
 
-    return parse_pools(texts)
+
+def _type(option: request.Option) -> Any:
+    if option.choices:
+        return click.Choice(option.choices)
+    if option.between is not None:
+        return click.IntRange(*option.between)
+    if option.kind == "seconds":
+        return click.FloatRange(min=0, min_open=True)
+    return float if option.kind == "number" else str
+
+
+def _reading(option: request.Option) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Makes an option's value from its text; an error names the option."""
+    read = option.read
+    assert read is not None
+
+    def callback(_: click.Context, parameter: click.Parameter, given: Any) -> Any:
+        if option.many:
+            return read(given)  # which says itself what it could not read
+        with located(parameter.opts[0]):
+            return None if given is None else read(given)
+
+    return callback
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a command's options that are on its command line, not left to their defaults."""
+    context = click.get_current_context()
+    source = click.core.ParameterSource.COMMANDLINE
+    return {key: options[key] for key in options if context.get_parameter_source(key) == source}
 
 
 def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool] | None:
@@ -147,74 +174,10 @@ WORKSPACES = (
         "(CONV_2D=2KiB).",
     ),
 )
-BOUNDARY = (
-    click.option(
-        "--inputs",
-        type=click.Choice(["reuse", "keep", "outside"]),
-        default="reuse",
-        show_default=True,
-        help="Graph inputs: bytes free after their last use, kept, or not in the arena.",
-    ),
-    click.option(
-        "--outputs",
-        type=click.Choice(["keep", "outside"]),
-        default="keep",
-        show_default=True,
-        help="Graph outputs: in the arena to the end, or not at all.",
-    ),
-    click.option(
-        "--constants",
-        type=click.Choice(["outside", "keep"]),
-        help="Constants: in memory of their own (default), or in a pool throughout.",
-    ),
-)
-SEARCHING = (
-    click.option(
-        "--workers",
-        type=click.IntRange(1, 1024),
-        help="Threads; as many as there are cores by default.",
-    ),
-    click.option(
-        "--seed",
-        type=click.IntRange(0, 2**31 - 1),
-        default=0,
-        show_default=True,
-        help="For random choices.",
-    ),
-)
-SHARING = (
-    click.option(
-        "--in-place/--no-in-place",
-        default=False,
-        help="Let ops write over what they are the last to read.",
-    ),
-    click.option(
-        "--placement/--no-placement",
-        default=None,
-        help="Let tensors lie within those they are only copied to or from (as --in-place).",
-    ),
-)
-PLANNING = (
-    *BOUNDARY,
-    *SHARING,
-    click.option(
-        "--pool",
-        "pools",
-        multiple=True,
-        metavar="NAME[=SIZE][,key=value]",
-        callback=parse_pool_options,
-        help="A memory region; several in order of preference (sram=256KiB). Keys: alignment, "
-        "base, kind, cost_per_byte, read_bandwidth, write_bandwidth, read_latency, write_latency.",
-    ),
-    click.option(
-        "--objective",
-        type=click.Choice(["preference", "total", "cost"]),
-        default="preference",
-        show_default=True,
-        help="With several pools: fill the first first, fewest bytes in all, or least cost.",
-    ),
-    *SEARCHING,
-)
+BOUNDARY = request_options("inputs", "outputs", "constants")
+SEARCHING = request_options("workers", "seed")
+SHARING = request_options("in_place", "placement")
+PLANNING = (*BOUNDARY, *SHARING, *request_options("pools", "objective"), *SEARCHING)
 
 
 def parse_dims(dims: tuple[str, ...]) -> dict[str, int | tuple[int, int | None]] | None:

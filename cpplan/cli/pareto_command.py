@@ -18,7 +18,7 @@ from cpplan.cli.options import (
     parse_dims,
     parse_kinds,
     parse_workspaces,
-    time_limit_option,
+    request_options,
     with_options,
 )
 from cpplan.cli.printing import naming, print_out
@@ -33,14 +33,14 @@ from cpplan.cli.printing import naming, print_out
 @with_options(SHARING)
 @with_options(SEARCHING)
 @click.option("--points", type=click.IntRange(2, 1000), default=8, show_default=True)
-@click.option(
-    "--order",
-    type=click.Choice(["given", "search"]),
-    default="search",
-    show_default=True,
-    help="Whether first runs keep the order of MODEL.",
+@with_options(
+    request_options(
+        "order",
+        "time_limit",
+        order={"help": "Whether first runs keep the order of MODEL.", "default": "search"},
+        time_limit={"help": "Seconds for all points."},
+    )
 )
-@time_limit_option("Seconds for all points.")
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],

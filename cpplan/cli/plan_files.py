@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cpplan.model.graph import Graph
     from cpplan.model.plan import Plan
     from cpplan.model.problem import Problem
+    from cpplan.solving.request import Request
     from cpplan.solving.sizes.sizes_plan import SizesPlan
 
 
@@ -76,7 +77,7 @@ class Outputs:
                 article = "an" if kind.startswith("O") else "a"
                 raise InputError(f"{self.model}: {_option(form.name)} needs {article} {kind} model")
 
-    def check_source(self, source: Graph | Problem, options: Mapping[str, Any]) -> None:
+    def check_source(self, source: Graph | Problem, request: Request) -> None:
         """Refuse, before planning, what could not say what the plan will.
 
         Raises
@@ -88,7 +89,7 @@ class Outputs:
         from cpplan.model.residency import choose_residency
 
         where = choose_residency(
-            options["inputs"], options["outputs"], options["constants"], options["pools"] or ()
+            request.inputs, request.outputs, request.constants, request.pools or ()
         )
         if "program" in self.exports and isinstance(source, Problem):
             raise InputError("--program needs a graph, and this is a bare packing problem")
@@ -98,10 +99,10 @@ class Outputs:
             raise InputError("--c-header needs extents of dimensions, not bounds")
         if "csv" not in self.exports:
             return
-        pools = source.pools if isinstance(source, Problem) else options["pools"] or ()
+        pools = source.pools if isinstance(source, Problem) else request.pools or ()
         if len(pools) > 1:
             raise InputError("--csv holds one pool only")
-        if options["in_place"] or options["placement"]:
+        if request.in_place or request.placement:
             raise InputError("--csv cannot say which buffers share bytes (--in-place, --placement)")
         from cpplan.io.minimalloc_csv import check_ids
         from cpplan.packing.problem import as_problem

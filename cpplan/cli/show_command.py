@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cpplan.cli.options import check_outputs, parse_dims, time_limit_option
+from cpplan.cli.options import check_outputs, parse_dims, request_options, with_options
 from cpplan.cli.plan_files import read_plan, read_planned
 from cpplan.cli.printing import describe, naming, print_out
 from cpplan.model.errors import InputError
@@ -28,8 +28,14 @@ from cpplan.model.errors import InputError
     metavar="MODEL",
     help="With --explain: what was planned, to tell what each rule costs.",
 )
-@time_limit_option(
-    "With --model: seconds for plans without the rules; only bounds if left out.", default=None
+@with_options(
+    request_options(
+        "time_limit",
+        time_limit={
+            "help": "With --model: seconds for plans without the rules; only bounds if left out.",
+            "default": None,
+        },
+    )
 )
 @click.option(
     "--report", "report_path", metavar="FILE", help="The plan to look at, as one HTML file."

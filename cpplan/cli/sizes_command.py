@@ -11,10 +11,9 @@ from cpplan.cli.options import (
     BOUNDARY,
     MODEL,
     READING,
-    SEARCHING,
     check_outputs,
     parse_dims,
-    time_limit_option,
+    request_options,
     with_options,
 )
 from cpplan.cli.printing import naming, print_out
@@ -36,17 +35,16 @@ if TYPE_CHECKING:
     help="A size to plan for: values of all dimensions. Once for each.",
 )
 @with_options(BOUNDARY)
-@click.option(
-    "--order",
-    type=click.Choice(["given", "search"]),
-    default="given",
-    show_default=True,
-    help="Run ops as the model lists them, or in the order that needs least at the largest size.",
-)
-@click.option(
-    "--in-place/--no-in-place",
-    default=False,
-    help="Let ops write over what they are the last to read.",
+@with_options(
+    request_options(
+        "order",
+        "in_place",
+        order={
+            "help": "Run ops as the model lists them, or in the order that needs least at the "
+            "largest size.",
+            "default": "given",
+        },
+    )
 )
 @click.option(
     "--prefix-stable",
@@ -67,9 +65,15 @@ if TYPE_CHECKING:
     metavar="BYTES|any",
     help="What the arena may have: at every size, or once for each --at, in their order.",
 )
-@time_limit_option("Seconds for everything; the best layout so far is then returned.")
-@with_options(SEARCHING)
-@click.option("--deterministic", is_flag=True, help="Count work instead of time.")
+@with_options(
+    request_options(
+        "time_limit",
+        "workers",
+        "seed",
+        "deterministic",
+        time_limit={"help": "Seconds for everything; the best layout so far is then returned."},
+    )
+)
 @click.option("--json", "json_path", metavar="FILE|-", help="The plan with its runtime as JSON.")
 @click.option("-o", "--output", metavar="FILE", help="The plan as JSON, the same at every run.")
 @click.option("--csv", "csv_path", metavar="FILE", help="The table of sizes as CSV.")

@@ -13,7 +13,7 @@ from cpplan.cli.options import (
     SEARCHING,
     check_outputs,
     parse_dims,
-    time_limit_option,
+    request_options,
     with_options,
 )
 from cpplan.cli.printing import naming, print_out
@@ -30,7 +30,7 @@ from cpplan.cli.printing import naming, print_out
 @click.option(
     "--algorithm", metavar="NAME", help="This baseline alone (storage_tokens, shared_objects, …)."
 )
-@time_limit_option("Seconds for everything.")
+@with_options(request_options("time_limit", time_limit={"help": "Seconds for everything."}))
 @click.option("--json", "json_path", metavar="FILE|-", help="The assignment as JSON.")
 def storages(
     model: str, dims: tuple[str, ...], json_path: str | None,

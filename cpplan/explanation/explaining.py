@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +18,8 @@ from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.packing.bounds import Bound
 from cpplan.program.anf import Program
-from cpplan.runtime.deadline import Deadline
-from cpplan.runtime.search_options import check_search_options
+from cpplan.solving.request import Request
 
-# Least seconds for planning without a rule.
-_SHORTEST = 0.001
 # Names of bounds that a single buffer gives.
 _FIXED, _LARGEST = "fixed offset", "largest buffer"
 
@@ -86,14 +82,10 @@ def explain(
         relaxed = list(relax(rules, plan, proved))
         relaxations = [_bound_of(each, plan, proved) for each in relaxed]
         if time_limit is not None:
-            check_search_options(time_limit, workers, seed, deterministic=deterministic)
-            deadline = Deadline(time_limit, deterministic=deterministic)
-            options: dict[str, Any] = {
-                "workers": workers,
-                "seed": seed,
-                "deterministic": deterministic,
-            }
-            relaxations = _plan_all(relaxations, relaxed, deadline, options)
+            search = Request(
+                time_limit=time_limit, workers=workers, seed=seed, deterministic=deterministic
+            )
+            relaxations = _plan_all(relaxations, relaxed, search)
         relaxations.sort(key=lambda relaxation: relaxation.bound)
     forced = None if bound is None or rules is None else _forcing_row(rules.problem, bound)
     step = find_fullest_step(plan) if bound is None or bound.step is None else bound.step
@@ -167,19 +159,19 @@ def _bound_of(relaxed: Relaxed, plan: Plan, proved: Bound) -> Relaxation:
 def _plan_all(
     relaxations: list[Relaxation],
     sources: list[Relaxed],
-    deadline: Deadline,
-    options: dict[str, Any],
+    search: Request,
 ) -> list[Relaxation]:
     """Add plans to the relaxations that bounds leave open, in equal shares of the time."""
+    deadline = search.budget().deadline
     open_ones = [k for k, relaxation in enumerate(relaxations) if relaxation.peak is None]
     planned = list(relaxations)
     for left, k in zip(range(len(open_ones), 0, -1), open_ones, strict=True):
         if deadline.expired():
             break
-        seconds = max(deadline.remaining() / left, _SHORTEST)
-        found = sources[k].rules.solve(seconds, **options)
+        part = search.within(deadline.remaining() / left)
+        found = sources[k].rules.solve(part)
         if deadline.deterministic:
-            deadline.spend(seconds)
+            deadline.spend(part.time_limit)
         before = relaxations[k].before if sources[k].keeps_plan else None
         peaks = [peak for peak in (before, found.peak) if peak is not None]
         planned[k] = replace(relaxations[k], peak=min(peaks, default=None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cpplan.explanation.touched import touched_bound
 from cpplan.model.graph import Graph
@@ -18,6 +18,7 @@ from cpplan.remat.bound_names import FOOTPRINT
 if TYPE_CHECKING:
     from cpplan.aliasing.alias_candidates import Link
     from cpplan.remat.problem import RematProblem
+    from cpplan.solving.request import Request
 
 # With more ops, bounds on every order and on running ops again would look at too many pairs.
 MOST_OPS = 2000
@@ -97,30 +98,36 @@ class Rules:
         """The links that may be used."""
         return tuple(link for link in self.links if link.relation.kind in self.sharing)
 
-    def solve(self, seconds: float, **options: Any) -> Plan:
+    def solve(self, search: Request) -> Plan:
         """Plan under the rules, at the plan's order unless the order may change.
 
         With several pools, the sum of their peaks is minimised.
+
+        Parameters
+        ----------
+        search
+            Its time, threads and seed; the rules say all else.
         """
-        from cpplan.solving.pipeline import solve
+        from cpplan.solving.pipeline import solve_request
 
         if isinstance(self.source, Problem):
-            return solve(self.source, time_limit=seconds, objective="total", **options)
-        if self.runs_again:
-            options |= {"remat": True, "cost_limit": MOST_COST}
+            return solve_request(self.source, replace(search, objective="total"))
         program = self.source if self.aligned else _unaligned(self.source)
-        return solve(
+        return solve_request(
             program,
-            time_limit=seconds,
-            order="search" if self.any_order else "given",
-            in_place="in place" in self.sharing,
-            placement="placement" in self.sharing,
-            pools=self.pools,
-            objective="total",
-            inputs=self.residency.inputs,
-            outputs=self.residency.outputs,
-            constants=self.residency.constants,
-            **options,
+            replace(
+                search,
+                order="search" if self.any_order else "given",
+                in_place="in place" in self.sharing,
+                placement="placement" in self.sharing,
+                remat=self.runs_again,
+                cost_limit=MOST_COST if self.runs_again else None,
+                pools=self.pools,
+                objective="total",
+                inputs=self.residency.inputs,
+                outputs=self.residency.outputs,
+                constants=self.residency.constants,
+            ),
         )
 
     def _bound_in_any_order(self, graph: Graph, links: tuple[Link, ...]) -> Bound:

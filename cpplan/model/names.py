@@ -52,6 +52,31 @@ def check_names(what: str, names: Iterable[str]) -> None:
             check_name(what, name, empty=True)
 
 
+def check_key(key: str, known: Iterable[str]) -> None:
+    """Refuse a key that is not known, with those that are spelt like it, or else all.
+
+    Raises
+    ------
+    InputError
+        Says what was expected.
+
+    Examples
+    --------
+    >>> check_key("ordre", ["order", "seed"])
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: unknown key 'ordre': expected 'order'
+    """
+    from difflib import get_close_matches
+
+    known = tuple(known)
+    if key in known:
+        return
+    close = get_close_matches(str(key), known, n=3)
+    expected = " or ".join(map(repr, close)) if close else f"one of {', '.join(known)}"
+    raise InputError(f"unknown key {key!r}: expected {expected}")
+
+
 def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
     """``values`` as a tuple, each of them a ``kind``; a string is no sequence of names.
 

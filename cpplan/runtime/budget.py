@@ -10,7 +10,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
+from cpplan.runtime.cores import available_cores
 from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.search_options import check_search_options
 
 _Room = TypeVar("_Room")
 
@@ -136,3 +138,32 @@ class Budget:
     def tuned(self, room: type[_Room]) -> _Room:
         """The active thresholds and shares of a room: see :meth:`Tuning.of`."""
         return self.tuning.of(room)
+
+
+def make_budget(
+    time_limit: float,
+    workers: int | None = None,
+    seed: int = 0,
+    *,
+    deterministic: bool = False,
+    tuning: Tuning | None = None,
+) -> Budget:
+    """The budget of a whole run from what users give; its time starts now.
+
+    One worker if ``deterministic``, else as many as there are cores if left out.
+
+    Raises
+    ------
+    InputError
+        Names the option, its value and what was expected.
+
+    Examples
+    --------
+    >>> budget = make_budget(5, deterministic=True)
+    >>> budget.deadline.remaining(), budget.workers, budget.seed
+    (5.0, 1, 0)
+    """
+    check_search_options(time_limit, workers, seed, deterministic=deterministic)
+    threads = 1 if deterministic else workers or available_cores()
+    deadline = Deadline(time_limit, deterministic=deterministic)
+    return Budget(deadline, threads, seed, Tuning() if tuning is None else tuning)

@@ -13,16 +13,10 @@ from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.problem import as_problem
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
-from cpplan.runtime.deadline import Deadline
-
-# The model has a rectangle with variable sides for every storage: beyond this it only costs time,
-# unless nothing else is left to try.
-MOST_OPS, MOST_OPS_IN_THE_END = 40, 150
+from cpplan.runtime.budget import Budget
 
 
-def joint_problem(
-    program: Program, residency: Residency, most_ops: int = MOST_OPS
-) -> OrderProblem | None:
+def joint_problem(program: Program, residency: Residency, most_ops: int) -> OrderProblem | None:
     """The ordering problem with a storage for every buffer, or ``None`` if models do not apply.
 
     They do to a graph that is small and without bodies: there what they prove holds.
@@ -37,18 +31,16 @@ def improve_jointly(
     packed: Packed,
     outcome: OrderOutcome,
     residency: Residency,
-    deadline: Deadline,
+    budget: Budget,
     *,
-    most_ops: int = MOST_OPS,
-    workers: int,
-    seed: int,
+    most_ops: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
     """A lower peak by another order, or a proof that there is none; else what came in."""
     program = packed.source
     assert isinstance(program, Program)
     gap = packed.peak > outcome.bound
-    if packed.incumbent is None or not gap or deadline.expired():
+    if packed.incumbent is None or not gap or budget.deadline.expired():
         return packed, outcome
     ordering = joint_problem(program, residency, most_ops)
     if ordering is None:
@@ -74,14 +66,14 @@ def improve_jointly(
         proof = prove_peak(
             joint_model(ordering, problem.alignment[rows], none + 1),
             start,
-            deadline,
+            budget.deadline,
             bound=outcome.bound,
-            workers=workers,
-            seed=seed,
+            workers=budget.workers,
+            seed=budget.seed,
             report=keep,
         )
     except KeyboardInterrupt:
-        deadline.cancel()
+        budget.deadline.cancel()
     if proof.bound > outcome.bound:
         outcome = outcome._replace(bound=proof.bound, bound_by=NAME)
     if proof.peak < packed.incumbent.peak:

@@ -15,8 +15,8 @@ from cpplan.model.residency import Residency
 from cpplan.packing.problem import as_problem
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
-from cpplan.runtime.deadline import Deadline
-from cpplan.solving.joint import MOST_OPS, joint_problem
+from cpplan.runtime.budget import Budget
+from cpplan.solving.joint import joint_problem
 
 if TYPE_CHECKING:
     from cpplan.runtime.cp_sat_proof import Proof
@@ -27,11 +27,9 @@ def improve_sharing_jointly(
     packed: Packed,
     outcome: OrderOutcome,
     residency: Residency,
-    deadline: Deadline,
+    budget: Budget,
     *,
-    most_ops: int = MOST_OPS,
-    workers: int,
-    seed: int,
+    most_ops: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
     """A lower peak by another order or other links, or a proof of none; else what came in."""
@@ -39,7 +37,7 @@ def improve_sharing_jointly(
     assert isinstance(program, Program)
     assert search is not None
     gap = packed.peak > outcome.bound
-    if not gap or deadline.expired():
+    if not gap or budget.deadline.expired():
         return packed, outcome
     ordering = joint_problem(program, residency, most_ops)
     if ordering is None:
@@ -72,14 +70,14 @@ def improve_sharing_jointly(
         prove_peak(
             joint_sharing_model(ordering, packed.problem.alignment[rows], meetings),
             start,
-            deadline,
+            budget.deadline,
             bound=outcome.bound,
-            workers=workers,
-            seed=seed,
+            workers=budget.workers,
+            seed=budget.seed,
             report=keep,
         )
     except KeyboardInterrupt:
-        deadline.cancel()
+        budget.deadline.cancel()
     return best, outcome
 
 

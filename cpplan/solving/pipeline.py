@@ -6,33 +6,30 @@ early with a proof. The deadline and Ctrl-C end the run with the best plan so fa
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
+from typing import Any
 
-from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.names import tuple_of
-from cpplan.model.plan import Objective, Plan, Progress, RelationKind
+from cpplan.model.plan import Objective, Plan, Progress
 from cpplan.model.pool import Pool, check_pools
 from cpplan.model.problem import Problem
 from cpplan.model.residency import choose_residency
-from cpplan.packing import heuristics
 from cpplan.packing.problem import as_program
+from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
+from cpplan.runtime.budget import Budget, using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
-from cpplan.runtime.cores import available_cores
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts
-from cpplan.runtime.search_options import check_search_options
 from cpplan.solving.plan_maker import make_plan, make_remat_plan
+from cpplan.solving.request import Request
 from cpplan.solving.run import Run
 from cpplan.solving.shares import bytes_of
 from cpplan.verification.verifier import verify
 
-ORDERS = ("given", "search")
 # How the message of a plan begins whose run left a gap and time, and its reason if no other is.
 ENDED_EARLY = "ended before the time limit"
 ALL_ENDED = "every search that applies has ended without a proof"
@@ -41,8 +38,6 @@ POOLS_SHARED = (
     "the choices of what to share that are tried over several pools have been packed, and the "
     "bound holds whatever is shared"
 )
-# Seconds that a part of a run gets at least.
-_SHORTEST = 0.001
 
 
 def solve(
@@ -67,6 +62,7 @@ def solve(
     workers: int | None = None,
     seed: int = 0,
     deterministic: bool = False,
+    tuning: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Plan:
     """Plan the memory of a model: an offset for every buffer, with the smallest peak found.
@@ -128,6 +124,9 @@ def solve(
     deterministic
         Count work instead of time, with one worker, so that the same input and seed always give
         the same plan; ``time_limit`` then is in units of about a second.
+    tuning
+        Thresholds and shares of the budget, for tests and ablations: fields of a room by its name
+        (``{"solving": {"order_share": 0.25}}``). See ``cpplan.solving.tuning`` for the rooms.
     progress
         Called with each improvement of the peak or the bound.
 
@@ -149,87 +148,69 @@ def solve(
     >>> plan.status, plan.peak, plan.offset.tolist()
     ('optimal', 12, [8, 0, 8])
     """
-    if order is None:
-        order = "search" if remat else "given"
-    if order not in ORDERS:
-        raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
-    if remat or cost_limit is not None:
-        _check_remat(remat, cost_limit, (memory_limit, capacity), bool(first or last), pools)
-    check_search_options(time_limit, workers, seed, deterministic=deterministic)
-    first, last = tuple_of(str, "first", first), tuple_of(str, "last", last)
-    if (first or last) and order != "search":
-        raise InputError("first and last constrain a searched order: they need order='search'")
-    if algorithm is not None:
-        heuristics.get(algorithm)
-    deadline = Deadline(time_limit, deterministic=deterministic)
+    return solve_request(
+        source,
+        Request(
+            time_limit=time_limit,
+            order=order,
+            first=tuple_of(str, "first", first),
+            last=tuple_of(str, "last", last),
+            in_place=in_place,
+            placement=placement,
+            remat=remat,
+            cost_limit=cost_limit,
+            pools=None if pools is None else check_pools(pools),
+            objective=objective,
+            algorithm=algorithm,
+            capacity=capacity,
+            memory_limit=memory_limit,
+            inputs=inputs,
+            outputs=outputs,
+            constants=constants,
+            workers=workers,
+            seed=seed,
+            deterministic=deterministic,
+            tuning=tuning,
+            progress=progress,
+        ),
+    )
+
+
+def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
+    """Plan the memory of a model as a request asks: :func:`solve` in one piece.
+
+    Examples
+    --------
+    >>> problem = Problem(("a", "b"), lower=[0, 1], upper=[2, 3], size=[4, 8])
+    >>> solve_request(problem, Request(time_limit=5)).peak
+    12
+    """
+    budget = request.budget()
     source = as_program(source)
     if isinstance(source, Program) and source.graph.symbols is not None:
-        from cpplan.symbolic.planning import plan_at_bounds
-
-        def solve_part(program: Program, share: float) -> Plan:
-            return solve(
-                program, time_limit=max(share * deadline.remaining(), _SHORTEST), order=order,
-                first=first, last=last, in_place=in_place, placement=placement, remat=remat,
-                cost_limit=cost_limit, pools=pools, objective=objective, algorithm=algorithm,
-                capacity=capacity, memory_limit=memory_limit, inputs=inputs, outputs=outputs,
-                constants=constants, workers=workers, seed=seed, deterministic=deterministic,
-                progress=progress,
-            )  # fmt: skip
-
-        moves = in_place if placement is None else placement
-        plan = plan_at_bounds(source, solve_part, moves=moves and not remat and pools is None)
-        if plan.offset is not None:
-            verify(source, plan)
-        return plan
-    pools = _check_pools(source, pools, objective)
-    given = [limit for limit in (capacity, memory_limit) if limit is not None]
-    regions = source.pools if isinstance(source, Problem) else pools or (Pool(),)
-    if given and len(regions) > 1:
-        raise InputError("with several pools, each has a capacity: give no capacity, memory_limit")
-    residency = choose_residency(inputs, outputs, constants, regions)
-    limits = [bytes_of(limit, source, residency, pools) for limit in given]
-    if len(regions) == 1 and regions[0].capacity is not None:
-        limits.append(regions[0].capacity)
-    ceiling = min(limits, default=None)
-    run = Run(
-        deadline=deadline,
-        residency=residency,
-        pools=pools,
-        objective=objective,
-        sharing=_sharing(source, in_place, in_place if placement is None else placement),
-        algorithm=algorithm,
-        goal=ceiling if capacity is not None else None,
-        ceiling=ceiling,
-        workers=1 if deterministic else workers or available_cores(),
-        seed=seed,
-        progress=progress,
-    )
-    searches = order == "search" and not remat and len(regions) == 1
-    if run.sharing and searches and isinstance(source, Program):
-        from cpplan.aliasing.alias_candidates import find_links
-
-        if not find_links(source.graph, run.residency, run.sharing):
-            # Nothing can be shared: the search that knows nothing of it finds more.
-            run = replace(run, sharing=frozenset())
-    with telling(lambda text: run.record(None, None, text)):
-        if remat:
-            rematerialized = run.rematerialize(source, cost_limit, joint=order == "search")
-        elif order == "given":
-            packed, searched = run.pack(source, deadline), None
+        return _solve_symbolic(source, request, budget.deadline)
+    request.check_source(source)
+    run = _make_run(source, request, budget)
+    searched: OrderOutcome | None = None
+    with using(budget.tuning), telling(lambda text: run.record(None, None, text)):
+        if request.remat:
+            rematerialized = run.rematerialize(source)
+        elif request.order == "given":
+            packed = run.pack(source, budget.deadline)
         else:
-            packed, searched = run.search(source, first, last)
+            packed, searched = run.search(source)
     with holding_interrupts() as hold, without_collection():
         hold()  # what was found is checked and handed out, however impatient the user
-        runtime, history = deadline.elapsed(), run.history
-        if remat:
+        runtime, history = budget.deadline.elapsed(), run.history
+        if request.remat:
             plan = make_remat_plan(rematerialized, run.residency, runtime=runtime, history=history)
         else:
             plan = make_plan(
                 packed,
                 run.residency,
                 searched=searched,
-                ends=(first, last),
-                ceiling=ceiling,
+                ends=(request.first, request.last),
+                ceiling=run.ceiling,
                 runtime=runtime,
                 history=history,
             )
@@ -237,6 +218,47 @@ def solve(
         if plan.offset is not None:
             verify(source, plan)
     return plan
+
+
+def _solve_symbolic(program: Program, request: Request, deadline: Deadline) -> Plan:
+    """A plan at the bounds of the variables, in parts that share the deadline."""
+    from cpplan.symbolic.planning import plan_at_bounds
+
+    def solve_part(part: Program, share: float) -> Plan:
+        return solve_request(part, request.within(share * deadline.remaining()))
+
+    moves = "placement" in request.sharing and not request.remat and request.pools is None
+    plan = plan_at_bounds(program, solve_part, moves=moves)
+    if plan.offset is not None:
+        verify(program, plan)
+    return plan
+
+
+def _make_run(source: Program | Problem, request: Request, budget: Budget) -> Run:
+    """The run of a request: limits in bytes, and what the arena holds."""
+    regions = source.pools if isinstance(source, Problem) else request.pools or (Pool(),)
+    residency = choose_residency(request.inputs, request.outputs, request.constants, regions)
+    given = [limit for limit in (request.capacity, request.memory_limit) if limit is not None]
+    limits = [bytes_of(limit, source, residency, request.pools) for limit in given]
+    if len(regions) == 1 and regions[0].capacity is not None:
+        limits.append(regions[0].capacity)
+    ceiling = min(limits, default=None)
+    run = Run(
+        request=request,
+        budget=budget,
+        residency=residency,
+        sharing=request.sharing,
+        goal=ceiling if request.capacity is not None else None,
+        ceiling=ceiling,
+    )
+    searches = request.order == "search" and not request.remat and len(regions) == 1
+    if run.sharing and searches and isinstance(source, Program):
+        from cpplan.aliasing.alias_candidates import find_links
+
+        if not find_links(source.graph, residency, run.sharing):
+            # Nothing can be shared: the search that knows nothing of it finds more.
+            return replace(run, sharing=frozenset())
+    return run
 
 
 def _with_reason(plan: Plan, run: Run) -> Plan:
@@ -248,8 +270,8 @@ def _with_reason(plan: Plan, run: Run) -> Plan:
         if not (run.deadline.deterministic or run.deadline.cancelled):
             run.record(None, None, BY_THE_CLOCK)
         return replace(plan, history=tuple(run.history))
-    if run.algorithm is not None:
-        why = f"algorithm {run.algorithm!r} alone packed, as asked"
+    if run.request.algorithm is not None:
+        why = f"algorithm {run.request.algorithm!r} alone packed, as asked"
     else:
         shared = run.sharing and len(plan.pools) > 1
         why = "; ".join(run.reasons) or (POOLS_SHARED if shared else ALL_ENDED)
@@ -257,56 +279,3 @@ def _with_reason(plan: Plan, run: Run) -> Plan:
     run.record(None, None, why)
     message = why if plan.message is None else f"{plan.message}; {why}"
     return replace(plan, message=message, history=tuple(run.history))
-
-
-def _check_remat(
-    remat: bool,
-    cost_limit: float | None,
-    limits: tuple[object, object],
-    ends: bool,
-    pools: Sequence[Pool] | None,
-) -> None:
-    """What recomputation can be combined with, and what it needs."""
-    if not remat:
-        raise InputError("cost_limit limits what runs again: it needs remat=True")
-    memory_limit, capacity = limits
-    full = bool(pools) and all(pool.capacity is not None for pool in pools or ())
-    if capacity is not None or (memory_limit is not None and cost_limit is not None):
-        raise InputError("remat=True needs either a memory_limit or a cost_limit, and no capacity")
-    if memory_limit is None and cost_limit is None and not full:
-        raise InputError(
-            "remat=True needs either a memory_limit or a cost_limit, or a capacity of every pool"
-        )
-    if cost_limit is not None and not (
-        isinstance(cost_limit, (int, float))
-        and not isinstance(cost_limit, bool)
-        and 1 <= cost_limit < math.inf
-    ):
-        raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
-    if ends:
-        raise InputError("remat=True cannot be combined with first and last")
-
-
-def _check_pools(
-    source: Program | Problem, pools: Sequence[Pool] | None, objective: str
-) -> tuple[Pool, ...] | None:
-    if objective not in get_args(Objective):
-        known = ", ".join(get_args(Objective))
-        raise InputError(f"objective={objective!r} is not understood: expected one of {known}")
-    if pools is None:
-        return None
-    if isinstance(source, Problem):
-        raise InputError("a bare problem names its pools itself: give pools for graphs only")
-    return check_pools(pools)
-
-
-def _sharing(source: object, in_place: bool, placement: bool) -> frozenset[RelationKind]:
-    """What may be shared by choice."""
-    for name, value in (("in_place", in_place), ("placement", placement)):
-        if not isinstance(value, bool):
-            raise InputError(f"{name} must be true or false, not {value!r}")
-    kinds: dict[RelationKind, bool] = {"in place": in_place, "placement": placement}
-    wanted = frozenset(kind for kind, use in kinds.items() if use)
-    if wanted and isinstance(source, Problem):
-        raise InputError("in_place and placement need a graph: a bare problem has no ops")
-    return wanted

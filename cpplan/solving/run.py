@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,7 @@ from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
-from cpplan.model.plan import Objective, Progress, RelationKind
-from cpplan.model.pool import Pool
+from cpplan.model.plan import Progress, RelationKind
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.ordering.bounds import FORCED
@@ -25,36 +24,24 @@ from cpplan.packing.solve import pack, pack_by
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import Program
 from cpplan.program.constraints import with_first_last
-from cpplan.runtime.budget import tuned
+from cpplan.runtime.budget import Budget, tuned
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.deadline import Deadline
-from cpplan.solving.joint import MOST_OPS, MOST_OPS_IN_THE_END, improve_jointly, joint_problem
+from cpplan.solving.joint import improve_jointly, joint_problem
 from cpplan.solving.joint_aliasing import improve_sharing_jointly
+from cpplan.solving.request import Request
+from cpplan.solving.tuning import SolvingTuning
 
 if TYPE_CHECKING:
     from cpplan.ordering.solve import OrderSearch
     from cpplan.remat.solve import Rematerialized
 
-# Shares of the time left: for the order, and for packing it where another may pack better.
-ORDER_SHARE, FIRST_PACKING_SHARE = 0.5, 0.7
-# Of what the order search leaves: for a bound on all orders and links, where its own is none.
-BOUND_SHARE = 0.3
-# Packing loses a few percent at most: a given order with more live bytes than that is no rival.
-RIVAL = 1.05
-# A turn of the order search that would leave less of all the time takes it too.
-LAST_TURN = 0.02
-# The checker follows the ops one by one where bytes are shared or orders searched: how many times
-# what the packing or the order problem took to build it then takes.
-SHARING_CHECKED, ORDER_CHECKED = 4.0, 2.0
 # Why a run with a searched order may end early.
 ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
 ORDERS_ALONE = (
     "the searches for orders and for offsets have ended, and for both together the graph is too "
     "large, has bodies or has ends that are given"
 )
-# After Ctrl-C, or where a search took all the time, an order is known but not yet packed: so many
-# seconds for heuristics.
-GRACE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +50,39 @@ class Run:
 
     Attributes
     ----------
-    deadline
+    request
+        Of whoever called ``solve``.
+    budget
         For all stages together.
     residency
         What the arena holds of the boundary.
-    pools
-        The memory regions, or ``None`` for one arena.
-    objective
-        What to minimise where there are several.
     sharing
         The kinds of relations that may be chosen.
-    algorithm
-        The heuristic that alone packs, if one was named.
     goal, ceiling
         A peak that ends the run; one that must not be exceeded.
-    workers, seed
-        For the stages.
-    progress
-        Who watches.
     history
         Every improvement.
     reasons
         Why stages ended without a proof although there was time left.
     """
 
-    deadline: Deadline
+    request: Request
+    budget: Budget
     residency: Residency
-    pools: Sequence[Pool] | None
-    objective: Objective
     sharing: frozenset[RelationKind]
-    algorithm: str | None
     goal: int | None
     ceiling: int | None
-    workers: int
-    seed: int
-    progress: Callable[[Progress], None] | None
     history: list[Progress] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+
+    @property
+    def deadline(self) -> Deadline:
+        """For all stages together."""
+        return self.budget.deadline
+
+    @property
+    def _tuning(self) -> SolvingTuning:
+        return self.budget.tuned(SolvingTuning)
 
     def pack(
         self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
@@ -107,10 +90,10 @@ class Run:
         """Offsets for one order; ``best`` is what another order has already reached."""
         start = deadline.elapsed()
         with without_collection():
-            problem = as_problem(source, self.residency, self.pools)
+            problem = as_problem(source, self.residency, self.request.pools)
         if len(problem) >= tuned(PackingTuning).many_buffers:
             # To read, sort and reduce so much takes about as long as to verify it in the end.
-            times = SHARING_CHECKED if self.sharing else 1.0
+            times = self.tuning.sharing_checked if self.sharing else 1.0
             deadline.reserve(times * (deadline.elapsed() - start))
         if len(problem.pools) > 1:
             return self._pack_pools(source, problem, deadline)
@@ -123,10 +106,10 @@ class Run:
             return self._pack_sharing(source, problem, deadline, record)
         incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
         try:
-            if self.algorithm is not None:
-                pack_by(self.algorithm, incumbent, deadline)
+            if self.request.algorithm is not None:
+                pack_by(self.request.algorithm, incumbent, deadline)
             else:
-                pack(incumbent, deadline, workers=self.workers, seed=self.seed)
+                pack(incumbent, deadline, workers=self.budget.workers, seed=self.budget.seed)
         except KeyboardInterrupt:
             self.deadline.cancel()
         return Packed(source, problem, incumbent=incumbent)
@@ -152,15 +135,15 @@ class Run:
             kinds=self.sharing,
             goal=self.goal,
             ceiling=self.ceiling,
-            seed=self.seed,
+            seed=self.budget.seed,
             report=record,
         )
         try:
-            if self.algorithm is not None:
+            if self.request.algorithm is not None:
                 search.take_all_links()
-                pack_by(self.algorithm, search.best.incumbent, deadline)
+                pack_by(self.request.algorithm, search.best.incumbent, deadline)
             else:
-                search.run(deadline, workers=self.workers, seed=self.seed)
+                search.run(deadline, workers=self.budget.workers, seed=self.budget.seed)
         except KeyboardInterrupt:
             self.deadline.cancel()
         return Packed(program, problem, sharing=search)
@@ -172,30 +155,31 @@ class Run:
 
         def record(value: object, bound: object, name: str) -> None:
             if value is not None:
-                self.record(None, None, f"{self.objective} {value}, at least {bound}: {name}")
+                self.record(
+                    None, None, f"{self.request.objective} {value}, at least {bound}: {name}"
+                )
 
         return pack_in_pools(
             source,
             problem,
             self.residency,
-            self.objective,
+            self.request.objective,
             deadline,
             sharing=self.sharing,
-            algorithm=self.algorithm,
-            workers=self.workers,
-            seed=self.seed,
+            algorithm=self.request.algorithm,
+            workers=self.budget.workers,
+            seed=self.budget.seed,
             report=record,
         )
 
-    def rematerialize(
-        self, source: Program | Problem, cost_limit: float | None, *, joint: bool
-    ) -> Rematerialized:
+    def rematerialize(self, source: Program | Problem) -> Rematerialized:
         """The cheapest program within the ceiling, or the smallest within a limit on the cost."""
         from cpplan.aliasing.alias_candidates import find_links
         from cpplan.remat.solve import RematSearch
 
         if not isinstance(source, Program):
             raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
+        joint, cost_limit = self.request.order == "search", self.request.cost_limit
         links = find_links(source.graph, self.residency, self.sharing)
         # Where nothing can be shared, what is proved of live bytes holds.
         run = self if links else replace(self, sharing=frozenset())
@@ -205,10 +189,10 @@ class Run:
             joint=joint,
             order=run.search_within(source) if joint else None,
             pack=run.pack,
-            place=run.place if self.pools is None and not run.sharing else None,
+            place=run.place if self.request.pools is None and not run.sharing else None,
             links=links,
-            workers=self.workers,
-            seed=self.seed,
+            workers=self.budget.workers,
+            seed=self.budget.seed,
             report=lambda text: self.record(None, None, text),
             stop_early=self.stop_early,
         )
@@ -220,28 +204,28 @@ class Run:
             return found
         limit = self.ceiling
         if limit is None:
-            limit = sum(pool.capacity or 0 for pool in self.pools or ())
+            limit = sum(pool.capacity or 0 for pool in self.request.pools or ())
         return search.within(limit, self.deadline)
 
     def search_within(self, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
         """A search for orders that has its own deadline, and says what found the best."""
 
         def search(deadline: Deadline) -> tuple[Packed, str]:
-            packed, outcome = replace(self, deadline=deadline).search(source, (), ())
+            packed, outcome = replace(self, budget=self.budget.until(deadline)).search(source)
             return packed, outcome.found_by
 
         return search
 
-    def search(
-        self, source: Program | Problem, first: Sequence[str], last: Sequence[str]
-    ) -> tuple[Packed, OrderOutcome]:
+    def search(self, source: Program | Problem) -> tuple[Packed, OrderOutcome]:
         """The best order and its offsets; the given order where that packs better."""
         if not isinstance(source, Program):
             raise InputError("order='search' needs a graph: a bare problem has no ops to order")
-        turns = self._search_order(source, first, last)
+        tuning = self._tuning
+        free = not (self.request.first or self.request.last)
+        turns = self._search_order(source)
         outcome = next(turns)
         programs = [Program(source.graph, tuple(outcome.order.tolist()))]
-        if source.order != programs[0].order and not (first or last):
+        if source.order != programs[0].order and free:
             programs.append(source)
         # Without a rival, nothing depends on it.
         rivals = len(programs) > 1
@@ -250,26 +234,26 @@ class Run:
         for program, floor in zip(programs, floors, strict=True):
             if best is not None and (best.cannot_be_beaten_by(floor) or best.good_enough):
                 break
-            rival = best is None and floors[-1] < RIVAL * floor and len(floors) > 1
+            rival = best is None and floors[-1] < tuning.rival * floor and len(floors) > 1
             deadline = self._packing_deadline()
             if rival and not self.deadline.expired():
-                deadline = self.deadline.share(FIRST_PACKING_SHARE)
+                deadline = self.deadline.share(tuning.first_packing_share)
             packed = self.pack(program, deadline, best)
             if best is None or packed.value < best.value:
                 if best is not None:
                     outcome = outcome._replace(found_by="given order")
                 best = packed
         assert best is not None
-        if self.algorithm is not None or best.pooled is not None:
+        if self.request.algorithm is not None or best.pooled is not None:
             return best, outcome
-        free = not (first or last)
         if free:
-            best, outcome = self._search_jointly(best, outcome, MOST_OPS)
+            best, outcome = self._search_jointly(best, outcome, tuning.joint_ops)
         best, outcome = self._go_on(best, outcome, turns)
         if free:
-            best, outcome = self._search_jointly(best, outcome, MOST_OPS_IN_THE_END)
+            best, outcome = self._search_jointly(best, outcome, tuning.joint_ops_in_the_end)
         if not self._settled(best, outcome):
-            joint = free and joint_problem(source, self.residency, MOST_OPS_IN_THE_END) is not None
+            most_ops = tuning.joint_ops_in_the_end
+            joint = free and joint_problem(source, self.residency, most_ops) is not None
             self.stop_early(ALL_ORDERS if joint else ORDERS_ALONE)
         return best, outcome
 
@@ -286,8 +270,7 @@ class Run:
             return best, outcome
         improve = improve_jointly if best.sharing is None else improve_sharing_jointly
         return improve(
-            best, outcome, self.residency, self.deadline,
-            most_ops=most_ops, workers=self.workers, seed=self.seed, report=self.record,
+            best, outcome, self.residency, self.budget, most_ops=most_ops, report=self.record
         )  # fmt: skip
 
     def _go_on(
@@ -320,22 +303,22 @@ class Run:
 
     def _turn(self) -> Deadline:
         """For a turn of the search for orders; the last one takes what little is left."""
-        left = self.deadline.remaining()
-        return self.deadline.share(ORDER_SHARE if left > LAST_TURN * self.deadline.seconds else 1)
+        left, tuning = self.deadline.remaining(), self._tuning
+        last = left <= tuning.last_turn * self.deadline.seconds
+        return self.deadline.share(1 if last else tuning.order_share)
 
     def _packing_deadline(self) -> Deadline:
         """The run's, or a moment if that is over: an order is of no use until it is packed."""
         if not self.deadline.expired():
             return self.deadline
         by_work = self.deadline.deterministic and not self.deadline.cancelled
-        return Deadline(GRACE, deterministic=by_work)
+        return Deadline(self._tuning.grace, deterministic=by_work)
 
-    def _search_order(
-        self, source: Program, first: Sequence[str], last: Sequence[str]
-    ) -> Iterator[OrderOutcome]:
+    def _search_order(self, source: Program) -> Iterator[OrderOutcome]:
         """The best order after each share of the time left, until there is nothing more to try."""
         from cpplan.ordering.solve import OrderSearch
 
+        first, last = self.request.first, self.request.last
         graph = with_first_last(source.graph, first, last)
         if len(source.order) != len(graph.ops):
             raise InputError("order='search' needs a program that runs every op once")
@@ -345,7 +328,7 @@ class Run:
         begin = self.deadline.elapsed()
         ordering = order_problem(graph, self.residency)
         if len(graph.ops) >= tuned(PackingTuning).many_buffers:
-            self.deadline.reserve(ORDER_CHECKED * (self.deadline.elapsed() - begin))
+            self.deadline.reserve(self.tuning.order_checked * (self.deadline.elapsed() - begin))
         relaxed: tuple[OrderProblem, int] | None = None
         if self.sharing:
             ordering, relaxed = self._shared_ordering(graph, ordering)
@@ -365,7 +348,7 @@ class Run:
         # With first and last, the graph lists its ops anew: back to the source's numbers.
         number = np.array([position[op.name] for op in graph.ops], np.int64)
         search: OrderSearch | None = None
-        proof = None if relaxed is None else _RelaxedBound(relaxed, start, self.seed)
+        proof = None if relaxed is None else _RelaxedBound(relaxed, start, self.budget.seed)
         ended = False
         while not ended:
             try:
@@ -373,13 +356,13 @@ class Run:
                 if search is None:
                     goal = self.goal or 0
                     search = OrderSearch(
-                        ordering, start, turn, goal=goal, seed=self.seed, report=report
+                        ordering, start, turn, goal=goal, seed=self.budget.seed, report=report
                     )
                 search.run(turn)
                 ended = search.done or search.exhausted
                 if proof is not None:
                     known = outcomes[-1]
-                    bound, name = proof.run(self.deadline.share(BOUND_SHARE))
+                    bound, name = proof.run(self.deadline.share(self._tuning.bound_share))
                     if bound > known.bound:
                         self.record(None, bound, f"{name}, whatever is shared")
                     outcomes.append(known._replace(bound=bound, bound_by=name))
@@ -423,8 +406,8 @@ class Run:
         """Note an improvement, and tell who watches."""
         event = Progress(self.deadline.elapsed(), peak, bound, source)
         self.history.append(event)
-        if self.progress is not None:
-            self.progress(event)
+        if self.request.progress is not None:
+            self.request.progress(event)
 
 
 class _RelaxedBound:

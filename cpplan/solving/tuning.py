@@ -38,6 +38,9 @@ class SolvingTuning:
         Ops up to which CP-SAT decides order and offsets together: before the other searches for
         orders go on, and after they have ended. The model has a rectangle with variable sides for
         every storage: beyond this it only costs time, unless nothing else is left to try.
+    sharing_checked, order_checked
+        Times that the checker takes for what the packing or the order problem took to build: it
+        follows the ops one by one where bytes are shared or orders searched.
     choice_share
         With several sizes: of the time, for the order and for what is done in place.
     """
@@ -50,6 +53,8 @@ class SolvingTuning:
     grace: float = 1.0
     joint_ops: int = 40
     joint_ops_in_the_end: int = 150
+    sharing_checked: float = 4.0
+    order_checked: float = 2.0
     choice_share: float = 0.4
 
 

@@ -175,14 +175,14 @@ def test_reading_the_model_counts_towards_the_time_limit(tiny, monkeypatch):
     clock = iter([0.0, 4.0, 0.0, 40.0, 0.0])
     limits = []
 
-    def solve(*_, time_limit, **__):
-        limits.append(time_limit)
+    def solve_request(_, request):
+        limits.append(request.time_limit)
         raise InputError("seen")
 
     monkeypatch.setattr(
         "cpplan.cli.plan_command.time", SimpleNamespace(monotonic=lambda: next(clock))
     )
-    monkeypatch.setattr("cpplan.solving.pipeline.solve", solve)
+    monkeypatch.setattr("cpplan.solving.pipeline.solve_request", solve_request)
     assert main(["plan", tiny, "--time-limit", "10"]) == 2
     assert main(["plan", tiny, "--time-limit", "10"]) == 2
     assert main(["plan", tiny, "--time-limit", "10", "--deterministic"]) == 2

@@ -264,7 +264,7 @@ def test_an_order_needs_a_model_that_has_ops(option, tiny, capsys, tmp_path):
 
 
 def test_names_that_csv_cannot_hold_are_refused_before_planning(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("cpplan.solving.pipeline.solve", None)
+    monkeypatch.setattr("cpplan.solving.pipeline.solve_request", None)
     path, target = tmp_path / "long.json", tmp_path / "packed.csv"
     path.write_text(
         _graph(lambda g: g["tensors"][0].update(name="n" * 200_000)).replace(

@@ -61,7 +61,7 @@ def solved(monkeypatch):
             super().__init__(seconds, **options)
             made.append(self)
 
-    monkeypatch.setattr("cpplan.solving.pipeline.Deadline", Watched)
+    monkeypatch.setattr("cpplan.runtime.budget.Deadline", Watched)
 
     def call(source: Graph, **options: object) -> Plan:
         made.clear()
@@ -193,8 +193,8 @@ def test_an_order_search_without_time_goes_on_after_packing(solved, monkeypatch)
         return construct(*args)
 
     monkeypatch.setattr(ordering, "_construct", interrupted)
-    monkeypatch.setattr(run, "MOST_OPS", 0)  # as where there are many ops
-    plan = solved(graph, order="search")
+    many_ops = {"solving": {"joint_ops": 0}}
+    plan = solved(graph, order="search", tuning=many_ops)
     assert len(calls) > 1
     assert (plan.status, plan.peak) == ("optimal", expected.peak)
 
@@ -202,9 +202,8 @@ def test_an_order_search_without_time_goes_on_after_packing(solved, monkeypatch)
 def test_a_run_whose_searches_end_says_so(solved, monkeypatch, tune):
     tune(OrderingTuning, most_effort=0, few_ops=0)
     monkeypatch.setattr(ordering, "COMPILED", ())
-    monkeypatch.setattr(run, "MOST_OPS", 0)
-    monkeypatch.setattr(run, "MOST_OPS_IN_THE_END", 0)
-    plans = [solved(random_graph(seed, 9), order="search") for seed in range(6)]
+    tuning = {"solving": {"joint_ops": 0, "joint_ops_in_the_end": 0}}
+    plans = [solved(random_graph(seed, 9), order="search", tuning=tuning) for seed in range(6)]
     feasible = [plan for plan in plans if plan.status == "feasible"]
     assert feasible
     assert all(
@@ -226,8 +225,7 @@ def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkey
 
     monkeypatch.setattr(ordering, "prepare", prepare)
     tune(OrderingTuning, few_ops=0)
-    monkeypatch.setattr(run, "MOST_OPS", 0)
-    plan = solved(random_graph(16, 9), order="search")
+    plan = solved(random_graph(16, 9), order="search", tuning={"solving": {"joint_ops": 0}})
     assert ORDERING in asked
     assert plan.status == "optimal"
     assert plan.bound_by == "CP-SAT order"

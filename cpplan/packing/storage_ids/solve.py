@@ -20,10 +20,9 @@ from cpplan.packing.storage_ids.rank_bound import rank_bound
 from cpplan.packing.storage_ids.tokens import storage_tokens
 from cpplan.packing.storage_ids.unbounded import assign_apart
 from cpplan.program.anf import Program
-from cpplan.runtime.cores import available_cores
+from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import holding_interrupts
-from cpplan.runtime.search_options import check_search_options
 
 
 class StorageAlgorithm(Protocol):
@@ -117,8 +116,8 @@ def share_storages(
         raise InputError(
             f"algorithm {algorithm!r} is not understood: expected one of {', '.join(ALGORITHMS)}"
         )
-    check_search_options(time_limit, workers, seed, deterministic=deterministic)
-    deadline = Deadline(time_limit, deterministic=deterministic)
+    budget = make_budget(time_limit, workers, seed, deterministic=deterministic)
+    deadline = budget.deadline
     source = as_program(source)
     problem = as_problem(source, Residency(inputs, outputs, constants))
     for row in problem.fixed:
@@ -126,7 +125,6 @@ def share_storages(
             f"buffer {problem.names[row]!r} has a fixed offset, but there are none in storages"
         )
     keys = group_keys(source, problem, group_by)
-    workers = 1 if deterministic else workers or available_cores()
 
     def assign(bounded: Problem, keys: Sequence[str] | None) -> StorageAssignment:
         best = _Best(bounded, as_labels(keys, len(bounded)))
@@ -134,7 +132,7 @@ def share_storages(
             if algorithm is not None:
                 best.run(algorithm, deadline)
             else:
-                _search(best, deadline, workers=workers, seed=seed)
+                _search(best, budget)
         except (TimeUpError, KeyboardInterrupt):
             deadline.cancel()
         with holding_interrupts() as hold:
@@ -186,7 +184,8 @@ class _Best:
             self.bound, self.bound_by = bound, name
 
 
-def _search(best: _Best, deadline: Deadline, *, workers: int, seed: int) -> None:
+def _search(best: _Best, budget: Budget) -> None:
+    deadline = budget.deadline
     for name in ALGORITHMS:
         if best.proved:
             return
@@ -204,8 +203,8 @@ def _search(best: _Best, deadline: Deadline, *, workers: int, seed: int) -> None
         bound=best.bound,
         found=_named(best.offer, NAME),
         proved=lambda bound: best.prove(bound, NAME),
-        workers=workers,
-        seed=seed,
+        workers=budget.workers,
+        seed=budget.seed,
     )
 
 

@@ -17,9 +17,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
 from cpplan.program.binding import bind
 from cpplan.solving.run import Run
-
-# Of the time, for these choices.
-CHOICE_SHARE = 0.4
+from cpplan.solving.tuning import SolvingTuning
 
 
 class Choices(NamedTuple):
@@ -29,7 +27,7 @@ class Choices(NamedTuple):
     relations: tuple[Relation, ...] = ()
 
 
-def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]], order: str) -> Choices:
+def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> Choices:
     """The best order found, if one is to be searched, and what is best done in place in it.
 
     Parameters
@@ -40,17 +38,16 @@ def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]], orde
         Of symbolic sizes.
     listed
         The sizes.
-    order
-        ``"given"`` or ``"search"``.
     """
+    order = run.request.order
     if order == "given" and not run.sharing:
         return Choices(program)
     most = {name: max(values[name] for values in listed) for name in listed[0]}
     graph = _whole_buffers(bind(program.graph, most))
-    share = run.deadline.share(CHOICE_SHARE)
-    part = replace(run, deadline=share)
+    share = run.deadline.share(run.budget.tuned(SolvingTuning).choice_share)
+    part = replace(run, budget=run.budget.until(share))
     if order == "search":
-        packed, _ = part.search(Program(graph, program.order), (), ())
+        packed, _ = part.search(Program(graph, program.order))
     else:
         packed = part.pack(Program(graph, program.order), share)
     if share.cancelled:

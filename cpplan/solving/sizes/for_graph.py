@@ -27,18 +27,15 @@ from cpplan.packing.sizes.solve import layout_for_sizes
 from cpplan.program.anf import Program
 from cpplan.program.binding import bind
 from cpplan.program.liveness import to_problem
-from cpplan.runtime.cores import available_cores
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts
-from cpplan.runtime.search_options import check_search_options
+from cpplan.solving.request import Request
 from cpplan.solving.run import Run
 from cpplan.solving.sizes.choices import choose, merge_related
 from cpplan.solving.sizes.results import plan_of, sizes_plan_of
 from cpplan.solving.sizes.sizes_plan import SizesPlan, size_label
 from cpplan.symbolic.narrowing import narrow_to
 from cpplan.verification.verifier import verify
-
-ORDERS = ("given", "search")
 
 
 def plan_sizes(
@@ -133,22 +130,18 @@ def plan_sizes(
     >>> found.plan.at(n=1).offset("a"), found.plan.at(n=5).shape("a")
     (20, (500,))
     """
-    if order not in ORDERS:
-        raise InputError(f"order={order!r} is not understood: expected one of {', '.join(ORDERS)}")
-    if not isinstance(in_place, bool):
-        raise InputError(f"in_place must be true or false, not {in_place!r}")
-    check_search_options(time_limit, workers, seed, deterministic=deterministic)
-    deadline = Deadline(time_limit, deterministic=deterministic)
+    request = Request(
+        time_limit=time_limit, order=order, in_place=in_place, placement=False, objective="total",
+        inputs=inputs, outputs=outputs, constants=constants, workers=workers, seed=seed,
+        deterministic=deterministic,
+    )  # fmt: skip
+    budget = request.budget()
+    deadline = budget.deadline
     residency = choose_residency(inputs, outputs, constants)
-    threads = 1 if deterministic else workers or available_cores()
     program, listed = _within_sizes(source, sizes)
     limits = [None if limit is None else parse_bytes(limit) for limit in capacities]
-    run = Run(
-        deadline=deadline, residency=residency, pools=None, objective="total",
-        sharing=frozenset(("in place",) if in_place else ()), algorithm=None, goal=None,
-        ceiling=None, workers=threads, seed=seed, progress=None,
-    )  # fmt: skip
-    choices = choose(run, program, listed, order)
+    run = Run(request, budget, residency, request.sharing, goal=None, ceiling=None)
+    choices = choose(run, program, listed)
     merged = [
         merge_related(_problem(choices.program, values, residency), choices.relations)
         for values in listed
@@ -162,8 +155,8 @@ def plan_sizes(
         objective=objective,
         capacities=limits,
         labels=[size_label(values) for values in listed],
-        workers=threads,
-        seed=seed,
+        workers=budget.workers,
+        seed=budget.seed,
         report=_reporter(progress, deadline, objective, limited=any(x is not None for x in limits)),
     )
     with holding_interrupts() as hold:

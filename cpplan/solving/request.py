@@ -1,0 +1,354 @@
+"""Request: everything that ``solve`` is asked, one field an option, each with its entry in a table.
+
+A field's metadata holds how the command line calls it, which values it takes and what helps to
+understand it. From this table the commands make their options, batches the keywords of a setting,
+and all of them the message for a value that is not understood.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from cpplan.model.errors import InputError, located
+from cpplan.model.names import check_key, tuple_of
+from cpplan.runtime.budget import Budget, Tuning, make_budget, tuning_in_use
+from cpplan.runtime.search_options import check_search_options
+from cpplan.solving.tuning import make_tuning
+
+if TYPE_CHECKING:
+    from cpplan.model.plan import Objective, Progress, RelationKind
+    from cpplan.model.pool import Pool
+    from cpplan.model.problem import Problem
+    from cpplan.program.anf import Program
+
+# Seconds that a part of a run gets at least.
+_SHORTEST = 0.001
+Kind = Literal["text", "choice", "switch", "flag", "integer", "number", "seconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A field of :class:`Request` as an option of the command line.
+
+    Attributes
+    ----------
+    names
+        As ``click`` takes them: ``--order``, ``--in-place/--no-in-place``.
+    help
+        One sentence or two.
+    kind
+        Of its value: ``"choice"`` of ``choices``, ``"switch"`` on or off, ``"flag"`` on if given,
+        ``"integer"`` within ``between``, ``"number"``, positive ``"seconds"``, or ``"text"``.
+    metavar
+        For its value in the help.
+    choices
+        The values it may have.
+    between
+        Its least and its largest value.
+    many
+        True if it may be given several times.
+    read
+        Makes its value from the text, or from all texts of one that may be given several times.
+    """
+
+    names: str
+    help: str
+    kind: Kind
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    between: tuple[int, int] | None = None
+    many: bool = False
+    read: Callable[[Any], Any] | None = None
+
+
+def _option(default: Any, names: str, help: str, kind: Kind, **values: Any) -> Any:
+    return field(default=default, metadata={"option": Option(names, help, kind, **values)})
+
+
+def _read_limit(text: str) -> int | str:
+    """A byte count, or a share as it is written."""
+    from cpplan.model.byte_sizes import parse_bytes
+    from cpplan.solving.shares import is_share
+
+    return text if is_share(text) else parse_bytes(text)
+
+
+def _read_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
+    from cpplan.solving.pool_texts import parse_pools
+
+    return parse_pools(texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything that ``solve`` is asked but the model; see :func:`cpplan.solve` for the fields.
+
+    Checked as a whole when it is made; what depends on the model, by :meth:`check_source`. An order
+    left out is filled in, and limits are bytes or shares (``"60%"``).
+
+    Raises
+    ------
+    InputError
+        If an option is not understood, or two of them contradict each other.
+
+    Examples
+    --------
+    >>> Request(in_place=True, seed=3).sharing == {"in place", "placement"}
+    True
+    >>> Request(order="backwards")
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: order='backwards' is not understood: expected one of given, \
+search
+    """
+
+    inputs: str = _option(
+        "reuse", "--inputs",
+        "Graph inputs: bytes free after their last use, kept, or not in the arena.",
+        "choice", choices=("reuse", "keep", "outside"),
+    )  # fmt: skip
+    outputs: str = _option(
+        "keep", "--outputs",
+        "Graph outputs: in the arena to the end, or not at all.",
+        "choice", choices=("keep", "outside"),
+    )  # fmt: skip
+    constants: str | None = _option(
+        None, "--constants",
+        "Constants: in memory of their own (default), or in a pool throughout.",
+        "choice", choices=("outside", "keep"),
+    )  # fmt: skip
+    in_place: bool = _option(
+        False, "--in-place/--no-in-place",
+        "Let ops write over what they are the last to read.",
+        "switch",
+    )  # fmt: skip
+    placement: bool | None = _option(
+        None, "--placement/--no-placement",
+        "Let tensors lie within those they are only copied to or from (as --in-place).",
+        "switch",
+    )  # fmt: skip
+    pools: tuple[Pool, ...] | None = _option(
+        None, "--pool",
+        "A memory region; several in order of preference (sram=256KiB). Keys: alignment, base, "
+        "kind, cost_per_byte, read_bandwidth, write_bandwidth, read_latency, write_latency.",
+        "text", metavar="NAME[=SIZE][,key=value]", many=True, read=_read_pools,
+    )  # fmt: skip
+    objective: Objective = _option(  # noqa: RUF009  (makes a field)
+        "preference", "--objective",
+        "With several pools: fill the first first, fewest bytes in all, or least cost.",
+        "choice", choices=("preference", "total", "cost"),
+    )  # fmt: skip
+    workers: int | None = _option(
+        None, "--workers",
+        "Threads; as many as there are cores by default.",
+        "integer", between=(1, 1024),
+    )  # fmt: skip
+    seed: int = _option(
+        0, "--seed",
+        "For random choices.",
+        "integer", between=(0, 2**31 - 1),
+    )  # fmt: skip
+    time_limit: float = _option(
+        60.0, "--time-limit",
+        "Seconds for everything; the best plan so far is then returned.",
+        "seconds", metavar="S",
+    )  # fmt: skip
+    capacity: int | str | None = _option(
+        None, "--capacity",
+        "Stop at the first plan that fits (256KiB, or 60% of the bytes live at once in the given "
+        "order).",
+        "text", metavar="BYTES|P%", read=_read_limit,
+    )  # fmt: skip
+    memory_limit: int | str | None = _option(
+        None, "--memory-limit",
+        "The plan must fit (256KiB, 60%), and be as small as can be.",
+        "text", metavar="BYTES|P%", read=_read_limit,
+    )  # fmt: skip
+    order: str | None = _option(
+        None, "--order",
+        "Run ops as the model lists them (but with --remat, the default), or look for the order "
+        "that needs least.",
+        "choice", choices=("given", "search"),
+    )  # fmt: skip
+    remat: bool = _option(
+        False, "--remat",
+        "Let ops run again, at the least extra cost within --memory-limit, or within the pools if "
+        "all have a size.",
+        "flag",
+    )  # fmt: skip
+    cost_limit: float | None = _option(
+        None, "--cost-limit",
+        "With --remat: the fewest bytes at R times the cost of running every op once.",
+        "number", metavar="R",
+    )  # fmt: skip
+    first: tuple[str, ...] = _option(
+        (), "--first",
+        "Searched orders start with these ops.",
+        "text", metavar="OP", many=True,
+    )  # fmt: skip
+    last: tuple[str, ...] = _option(
+        (), "--last",
+        "Searched orders end with these ops.",
+        "text", metavar="OP", many=True,
+    )  # fmt: skip
+    algorithm: str | None = _option(
+        None, "--algorithm",
+        "Let this heuristic alone pack (compare lists them).",
+        "text", metavar="NAME",
+    )  # fmt: skip
+    deterministic: bool = _option(
+        False, "--deterministic",
+        "Count work instead of time.",
+        "flag",
+    )  # fmt: skip
+    tuning: Mapping[str, Any] | None = None
+    progress: Callable[[Progress], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, option in OPTIONS.items():
+            _check_value(name, getattr(self, name), option)
+        set_field = object.__setattr__
+        if self.order is None:
+            set_field(self, "order", "search" if self.remat else "given")
+        for name in ("first", "last"):
+            set_field(self, name, tuple_of(str, name, getattr(self, name)))
+        if self.pools is not None:
+            from cpplan.model.pool import check_pools
+
+            set_field(self, "pools", check_pools(self.pools))
+        for name in ("capacity", "memory_limit"):
+            limit = getattr(self, name)
+            if limit is not None:
+                with located(name):
+                    set_field(self, name, _read_limit(limit))
+        check_search_options(
+            self.time_limit, self.workers, self.seed, deterministic=self.deterministic
+        )
+        self._check_remat()
+        if (self.first or self.last) and self.order != "search":
+            raise InputError("first and last constrain a searched order: they need order='search'")
+        if self.algorithm is not None:
+            from cpplan.packing import heuristics
+
+            heuristics.get(self.algorithm)
+        if self.pools is not None:
+            self._check_limits(len(self.pools))
+        self._tuning()
+
+    @property
+    def sharing(self) -> frozenset[RelationKind]:
+        """The kinds of relations that may be chosen."""
+        placement = self.in_place if self.placement is None else self.placement
+        kinds: dict[RelationKind, bool] = {"in place": self.in_place, "placement": placement}
+        return frozenset(kind for kind, use in kinds.items() if use)
+
+    def budget(self) -> Budget:
+        """The budget of the whole run, whose time starts now."""
+        return make_budget(
+            self.time_limit,
+            self.workers,
+            self.seed,
+            deterministic=self.deterministic,
+            tuning=self._tuning(),
+        )
+
+    def within(self, seconds: float) -> Request:
+        """The request with another time limit; a moment, if nothing is left."""
+        return replace(self, time_limit=max(seconds, _SHORTEST))
+
+    def check_source(self, source: Program | Problem) -> None:
+        """Raise if a bare problem is asked for what only a graph has, or pools have two limits.
+
+        Raises
+        ------
+        InputError
+            Names the option.
+        """
+        from cpplan.model.problem import Problem
+
+        if not isinstance(source, Problem):
+            return
+        if self.pools is not None:
+            raise InputError("a bare problem names its pools itself: give pools for graphs only")
+        self._check_limits(len(source.pools))
+        if self.sharing:
+            raise InputError("in_place and placement need a graph: a bare problem has no ops")
+
+    def _check_limits(self, pools: int) -> None:
+        if pools > 1 and not (self.capacity is None and self.memory_limit is None):
+            raise InputError(
+                "with several pools, each has a capacity: give no capacity, memory_limit"
+            )
+
+    def _check_remat(self) -> None:
+        """Raise if recomputation lacks a limit, or is combined with what it cannot be."""
+        cost_limit = self.cost_limit
+        if not self.remat:
+            if cost_limit is not None:
+                raise InputError("cost_limit limits what runs again: it needs remat=True")
+            return
+        within = self.memory_limit is not None
+        if self.capacity is not None or (within and cost_limit is not None):
+            raise InputError(
+                "remat=True needs either a memory_limit or a cost_limit, and no capacity"
+            )
+        full = bool(self.pools) and all(pool.capacity is not None for pool in self.pools or ())
+        if not (within or cost_limit is not None or full):
+            raise InputError(
+                "remat=True needs either a memory_limit or a cost_limit, or a capacity of every "
+                "pool"
+            )
+        if cost_limit is not None and not (
+            isinstance(cost_limit, (int, float))
+            and not isinstance(cost_limit, bool)
+            and 1 <= cost_limit < math.inf
+        ):
+            raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
+        if self.first or self.last:
+            raise InputError("remat=True cannot be combined with first and last")
+
+    def _tuning(self) -> Tuning:
+        return tuning_in_use() if self.tuning is None else make_tuning(self.tuning)
+
+
+OPTIONS: Mapping[str, Option] = {
+    known.name: known.metadata["option"] for known in fields(Request) if known.metadata
+}
+# All that a file or a command line can ask for.
+KEYWORDS = (*OPTIONS, "tuning")
+
+
+def make_request(options: Mapping[str, Any]) -> Request:
+    """A request from keywords of ``solve``, as a file has them.
+
+    Raises
+    ------
+    InputError
+        If a keyword is unknown, or its value not understood.
+
+    Examples
+    --------
+    >>> make_request({"order": "search", "time_limit": 5}).order
+    'search'
+    >>> make_request({"ordre": "search"})
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: unknown key 'ordre': expected 'order'
+    """
+    for key in options:
+        check_key(key, KEYWORDS)
+    return Request(**options)
+
+
+def _check_value(name: str, value: Any, option: Option) -> None:
+    """Refuse what the table does not allow; ``None`` only where it is the default."""
+    if value is None and Request.__dataclass_fields__[name].default is None:
+        return
+    if option.choices and value not in option.choices:
+        known = ", ".join(option.choices)
+        raise InputError(f"{name}={value!r} is not understood: expected one of {known}")
+    if option.kind in ("switch", "flag") and not isinstance(value, bool):
+        raise InputError(f"{name} must be true or false, not {value!r}")
