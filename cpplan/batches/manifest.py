@@ -35,7 +35,7 @@
     pools = [{ name = "sram" }]
 
 A setting has every keyword of ``cpplan.solve`` but ``progress``; without any, there is one, of the
-defaults. A folder of models is a manifest of it alone.
+defaults. A folder of models is a manifest of it alone, under the options given beside it.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from typing import Any
 from cpplan.batches.dispatch import check_processes
 from cpplan.batches.inputs import check_distinct
 from cpplan.batches.model_entry import Model, is_pattern, models_in, models_like
-from cpplan.batches.setting import Setting
+from cpplan.batches.setting import Setting, setting_name
 from cpplan.batches.task import make_limits
 from cpplan.model.errors import InputError, MissingExtraError, located
 from cpplan.model.names import check_key
 from cpplan.packing import heuristics
 from cpplan.runtime import limits
 from cpplan.runtime.json_file import read_text
-from cpplan.solving.request import KEYWORDS
+from cpplan.solving.request import KEYWORDS, OPTIONS
 
 _RUN_KEYS = ("baselines", "processes", "task_seconds", "task_memory")
 _MODEL_KEYS = ("name", "source", "dims", "in_place", "workspaces")
@@ -80,19 +80,31 @@ class Manifest:
     run: Mapping[str, Any]
 
 
-def read_manifest(path: str | PathLike[str]) -> Manifest:
-    """A manifest in TOML, or a folder of models under the default setting.
+def read_manifest(path: str | PathLike[str], options: Mapping[str, Any] | None = None) -> Manifest:
+    """A manifest in TOML, or a folder of models under one setting.
+
+    Parameters
+    ----------
+    path
+        Of the file or the folder.
+    options
+        Keywords of ``cpplan.solve`` for a folder; a manifest has settings of its own.
 
     Raises
     ------
     InputError
-        If it cannot be read, a key is unknown, or a value not understood; names the file, the entry
-        and what was expected. Models are read later, one by one.
+        If it cannot be read, a key is unknown, a value not understood, or there are options for a
+        manifest; names the file, the entry and what was expected. Models are read later, one by
+        one.
     """
     path = Path(path)
     if os.path.isdir(path):
-        return Manifest(tuple(models_in(path)), (Setting("default"),), {})
+        setting = Setting(setting_name(options), options) if options else Setting("default")
+        return Manifest(tuple(models_in(path)), (setting,), {})
     values = _read_toml(path)
+    if options:
+        names = ", ".join(OPTIONS[key].names.split("/")[0] for key in options)
+        raise InputError(f"{path}: a manifest has its own settings: expected a folder with {names}")
     with located(path):
         for key in values:
             check_key(key, (*_RUN_KEYS, "model", "setting"))

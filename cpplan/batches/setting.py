@@ -69,6 +69,25 @@ class Setting:
         return {key: list(v) if isinstance(v, tuple) else v for key, v in sorted(values.items())}
 
 
+def setting_name(options: Mapping[str, Any]) -> str:
+    """A name that says the options of a setting that has none of its own.
+
+    Examples
+    --------
+    >>> setting_name({"order": "search", "in_place": True, "pools": (Pool("sram"), Pool("dram"))})
+    'order=search, in_place=true, pools=sram+dram'
+    """
+    return ", ".join(f"{key}={_in_words(value)}" for key, value in options.items())
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "+".join(str(getattr(part, "name", part)) for part in value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(options, Mapping):
         raise InputError(f"keywords must be a mapping, not {options!r}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cpplan.cli.options import parse_limit
+from cpplan.cli.options import given_options, parse_limit, request_options, with_options
 from cpplan.cli.printing import print_out
 from cpplan.model.errors import InputError
 from cpplan.model.printable import MESSAGE, printable
@@ -55,20 +55,28 @@ _INTERRUPTED = 130
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Of the Dask cluster.")
 @click.option("--retry", is_flag=True, help="Do again what failed before.")
+@with_options(
+    request_options(
+        time_limit={"help": "Seconds for each model; the best plan so far is then kept."},
+        workers={"help": "Threads of each task; one by default."},
+    )
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def batch(
     manifest: str, output: str, baselines: tuple[str, ...], backend: Any, scheduler: str | None,
-    retry: bool, quiet: bool, **limits: Any,
+    retry: bool, quiet: bool, processes: int | None, task_seconds: float | None,
+    task_memory: int | None, **planning: Any,
 ) -> None:  # fmt: skip
-    """Plan every model of MANIFEST.toml, or in a folder, under every setting."""
+    """Plan every model of MANIFEST.toml under every setting, or of a folder under these options."""
     from cpplan.batches.manifest import read_manifest
     from cpplan.batches.running import batch as run
     from cpplan.report.batch_progress import watching_batch
 
     if backend == "dask" and scheduler is None:
         raise InputError("--backend dask needs the address of a scheduler: give --scheduler")
-    wanted = read_manifest(manifest)
-    given = {key: value for key, value in limits.items() if value is not None}
+    wanted = read_manifest(manifest, given_options(planning))
+    limits = {"processes": processes, "task_seconds": task_seconds, "task_memory": task_memory}
+    given: dict[str, Any] = {key: value for key, value in limits.items() if value is not None}
     if baselines:
         given["baselines"] = baselines
     options = {**wanted.run, **given}

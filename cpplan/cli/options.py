@@ -97,10 +97,11 @@ def _reading(option: request.Option) -> Callable[[click.Context, click.Parameter
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a command's options that are on its command line, not left to their defaults."""
+    """A request's options that are on the command line, in the order of the table."""
     context = click.get_current_context()
     source = click.core.ParameterSource.COMMANDLINE
-    return {key: options[key] for key in options if context.get_parameter_source(key) == source}
+    given = [key for key in request.OPTIONS if context.get_parameter_source(key) == source]
+    return {key: options[key] for key in given}
 
 
 def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,9 @@ from support.batch_manifests import DATASETS
 from cpplan.batches import running
 from cpplan.batches.table import read_rows
 from cpplan.batches.task_planning import plan_task
+from cpplan.cli.batch_command import batch as batch_command
 from cpplan.cli.main import main
+from cpplan.solving.request import OPTIONS
 
 
 @pytest.fixture
@@ -75,9 +79,75 @@ def test_the_command_line_goes_before_the_manifest(manifest, here, tmp_path, cap
     assert first == "0/4  4 rows of another batch or version will be replaced"
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of one model."""
+    path = tmp_path / "models"
+    path.mkdir()
+    shutil.copy(DATASETS / "hand" / "chain.json", path)
+    return path
+
+
+def test_a_folder_is_planned_under_the_options_of_plan(folder, here, tmp_path):
+    output = tmp_path / "t.parquet"
+    options = ["--order", "search", "--in-place", "--time-limit", "5", "--memory-limit", "60%"]
+    assert main(["batch", str(folder), *options, "-o", str(output), "-q"]) == 0
+    (row,) = read_rows(output)
+    asked = {"order": "search", "in_place": True, "time_limit": 5.0, "memory_limit": "60%"}
+    assert json.loads(row["options"]) == asked | {"workers": 1}
+    named = "in_place=true, time_limit=5, memory_limit=60%, order=search"
+    assert (row["model"], row["setting"]) == ("chain.json", named)
+
+
+def test_a_folder_without_options_has_the_default_setting(folder, here, tmp_path):
+    output = tmp_path / "t.parquet"
+    assert main(["batch", str(folder), "-o", str(output), "-q"]) == 0
+    (row,) = read_rows(output)
+    assert (row["setting"], json.loads(row["options"])) == ("default", {"workers": 1})
+
+
+def test_other_options_of_a_folder_are_another_setting(folder, here, tmp_path, capsys):
+    output = tmp_path / "t.parquet"
+    given = ["batch", str(folder), "-o", str(output)]
+    assert main([*given, "--seed", "1"]) == 0
+    assert main([*given, "--seed", "1"]) == 0
+    assert "1/1  1 kept" in capsys.readouterr().err
+    assert main([*given, "--seed", "2"]) == 0
+    assert "1 row of another batch" in capsys.readouterr().err
+
+
+def test_batch_has_every_planning_option_of_plan():
+    names = {parameter.name for parameter in batch_command.params}
+    assert set(OPTIONS) <= names
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cost-limit", "2"], "cost_limit limits what runs again: it needs remat=True"),
+        (["--algorithm", "luck"], "algorithm 'luck' is not understood"),
+        (["--capacity", "x"], "--capacity: 'x' is not a byte count"),
+        (["--pool", "=1"], "--pool '=1': expected NAME"),
+    ],
+)
+def test_options_that_contradict_are_refused_before_any_task(
+    folder, capsys, tmp_path, options, message
+):
+    assert main(["batch", str(folder), *options, "-o", str(tmp_path / "t.parquet")]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
+    assert not (tmp_path / "t.parquet").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["m.toml", "-o", "r.parquet", "--in-place", "--seed", "0"],
+            "m.toml: a manifest has its own settings: expected a folder with --in-place, --seed",
+        ),
+        (["absent.toml", "-o", "r.parquet", "--seed", "1"], "absent.toml: cannot be read"),
         (["m.toml", "-o", "r.csv"], "r.csv: expected a name that ends in .parquet"),
         (["absent.toml", "-o", "r.parquet"], "absent.toml: cannot be read"),
         (["a" * 300, "-o", "r.parquet"], f"{'a' * 300}: cannot be read: File name too long"),
@@ -110,7 +180,7 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path):
         tiny = cpplan.Problem(("a",), lower=[0], upper=[1], size=[4])
         models = Model("tiny", tiny), Model("sleeping", batch_manifests.SLEEPING)
         found = manifest.Manifest(models, (Setting("s"),), {})
-        manifest.read_manifest = lambda path: found
+        manifest.read_manifest = lambda path, options: found
         sys.exit(main(["batch", "m.toml", "-o", sys.argv[1], "--processes", "1"]))
     """
     output, tests = tmp_path / "r.parquet", str(DATASETS.parent / "tests")
