@@ -27,6 +27,7 @@ from cpplan.packing.pools.pooled_packing import PooledPacking
 from cpplan.packing.pools.solve import pack_pools
 from cpplan.program.anf import Program
 from cpplan.program.pool_candidates import check_candidates
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.access_trace import replay
 from cpplan.verification.never_shared import never_shared
@@ -47,12 +48,10 @@ def pack_in_pools(
     problem: Problem,
     residency: Residency,
     objective: Objective,
-    deadline: Deadline,
+    budget: Budget,
     *,
     sharing: frozenset[RelationKind] = frozenset(),
     algorithm: str | None = None,
-    workers: int = 1,
-    seed: int = 0,
     report: Callable[[object, object, str], None] = lambda value, bound, source: None,
 ) -> Packed:
     """The best layout over several pools found in time.
@@ -60,15 +59,13 @@ def pack_in_pools(
     With sharing, several choices of links are packed, first all that go together. The bounds of
     these packings hold for one choice only and are replaced by weaker ones.
     """
-    levels = objective_levels(problem, objective)
+    levels, deadline = objective_levels(problem, objective), budget.deadline
 
     def packing(part: Problem, row: Ints, deadline: Deadline) -> PooledPacking:
         here = [level.merged(row) for level in levels]
         if algorithm is not None:
             return _by_algorithm(algorithm, part, here, deadline)
-        return pack_pools(
-            part, objective, deadline, levels=here, workers=workers, seed=seed, report=report
-        )
+        return pack_pools(part, objective, budget.until(deadline), levels=here, report=report)
 
     if not sharing or not isinstance(source, Program):
         alone = packing(problem, np.arange(len(problem)), deadline)
@@ -98,10 +95,10 @@ def pack_in_pools(
             residency,
             kinds=sharing,
             ceiling=capacity,
-            seed=seed,
+            seed=budget.seed,
         )
         try:
-            alone.run(slot, workers=workers, seed=seed)
+            alone.run(budget.until(slot))
         except KeyboardInterrupt:
             deadline.cancel()
         if capacity is not None and alone.best.peak > capacity:

@@ -31,6 +31,7 @@ from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.solve import pack, run_heuristics
 from cpplan.program.anf import Program
 from cpplan.program.unrolled import unroll
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
@@ -143,13 +144,18 @@ class SharingSearch:
         hopeless = self.ceiling is not None and self.bound.value > self.ceiling
         return hopeless or self.best.peak <= max(self.goal or 0, self.bound.value)
 
-    def run(self, deadline: Deadline, *, workers: int, seed: int) -> None:
+    def run(self, budget: Budget) -> None:
         """Improve the best choice until done or time is up."""
+        deadline = budget.deadline
+
+        def pack_again(incumbent: Incumbent, slot: Deadline) -> None:
+            pack(incumbent, budget.until(slot))
+
         self._announce("bump")
         try:
             self._pack_first(deadline)
             # With many buffers, one proof takes no longer than packing the other choices.
-            prove = partial(self._prove, active().first_work, workers, seed)
+            prove = partial(self._prove, active().first_work, budget)
             for stage in (prove, self._try_fewer) if self._many else (self._try_fewer, prove):
                 if not self.done:
                     stage(deadline)
@@ -162,9 +168,9 @@ class SharingSearch:
                     # The live bytes of a choice bound its peak.
                     if not self.done and choice.incumbent.bound.value <= self.best.peak:
                         slot = deadline.share(active().packing_share)
-                        self._watch(choice, partial(pack, workers=workers, seed=seed), slot)
+                        self._watch(choice, pack_again, slot)
                 if not self.done:
-                    self._prove(active().first_work * effort, workers, seed, deadline)
+                    self._prove(active().first_work * effort, budget, deadline)
                 effort = min(4 * effort, active().most_effort)
         except TimeUpError:
             return
@@ -239,7 +245,7 @@ class SharingSearch:
         if not (self.done or self._many):
             self._offer(self._plain, deadline)
 
-    def _prove(self, work: float, workers: int, seed: int, deadline: Deadline) -> None:
+    def _prove(self, work: float, budget: Budget, deadline: Deadline) -> None:
         """Search links and offsets together by CP-SAT, unless there are too many pairs."""
         from cpplan.aliasing.cp_sat_sharing import NAME, sharing_model
         from cpplan.runtime.cp_sat_proof import Proof, prove_peak
@@ -261,8 +267,8 @@ class SharingSearch:
             deadline,
             bound=self.bound.value,
             work=work,
-            workers=workers,
-            seed=seed,
+            workers=budget.workers,
+            seed=budget.seed,
             report=keep,
         )
 

@@ -26,6 +26,7 @@ from cpplan.packing.search.priority_search import PrioritySearch
 from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare_all
 from cpplan.runtime.deadline import Deadline
 
@@ -56,14 +57,13 @@ class PartSearch:
     ----------
     problem
         A reduced problem: steps are sections.
-    workers
-        Threads.
-    seed
-        For random choices.
+    budget
+        Threads and seed; every turn has a deadline of its own.
     """
 
-    def __init__(self, problem: Problem, workers: int, seed: int):
-        self.problem, self.workers, self.seed = problem, workers, seed
+    def __init__(self, problem: Problem, budget: Budget):
+        self.problem, self.workers, self.seed = problem, budget.workers, budget.seed
+        seed = budget.seed
         self._ranking = RankingSearch(problem, seed)
         self._local: list[tuple[LocalSearch, int]] = []
         self._exact_search: ExactSearch | None = None

@@ -15,6 +15,7 @@ from cpplan.packing.heuristics.by_hint import follow_hint
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.portfolio import Aim, PartSearch
 from cpplan.packing.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.verification.verifier import check_offsets
 
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
 
 def pack(
     incumbent: Incumbent,
-    deadline: Deadline,
+    budget: Budget,
     *,
-    workers: int,
-    seed: int,
     most_effort: int | None = None,
 ) -> None:
     """Improve the incumbent until it is good enough, proved smallest, or time is up.
@@ -38,20 +37,16 @@ def pack(
     incumbent
         Holds a packing from the start; every improvement is offered to it at once, so that it is
         good at any moment, also if this function is left by ``KeyboardInterrupt``.
-    deadline
+    budget
         For all of it.
-    workers
-        Threads for CP-SAT.
-    seed
-        For random choices.
     most_effort
         End after the turn of search that has this effort (each has four times the last one's, the
         first 1); 0 is heuristics only.
     """
     incumbent.announce()
     try:
-        run_heuristics(incumbent, deadline)
-        _run_search(incumbent, deadline, workers, seed, most_effort)
+        run_heuristics(incumbent, budget.deadline)
+        _run_search(incumbent, budget, most_effort)
     except TimeUpError:
         return
 
@@ -99,15 +94,14 @@ def _follow_hint(incumbent: Incumbent, deadline: Deadline) -> None:
         incumbent.offer(follow_hint(problem, deadline), "hint")
 
 
-def _run_search(
-    incumbent: Incumbent, deadline: Deadline, workers: int, seed: int, most_effort: int | None
-) -> None:
+def _run_search(incumbent: Incumbent, budget: Budget, most_effort: int | None) -> None:
     """Search on the part that is highest.
 
     The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
     turn is longer than the last, because nothing tells beforehand which search will be quick.
     """
     searches: dict[int, PartSearch] = {}
+    deadline = budget.deadline
     effort = 1
     while not incumbent.done and not deadline.expired():
         if most_effort is not None and effort > most_effort:
@@ -115,7 +109,7 @@ def _run_search(
         part = incumbent.highest_part()
         problem, rows = incumbent.reduction.part_problem(part)
         if part not in searches:
-            searches[part] = PartSearch(problem, workers, seed)
+            searches[part] = PartSearch(problem, budget)
             incumbent.offer_bound(part, lower_bound(problem))
 
         def offer(outcome: Outcome, part: int = part, rows: Ints = rows) -> bool:

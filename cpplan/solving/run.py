@@ -109,7 +109,7 @@ class Run:
             if self.request.algorithm is not None:
                 pack_by(self.request.algorithm, incumbent, deadline)
             else:
-                pack(incumbent, deadline, workers=self.budget.workers, seed=self.budget.seed)
+                pack(incumbent, self.budget.until(deadline))
         except KeyboardInterrupt:
             self.deadline.cancel()
         return Packed(source, problem, incumbent=incumbent)
@@ -143,7 +143,7 @@ class Run:
                 search.take_all_links()
                 pack_by(self.request.algorithm, search.best.incumbent, deadline)
             else:
-                search.run(deadline, workers=self.budget.workers, seed=self.budget.seed)
+                search.run(self.budget.until(deadline))
         except KeyboardInterrupt:
             self.deadline.cancel()
         return Packed(program, problem, sharing=search)
@@ -164,11 +164,9 @@ class Run:
             problem,
             self.residency,
             self.request.objective,
-            deadline,
+            self.budget.until(deadline),
             sharing=self.sharing,
             algorithm=self.request.algorithm,
-            workers=self.budget.workers,
-            seed=self.budget.seed,
             report=record,
         )
 

@@ -21,6 +21,7 @@ from cpplan.packing.pools.objective import objective_value
 from cpplan.packing.pools.solve import pack_pools
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
@@ -61,7 +62,9 @@ def main() -> None:
             proved = worse = 0
             for problem in cases(model, options.count):
                 start = time.perf_counter()
-                packing = pack_pools(problem, objective, Deadline(options.seconds), workers=2)
+                packing = pack_pools(
+                    problem, objective, Budget(Deadline(options.seconds), workers=2)
+                )
                 seconds = time.perf_counter() - start
                 baseline = best_baseline(problem, objective)
                 proved += packing.status == "optimal"

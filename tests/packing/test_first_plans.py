@@ -12,6 +12,7 @@ from cpplan.packing import first_plans
 from cpplan.packing import solve as packing
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.tuning import PackingTuning
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.zoo.packing import random_lifespans
 
@@ -35,7 +36,7 @@ def pack(problem: Problem) -> tuple[Incumbent, list[str]]:
     """Heuristics alone, and who improved on whom."""
     sources: list[str] = []
     incumbent = Incumbent(problem, report=lambda peak, bound, source: sources.append(source))
-    packing.pack(incumbent, Deadline(60), workers=1, seed=0, most_effort=0)
+    packing.pack(incumbent, Budget(Deadline(60)), most_effort=0)
     return incumbent, sources
 
 

@@ -9,6 +9,7 @@ import pytest
 from cpplan.packing import solve as packing
 from cpplan.packing.heuristics import registered
 from cpplan.packing.incumbent import Incumbent
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.zoo.packing import random_lifespans
 
@@ -19,7 +20,7 @@ def never_in_time(problem, deadline):
 
 def pack(problem) -> Incumbent:
     incumbent = Incumbent(problem)
-    packing.pack(incumbent, Deadline(60), workers=1, seed=0, most_effort=0)
+    packing.pack(incumbent, Budget(Deadline(60)), most_effort=0)
     return incumbent
 
 

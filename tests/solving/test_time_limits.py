@@ -20,6 +20,7 @@ from cpplan.ordering.search.order_pieces import cut_into_pieces
 from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.storage_ids.cp_sat_storages import LARGEST_MODEL, count_entries, improve
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification import verifier
@@ -242,7 +243,7 @@ def test_sharing_among_many_buffers_starts_from_the_plan_without_it():
     problem = as_problem(program, Residency())
     search = SharingSearch(program, problem, Residency(), kinds=("in place", "placement"))
     assert search.best.clusters.links == []
-    search.run(Deadline(0.2, deterministic=True), workers=1, seed=0)
+    search.run(Budget(Deadline(0.2, deterministic=True)))
     assert search.best.peak < problem.size.sum()
 
 

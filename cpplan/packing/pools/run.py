@@ -26,7 +26,7 @@ from cpplan.packing.pools.pooled_packing import PooledPacking
 from cpplan.packing.pools.shortfall import explain_pool_shortfall
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.solve import pack
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.budget import Budget
 from cpplan.verification.verifier import check_offsets
 
 _ANY = 2**62
@@ -46,13 +46,10 @@ class PoolRun:
         self,
         problem: Problem,
         levels: Sequence[Level],
-        deadline: Deadline,
-        workers: int,
-        seed: int,
+        budget: Budget,
         report: Report,
     ):
-        self.problem, self.deadline = problem, deadline
-        self.workers, self.seed = workers, seed
+        self.problem, self.budget, self.deadline = problem, budget, budget.deadline
         reduced = reduce_problem(problem).problem
         # What holds no byte still ends somewhere: then only the steps could be dropped.
         self.pools = len(problem.pools)
@@ -123,7 +120,9 @@ class PoolRun:
         if len(self.small) > tuning.active().pools_ordered_buffers:
             return False
         if self.climb is None:
-            self.climb = PoolClimb(self.small, state.levels, preorder(self.small, "SWT"), self.seed)
+            self.climb = PoolClimb(
+                self.small, state.levels, preorder(self.small, "SWT"), self.budget.seed
+            )
         self.climb.run(
             tuning.active().pools_first_moves * effort,
             state.goal,
@@ -216,8 +215,8 @@ class PoolRun:
             found=found,
             proved=lambda bound: state.offer_bound(active, bound, name),
             peaks=peaks,
-            workers=self.workers,
-            seed=self.seed,
+            workers=self.budget.workers,
+            seed=self.budget.seed,
         )
 
     def _pack_assignment(self, pool: Ints, effort: int) -> None:
@@ -236,7 +235,7 @@ class PoolRun:
             if level.weight[number]:
                 enough = level.beyond[number]
             incumbent = Incumbent(part, goal=enough)
-            pack(incumbent, self.deadline, workers=self.workers, seed=self.seed, most_effort=effort)
+            pack(incumbent, self.budget, most_effort=effort)
             offset[rows] = incumbent.reduction.restore(incumbent.offsets, part)
             name = incumbent.found_by or name
         state.offer(PoolLayout(pool, offset), name)

@@ -17,17 +17,16 @@ from cpplan.packing.pools.objective import Level, objective_levels
 from cpplan.packing.pools.pooled_packing import PooledPacking
 from cpplan.packing.pools.run import PoolRun
 from cpplan.program.pool_candidates import check_candidates
-from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import TimeUpError
 
 
 def pack_pools(
     problem: Problem,
     objective: Objective,
-    deadline: Deadline,
+    budget: Budget,
     *,
     levels: Sequence[Level] | None = None,
-    workers: int = 1,
-    seed: int = 0,
     report: Report = lambda value, bound, source: None,
 ) -> PooledPacking:
     """The best layout found by the deadline, or by Ctrl-C.
@@ -40,12 +39,8 @@ def pack_pools(
         ``"total"``, ``"preference"`` or ``"cost"``.
     levels
         What stands for the objective, if its own levels do not: where rows stand for many buffers.
-    deadline
+    budget
         For all of it. Without an end, the run may take for ever unless a proof ends it.
-    workers
-        Threads for CP-SAT.
-    seed
-        For random choices.
     report
         Called at every improvement with value (``None`` while nothing fits), bound, and source.
 
@@ -58,20 +53,21 @@ def pack_pools(
     Examples
     --------
     >>> from cpplan.model.pool import Pool
+    >>> from cpplan.runtime.deadline import Deadline
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> problem = Problem(("a", "b", "c"), [0, 0, 1], [2, 1, 2], [4, 8, 4], pools=pools)
-    >>> packing = pack_pools(problem, "preference", Deadline(60))
+    >>> packing = pack_pools(problem, "preference", Budget(Deadline(60)))
     >>> packing.status, packing.objective_value, packing.pool.tolist()
     ('optimal', (4, 4, 8), [1, 0, 0])
     """
     check_candidates(problem)
     if levels is None:
         levels = objective_levels(problem, objective)
-    run = PoolRun(problem, levels, deadline, workers, seed, report)
+    run = PoolRun(problem, levels, budget, report)
     try:
         run.improve()
     except TimeUpError:
         pass
     except KeyboardInterrupt:
-        deadline.cancel()
+        budget.deadline.cancel()
     return run.packing()

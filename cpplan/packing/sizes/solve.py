@@ -22,6 +22,7 @@ from cpplan.packing.sizes.levels import EXCESS, LARGEST, SizesObjective, objecti
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.packing.solve import pack
 from cpplan.packing.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts
 from cpplan.verification.verifier import check_offsets
@@ -30,14 +31,12 @@ from cpplan.verification.verifier import check_offsets
 def layout_for_sizes(
     problem: Problem,
     bytes: Ints,
-    deadline: Deadline | None = None,
+    budget: Budget | None = None,
     *,
     prefix_stable: bool = False,
     objective: SizesObjective = "largest",
     capacities: Sequence[int | None] = (),
     labels: Sequence[str] = (),
-    workers: int = 1,
-    seed: int = 0,
     report: Report = lambda values, bounds, source: None,
 ) -> SizesLayout:
     """One offset for every buffer, such that nothing overlaps at any of several sizes.
@@ -53,8 +52,9 @@ def layout_for_sizes(
         Lifespans, alignments, gaps without windows, fixed offsets; one pool. Sizes are not read.
     bytes
         Of every buffer at every size, shape ``(sizes, n)``.
-    deadline
-        For everything, 60 seconds if left out; the best layout so far is returned when it passes.
+    budget
+        For everything, 60 seconds and one worker if left out; the best layout so far is returned
+        when it is spent.
     prefix_stable
         Go on to minimise the arena at every size, one after another from the largest to the
         smallest (by their bounds), with what came before at its minimum. Otherwise they are
@@ -67,10 +67,6 @@ def layout_for_sizes(
         Bytes that the arena may have, one a size, ``None`` for any number. They come before all.
     labels
         What the sizes are called, unique; their numbers if left out.
-    workers
-        Threads for CP-SAT.
-    seed
-        For random choices.
     report
         Called with the values and the bounds of all levels at every improvement, and its source.
 
@@ -96,7 +92,8 @@ def layout_for_sizes(
         raise InputError(f"objective={objective!r} is not understood: expected one of {known}")
     sizes = SizeSet(problem, bytes, labels)
     limits = _check_capacities(capacities, sizes)
-    deadline = Deadline(60.0) if deadline is None else deadline
+    budget = Budget(Deadline(60.0)) if budget is None else budget
+    deadline = budget.deadline
     alone = [Incumbent(sizes.at(k)) for k in range(len(sizes))]
     alone_bounds = np.array([each.bound.value for each in alone], np.int64)
     merged = Incumbent(sizes.merged)
@@ -115,14 +112,14 @@ def layout_for_sizes(
     others = [each for each in alone if each is not merged]
     try:
         try:
-            pack(merged, deadline.share(active().sizes_largest_share), workers=workers, seed=seed)
+            pack(merged, budget.share(active().sizes_largest_share))
         finally:
             best.offer(merged.offsets.copy(), merged.found_by or "no bytes")
             _take_largest_bound(best, merged.bound)
-        shared = deadline.share(active().sizes_alone_share)
+        shared = budget.share(active().sizes_alone_share)
         for k, each in enumerate(others):
-            pack(each, shared.share(1 / (len(others) - k)), workers=workers, seed=seed)
-        improve_levels(best, deadline, workers=workers, seed=seed)
+            pack(each, shared.share(1 / (len(others) - k)))
+        improve_levels(best, deadline, workers=budget.workers, seed=budget.seed)
     except KeyboardInterrupt:
         deadline.cancel()
     with holding_interrupts() as hold:

@@ -150,13 +150,11 @@ def plan_sizes(
     layout = layout_for_sizes(
         problems[0],
         np.array([problem.size for problem in problems]),
-        deadline,
+        budget,
         prefix_stable=prefix_stable,
         objective=objective,
         capacities=limits,
         labels=[size_label(values) for values in listed],
-        workers=budget.workers,
-        seed=budget.seed,
         report=_reporter(progress, deadline, objective, limited=any(x is not None for x in limits)),
     )
     with holding_interrupts() as hold:

@@ -23,6 +23,7 @@ from cpplan.packing.heuristics.usmp import (
 )
 from cpplan.packing.heuristics.usmp_climb import usmp_hill_climb
 from cpplan.packing.pools.solve import pack_pools
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 PUBLISHED = {
@@ -176,7 +177,7 @@ def test_every_proved_optimum_is_reached_and_proved(cases):
         expected = case.get("proven_optimum_bytes", optimum.get(name))
         if not isinstance(expected, int):
             continue
-        packing = pack_pools(problem, "total", Deadline(60))
+        packing = pack_pools(problem, "total", Budget(Deadline(60)))
         assert (packing.status, packing.objective_value) == ("optimal", (expected,)), name
         check_pooled(problem, packing.pool, packing.offset)
         optimum[name] = expected
@@ -186,16 +187,18 @@ def test_every_proved_optimum_is_reached_and_proved(cases):
 def test_mobilenet_s_fast_pool_is_filled_first(cases):
     """Slow needs 1117462 B at least while fast has 200704; all in slow is 256 B less in total."""
     problem = read(cases["usmp/mobilenet_subgraph"]).to_problem()
-    packing = pack_pools(problem, "preference", Deadline(60))
+    packing = pack_pools(problem, "preference", Budget(Deadline(60)))
     assert packing.status == "optimal"
     assert packing.objective_value[0] == 1117462
     assert packing.objective_value[-1] <= 200704
-    packing = pack_pools(problem, "total", Deadline(60))
+    packing = pack_pools(problem, "total", Budget(Deadline(60)))
     assert (packing.status, packing.objective_value) == ("optimal", (1117718,))
 
 
 def test_a_triangle_of_10_bytes_misses_20_in_a_pool_of_10(cases):
-    packing = pack_pools(read(cases["usmp/no_pool_error"]).to_problem(), "total", Deadline(60))
+    packing = pack_pools(
+        read(cases["usmp/no_pool_error"]).to_problem(), "total", Budget(Deadline(60))
+    )
     assert packing.status == "infeasible"
     assert packing.message == (
         "does not fit: 20 B are missing in pool 'tiny_workspace' of 10 B (live bytes); "

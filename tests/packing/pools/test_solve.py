@@ -24,6 +24,7 @@ from cpplan.packing.pools.solve import pack_pools
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 DATASETS = Path(__file__).resolve().parents[3] / "datasets"
@@ -36,7 +37,7 @@ def test_agrees_with_brute_force(objective, part):
     for seed in range(50 * part, 50 * part + 50):
         problem = random_pooled(random.Random(f"pools {seed}"))
         expected = brute_force_objective(problem, objective)
-        packing = pack_pools(problem, objective, Deadline(60))
+        packing = pack_pools(problem, objective, Budget(Deadline(60)))
         statuses.add(packing.status)
         if expected is None:
             assert (packing.status, packing.pool) == ("infeasible", None), seed
@@ -51,7 +52,7 @@ def test_agrees_with_brute_force(objective, part):
 
 def test_one_pool_is_a_case_like_any_other():
     problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
-    assert pack_pools(problem, "total", Deadline(60)).objective_value == (12,)
+    assert pack_pools(problem, "total", Budget(Deadline(60))).objective_value == (12,)
 
 
 def test_what_is_missing_is_said_and_where():
@@ -61,7 +62,7 @@ def test_what_is_missing_is_said_and_where():
     """
     pools = (Pool("fast", capacity=4), Pool("slow", capacity=6))
     problem = Problem(("a", "b", "c"), [0, 1, 2], [2, 3, 4], [4, 8, 4], pools=pools)
-    packing = pack_pools(problem, "preference", Deadline(60))
+    packing = pack_pools(problem, "preference", Budget(Deadline(60)))
     assert (packing.status, packing.offset, packing.objective_value) == ("infeasible", None, ())
     assert packing.message == (
         "does not fit: 2 B are missing in pool 'slow' of 6 B (live bytes beyond the other pools); "
@@ -79,7 +80,7 @@ def test_what_only_a_search_can_rule_out_is_infeasible_too():
         gaps={0: [Gap(1, 2)]},
         pools=(Pool("only", capacity=2), Pool("none", capacity=0)),
     )
-    packing = pack_pools(problem, "total", Deadline(60))
+    packing = pack_pools(problem, "total", Budget(Deadline(60)))
     assert packing.status == "infeasible"
     assert packing.bound_by == ("CP-SAT",)
     assert "at least 1 B are missing in all (CP-SAT)" in packing.message
@@ -87,7 +88,7 @@ def test_what_only_a_search_can_rule_out_is_infeasible_too():
 
 def test_what_is_not_found_in_time_is_unknown():
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q", 600_000)))
-    packing = pack_pools(problem, "total", Deadline(0))
+    packing = pack_pools(problem, "total", Budget(Deadline(0)))
     assert packing.status == "unknown"
     assert packing.message.startswith("no plan within the capacities was found in time")
 
@@ -96,7 +97,7 @@ def test_without_time_there_is_a_layout_all_the_same():
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q")))
     for objective in OBJECTIVES:
         relaxed = replace(problem, pools=(Pool("p"), Pool("q")))
-        packing = pack_pools(relaxed, objective, Deadline(0))
+        packing = pack_pools(relaxed, objective, Budget(Deadline(0)))
         assert packing.status == "feasible"
         check_pooled(relaxed, packing.pool, packing.offset)
 
@@ -111,7 +112,7 @@ def test_an_interrupt_loses_nothing_and_ends_the_run(monkeypatch):
     monkeypatch.setattr(cp_sat_pools, "search_level", interrupt)
     deadline = Deadline(60)
     packing = pack_pools(
-        problem, "total", deadline, report=lambda value, bound, source: told.append(value)
+        problem, "total", Budget(deadline), report=lambda value, bound, source: told.append(value)
     )
     assert deadline.cancelled
     check_pooled(problem, packing.pool, packing.offset)
@@ -127,7 +128,7 @@ def test_reports_only_ever_get_better():
         if value is not None:
             values.append(value)
 
-    packing = pack_pools(problem, "preference", Deadline(60), report=report)
+    packing = pack_pools(problem, "preference", Budget(Deadline(60)), report=report)
     assert values == sorted(values, reverse=True)
     assert bounds == sorted(bounds)
     assert values[-1] == packing.objective_value
@@ -137,7 +138,8 @@ def test_reports_only_ever_get_better():
 def test_same_seed_same_layout():
     problem = replace(perfect_packing(3, 25), pools=(Pool("p", 1500), Pool("q", alignment=2)))
     first, second = (
-        pack_pools(problem, "total", Deadline(8, deterministic=True), seed=5) for _ in range(2)
+        pack_pools(problem, "total", Budget(Deadline(8, deterministic=True), seed=5))
+        for _ in range(2)
     )
     assert first.pool.tolist() == second.pool.tolist()
     assert first.offset.tolist() == second.offset.tolist()
@@ -148,7 +150,7 @@ def test_what_no_search_can_take_on_ends_with_the_heuristics(monkeypatch, tune):
     monkeypatch.setattr(cp_sat_pools, "LARGEST_MODEL", 0)
     tune(PackingTuning, pools_ordered_buffers=0)
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q")))
-    packing = pack_pools(problem, "total", Deadline(600, deterministic=True))
+    packing = pack_pools(problem, "total", Budget(Deadline(600, deterministic=True)))
     assert packing.status == "feasible"
 
 
@@ -156,15 +158,15 @@ def test_bad_input_is_named():
     two = (Pool("p"), Pool("q", base=8))
     plain = Problem(("a",), [0], [1], [4], alignment=[16], pools=two)
     with pytest.raises(InputError, match="'a': alignment 16 does not divide base 8 of pool 'q'"):
-        pack_pools(plain, "total", Deadline(1))
+        pack_pools(plain, "total", Budget(Deadline(1)))
     fixed = Problem(("a",), [0], [1], [4], fixed={0: 4}, pools=(Pool("p"), Pool("q")))
     with pytest.raises(InputError, match="'a': a fixed offset needs exactly one candidate pool"):
-        pack_pools(fixed, "total", Deadline(1))
+        pack_pools(fixed, "total", Budget(Deadline(1)))
     off_grid = replace(fixed, pools=(Pool("p", alignment=8),))
     with pytest.raises(InputError, match=r"'a': fixed offset 4 is not a multiple .* of pool 'p'"):
-        pack_pools(off_grid, "total", Deadline(1))
+        pack_pools(off_grid, "total", Budget(Deadline(1)))
     with pytest.raises(InputError, match="'least' is not understood: expected one of total"):
-        pack_pools(replace(fixed, fixed={}), "least", Deadline(1))
+        pack_pools(replace(fixed, fixed={}), "least", Budget(Deadline(1)))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_two_pools_on_real_models(model):
         fast = Pool("fast", int(pressure * rng.uniform(0.05, 0.95)), cost_per_byte=3)
         pooled = replace(problem, pools=(fast, Pool("slow", read_bandwidth=1, read_latency=64)))
         objective = OBJECTIVES[turn % 3]
-        packing = pack_pools(pooled, objective, Deadline(10), workers=2)
+        packing = pack_pools(pooled, objective, Budget(Deadline(10), workers=2))
         check_pooled(pooled, packing.pool, packing.offset)
         proved += packing.status == "optimal"
         for name in heuristics.names():
@@ -201,5 +203,5 @@ def test_two_pools_on_real_models(model):
 
 def test_an_empty_problem_costs_nothing():
     empty = Problem((), np.zeros(0, int), np.zeros(0, int), np.zeros(0, int), pools=[Pool("p")] * 1)
-    packing = pack_pools(empty, "cost", Deadline(1))
+    packing = pack_pools(empty, "cost", Budget(Deadline(1)))
     assert (packing.status, packing.objective_value) == ("optimal", (0,))

@@ -18,6 +18,7 @@ from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap, Problem
 from cpplan.packing.bounds import lower_bound
 from cpplan.packing.sizes.solve import layout_for_sizes
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 
@@ -30,7 +31,9 @@ def together(count: int) -> Problem:
 
 
 def plan(problem, bytes, **options):
-    return layout_for_sizes(problem, np.array(bytes), Deadline(60, deterministic=True), **options)
+    return layout_for_sizes(
+        problem, np.array(bytes), Budget(Deadline(60, deterministic=True)), **options
+    )
 
 
 def test_what_grows_most_lies_on_top():
@@ -191,7 +194,9 @@ def test_every_plan_is_valid_at_every_size_and_in_between(seed):
 
     ns = sorted(rng.sample(range(1, 40), 3))
     bytes = np.array([at(n) for n in ns])
-    found = layout_for_sizes(problem, bytes, Deadline(2, deterministic=True), prefix_stable=True)
+    found = layout_for_sizes(
+        problem, bytes, Budget(Deadline(2, deterministic=True)), prefix_stable=True
+    )
     for n in range(1, ns[-1] + 1):
         check_offsets(replace(problem, size=at(n)), found.offset, "sizes")
         index = next(k for k, listed in enumerate(ns) if n <= listed)
@@ -208,10 +213,8 @@ def test_the_same_input_and_seed_give_the_same_offsets():
     bytes = np.array([problem.size // 7 + 1, problem.size])
 
     def offsets():
-        deadline = Deadline(3, deterministic=True)
-        return layout_for_sizes(
-            problem, bytes, deadline, prefix_stable=True, seed=5
-        ).offset.tolist()
+        budget = Budget(Deadline(3, deterministic=True), seed=5)
+        return layout_for_sizes(problem, bytes, budget, prefix_stable=True).offset.tolist()
 
     assert offsets() == offsets()
 

@@ -24,6 +24,7 @@ from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.packing.tuning import PackingTuning
 from cpplan.program.anf import to_anf
 from cpplan.program.liveness import to_problem
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -88,7 +89,7 @@ def test_without_cp_sat_the_run_ends_when_effort_cannot_grow(monkeypatch, tune):
 
 def test_time_that_is_up_leaves_a_layout_without_reuse():
     problem, bytes = random_sizes(random.Random(4), 8)
-    found = planning.layout_for_sizes(problem, bytes, Deadline(0), prefix_stable=True)
+    found = planning.layout_for_sizes(problem, bytes, Budget(Deadline(0)), prefix_stable=True)
     assert found.offset is not None
     assert found.status in ("feasible", "optimal")
 
@@ -104,7 +105,7 @@ def test_ctrl_c_hands_out_the_best_so_far(stage, monkeypatch):
     monkeypatch.setattr(planning, stage, interrupted)
     problem = perfect_packing(1, 12)
     bytes = three_sizes(problem)
-    found = planning.layout_for_sizes(problem, bytes, Deadline(60), prefix_stable=True)
+    found = planning.layout_for_sizes(problem, bytes, Budget(Deadline(60)), prefix_stable=True)
     assert found.status == "feasible"
     assert found.arena.max() < bytes.max(axis=0).sum()
 
@@ -116,7 +117,7 @@ def test_from_the_top_down_a_real_network_meets_all_bounds():
     stays = np.arange(len(problem)) % 7 == 3
     bytes = [np.where(stays, 4 * problem.size, n * problem.size) for n in (1, 4, 16, 64)]
     found = planning.layout_for_sizes(
-        problem, np.array(bytes), Deadline(60, deterministic=True), prefix_stable=True
+        problem, np.array(bytes), Budget(Deadline(60, deterministic=True)), prefix_stable=True
     )
     assert found.value == found.bound == (243052544, 243052544, 165982208, 146714624, 141897728)
     assert found.arena.tolist() == found.lower_bound.tolist()
