@@ -93,7 +93,7 @@ class Run:
             problem = as_problem(source, self.residency, self.request.pools)
         if len(problem) >= tuned(PackingTuning).many_buffers:
             # To read, sort and reduce so much takes about as long as to verify it in the end.
-            times = self.tuning.sharing_checked if self.sharing else 1.0
+            times = self._tuning.sharing_checked if self.sharing else 1.0
             deadline.reserve(times * (deadline.elapsed() - start))
         if len(problem.pools) > 1:
             return self._pack_pools(source, problem, deadline)
@@ -326,7 +326,7 @@ class Run:
         begin = self.deadline.elapsed()
         ordering = order_problem(graph, self.residency)
         if len(graph.ops) >= tuned(PackingTuning).many_buffers:
-            self.deadline.reserve(self.tuning.order_checked * (self.deadline.elapsed() - begin))
+            self.deadline.reserve(self._tuning.order_checked * (self.deadline.elapsed() - begin))
         relaxed: tuple[OrderProblem, int] | None = None
         if self.sharing:
             ordering, relaxed = self._shared_ordering(graph, ordering)
