@@ -17,7 +17,8 @@ from cpplan.aliasing.merged import merge_clusters
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import active
-from cpplan.model.plan import Objective, Relation, RelationKind, Status
+from cpplan.model.plan import Relation, RelationKind, Status
+from cpplan.model.pool import Objective
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.heuristics.in_pools import run_in_pools

@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_names
-from cpplan.model.plan import Objective, Plan, RelationKind, Scope, Status
+from cpplan.model.plan import Plan, RelationKind, Scope, Status
+from cpplan.model.pool import Objective
 from cpplan.model.printable import quote
 
 _Types = tuple[type, ...]

@@ -17,7 +17,7 @@ import numpy as np
 
 from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
-from cpplan.model.pool import Pool
+from cpplan.model.pool import Objective, Pool
 from cpplan.model.problem import Gap, Problem, Spans
 from cpplan.model.residency import Residency
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Scope = Literal["given order", "every order"]
-Objective = Literal["total", "preference", "cost"]
 RelationKind = Literal["in place", "placement"]
 
 

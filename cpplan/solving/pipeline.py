@@ -12,8 +12,8 @@ from typing import Any
 
 from cpplan.model.graph import Graph
 from cpplan.model.names import tuple_of
-from cpplan.model.plan import Objective, Plan, Progress
-from cpplan.model.pool import Pool, check_pools
+from cpplan.model.plan import Plan, Progress
+from cpplan.model.pool import Objective, Pool, check_pools
 from cpplan.model.problem import Problem
 from cpplan.model.residency import choose_residency
 from cpplan.packing.problem import as_program

@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cpplan.model.errors import InputError, located
 from cpplan.model.names import check_key, tuple_of
+from cpplan.model.pool import Objective
 from cpplan.runtime.budget import Budget, Tuning, make_budget, tuning_in_use
 from cpplan.runtime.search_options import check_search_options
 from cpplan.solving.tuning import make_tuning
 
 if TYPE_CHECKING:
-    from cpplan.model.plan import Objective, Progress, RelationKind
+    from cpplan.model.plan import Progress, RelationKind
     from cpplan.model.pool import Pool
     from cpplan.model.problem import Problem
     from cpplan.program.anf import Program
@@ -139,7 +140,7 @@ search
     objective: Objective = _option(  # noqa: RUF009  (makes a field)
         "preference", "--objective",
         "With several pools: fill the first first, fewest bytes in all, or least cost.",
-        "choice", choices=("preference", "total", "cost"),
+        "choice", choices=get_args(Objective),
     )  # fmt: skip
     workers: int | None = _option(
         None, "--workers",

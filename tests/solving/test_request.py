@@ -12,8 +12,7 @@ from support.orders_oracle import random_graph
 from cpplan.cli.plan_command import plan as plan_command
 from cpplan.model import residency
 from cpplan.model.errors import InputError
-from cpplan.model.plan import Objective
-from cpplan.model.pool import Pool
+from cpplan.model.pool import Objective, Pool
 from cpplan.model.problem import Problem
 from cpplan.solving.pipeline import solve, solve_request
 from cpplan.solving.request import KEYWORDS, OPTIONS, Request, make_request

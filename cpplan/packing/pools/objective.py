@@ -15,16 +15,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 
 from cpplan.model.errors import InputError
-from cpplan.model.pool import Pool
+from cpplan.model.pool import Objective, Pool
 from cpplan.model.printable import quote
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 
-OBJECTIVES = ("total", "preference", "cost")
+OBJECTIVES = get_args(Objective)
 # Solvers report bounds as doubles: up to here those are exact with room to spare.
 _LARGEST = 2**50
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpplan.model.plan import Objective
+from cpplan.model.pool import Objective
 from cpplan.model.problem import Problem
 from cpplan.packing.pools.incumbent import Report
 from cpplan.packing.pools.objective import Level, objective_levels
