@@ -94,8 +94,8 @@ def soak(
             if end is not None and time.monotonic() >= end:
                 return counts
             begin = time.process_time()
-            case = case_of(mode, seed, number)
             try:
+                case = case_of(mode, seed, number)
                 false = check(case)
             except TooLargeError:
                 count.too_large += 1
