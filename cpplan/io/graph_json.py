@@ -96,8 +96,10 @@ def read_graph(path: str | PathLike[str]) -> Graph:
     InputError
         As :func:`graph_from_dict`, or if the file cannot be read or is not JSON; names the file.
     """
-    with without_collection(), located(path):
-        return graph_from_dict(read_json(path))
+    with without_collection():
+        values = read_json(path)
+        with located(path):
+            return graph_from_dict(values)
 
 
 def write_graph(graph: Graph, path: str | PathLike[str]) -> None:

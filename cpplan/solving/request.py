@@ -312,7 +312,7 @@ search
             raise InputError("remat=True cannot be combined with first and last")
 
     def _tuning(self) -> Tuning:
-        return tuning_in_use() if self.tuning is None else make_tuning(self.tuning)
+        return make_tuning(self.tuning, tuning_in_use())
 
 
 OPTIONS: Mapping[str, Option] = {

@@ -68,8 +68,15 @@ ROOMS: Mapping[str, type] = {
 }
 
 
-def make_tuning(given: Mapping[str, Any] | None) -> Tuning:
+def make_tuning(given: Mapping[str, Any] | None, known: Tuning | None = None) -> Tuning:
     """Tuning of every room from mappings of fields, or from the dataclasses themselves.
+
+    Parameters
+    ----------
+    given
+        Name of a room -> its fields that are changed.
+    known
+        The tuning of the rooms that are left out; their defaults without it.
 
     Raises
     ------
@@ -82,11 +89,12 @@ def make_tuning(given: Mapping[str, Any] | None) -> Tuning:
     >>> tuning.of(SolvingTuning).order_share, tuning.of(SolvingTuning).rival
     (0.25, 1.05)
     """
+    known = Tuning() if known is None else known
     if given is None:
-        return Tuning()
+        return known
     if not isinstance(given, Mapping):
         raise InputError(f"tuning must be a mapping of rooms, not {given!r}")
-    rooms: dict[type, Any] = {}
+    rooms = dict(known.rooms)
     for name, values in given.items():
         room = ROOMS.get(name)
         if room is None:

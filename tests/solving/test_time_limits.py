@@ -232,7 +232,7 @@ def test_where_nothing_can_be_shared_the_plan_is_the_one_without_sharing():
     shared = solve(graph, order="search", in_place=True, deterministic=True, time_limit=0.1)
     assert shared.offset.tolist() == plain.offset.tolist()
     assert shared.order == plain.order
-    assert shared.sharing == ("in place", "placement")
+    assert shared.sharing == ()
 
 
 def test_sharing_among_many_buffers_starts_from_the_plan_without_it():
@@ -267,9 +267,9 @@ def test_time_for_the_checker_is_kept_before_a_search_begins(options, search, mo
     kept: list[float] = []
     known: list[int] = []
 
-    def run(self, deadline, **_: object) -> None:
+    def run(self, given: Budget | Deadline) -> None:
         known.append(len(kept))
-        deadline.cancel()
+        (given.deadline if isinstance(given, Budget) else given).cancel()
 
     monkeypatch.setattr(Deadline, "reserve", lambda self, seconds: kept.append(seconds))
     monkeypatch.setattr(search, "run", run)

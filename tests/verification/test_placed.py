@@ -110,7 +110,8 @@ def test_an_alignment_that_exceeds_64_bits():
     graph = Graph("g", tensors, (Op("f", "", ("v",), ("y",)),))
     plan = cpplan.Plan(
         "p", "feasible", ("x", "y"), *np.array([[8, 8], [0, 0], [1, 1], [0, 8]]),
-        order=("f",), peak=16,
+        order=("f",), peak=16, cost=1, base_cost=1, views={"v": ("x", 0)}, inputs=("x",),
+        outputs=("y",),
     )  # fmt: skip
     for check in (cpplan.verify, cpplan.simulate):
         with pytest.raises(VerificationError, match=r"alignment of the model exceeds? 2\*\*62"):
