@@ -17,11 +17,11 @@ from cpplan.model.errors import InputError, MissingExtraError
 
 
 def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
-    """Rows as they come, from a Dask cluster: as many at once as its workers have threads.
+    """Rows from a Dask cluster as tasks finish; one task at a time for each thread of its workers.
 
     A worker that is lost costs no row: its tasks go to others. Files must be where the workers find
-    them under the same names. Where a run is interrupted, what its workers are at comes to its end
-    there.
+    them under the same names. If a run is interrupted, its workers finish the tasks that they have
+    begun.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def run_on_dask(tasks: Sequence[Task], scheduler: str | None) -> Generator[Row]:
 
 
 def _keep_from_running_here(backend: Any) -> None:
-    """For a cluster of one thread, joblib would not ask the cluster at all."""
+    """Make joblib use a cluster of one thread, which it would otherwise bypass."""
     count = backend.effective_n_jobs
     backend.effective_n_jobs = lambda n_jobs: max(2, count(n_jobs))
 
@@ -88,10 +88,10 @@ def _client_of(scheduler: str | None) -> Iterator[Any]:
 
 
 def _greet(scheduler: str) -> None:
-    """Shake hands with a scheduler; ``OSError`` or ``ValueError`` if there is none.
+    """Shake hands with a scheduler; raise ``OSError`` or ``ValueError`` if there is none.
 
-    A client that finds none would take a minute to go, and would wait for ever for what listens
-    there but says nothing.
+    A client that finds none would take a minute to end, and would wait for ever for a server that
+    listens there but never answers.
     """
     import dask
     from dask.utils import parse_timedelta
@@ -116,5 +116,5 @@ def _greet(scheduler: str) -> None:
         raise OSError(f"it says nothing within {seconds:g} s") from error
     except (OSError, ValueError):
         raise
-    except Exception as error:  # what a stranger answers, read as a greeting, can be anything
+    except Exception as error:  # another server's answer, read as a greeting, can raise anything
         raise OSError(f"what answers is no scheduler: {type(error).__name__}") from error

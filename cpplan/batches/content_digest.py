@@ -1,4 +1,4 @@
-"""A digest of what a value says, the same in every process: by it, its row is found again."""
+"""Digests of values, the same in every process, by which rows are found again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CHUNK = 1 << 20
 
 
 def digest_value(value: Any) -> str:
-    """Of nested dataclasses, mappings, sequences, arrays and plain values.
+    """Digest of nested dataclasses, mappings, sequences, arrays and plain values.
 
     Raises
     ------
     InputError
-        If it holds what has no content of its own (a function, say).
+        If it holds a value without content of its own (a function, say).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def _take_apart(value: Any) -> tuple[str, bytes, Sequence[Any]]:
 
 
 def digest_file(path: str | PathLike[str]) -> str:
-    """Of a file's bytes.
+    """Digest of a file's bytes.
 
     Raises
     ------

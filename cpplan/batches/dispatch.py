@@ -1,6 +1,6 @@
-"""Hands tasks out through joblib, and their rows in as they come: how many at once, and here.
+"""Tasks run on this machine through joblib: the number of processes, and rows as tasks finish.
 
-Here, joblib's threads each look after one process at a time; on Dask (``cluster``), the workers'
+Here, each of joblib's threads controls one process at a time; on Dask (``cluster``), the workers'
 threads do.
 """
 
@@ -20,12 +20,12 @@ BACKENDS = ("processes", "dask")
 
 
 def count_processes(tasks: Sequence[Task], wanted: int | None) -> int:
-    """How many tasks run at once, so that their threads are no more than the cores.
+    """Number of tasks to run at once, whose threads are no more than the cores.
 
     Raises
     ------
     InputError
-        If they would be more; names the numbers.
+        If there would be more threads than cores; names both numbers.
     """
     cores = available_cores()
     threads = max((task.setting.threads for task in tasks), default=1)
@@ -43,7 +43,7 @@ def count_processes(tasks: Sequence[Task], wanted: int | None) -> int:
 
 
 def check_processes(wanted: object) -> None:
-    """Refuse what is no number of processes; ``None`` leaves it open."""
+    """Raise unless ``wanted`` is a number of processes, or ``None`` for no choice."""
     if wanted is None:
         return
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
@@ -51,7 +51,7 @@ def check_processes(wanted: object) -> None:
 
 
 def run_here(tasks: Sequence[Task], processes: int) -> Generator[Row]:
-    """Rows as they come, from so many processes at once."""
+    """Rows as tasks finish, at most ``processes`` of them running at once."""
     joblib = need_joblib()
     own = Processes()
     work = joblib.Parallel(
@@ -64,7 +64,7 @@ def run_here(tasks: Sequence[Task], processes: int) -> Generator[Row]:
 
 
 def need_joblib() -> Any:
-    """joblib, or the error that names the extra."""
+    """The module joblib; raises an error that names the extra if it is missing."""
     try:
         import joblib
     except ImportError as error:

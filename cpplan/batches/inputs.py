@@ -1,4 +1,4 @@
-"""What a caller gives for models and settings, as lists of both with distinct names."""
+"""A caller's models and settings, turned into lists with distinct names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def as_settings(
 
 
 def check_distinct(what: str, names: Iterable[str]) -> None:
-    """Refuse two of a name."""
+    """Raise if two names are equal."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -1,4 +1,4 @@
-"""Each task in a process of its own, so that none can take another one, or the batch, with it."""
+"""Tasks in processes of their own, so that a crash ends neither another task nor the batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cpplan.batches.task import Task
 from cpplan.batches.task_planning import Row, failed, lacks_memory, machine
 from cpplan.model.printable import MESSAGE, printable
 
-# Libraries that make threads of their own are told how many by these.
+# Variables that tell libraries how many threads to make.
 _THREADS = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
@@ -35,10 +35,10 @@ class Processes:
         self._stopped = False
 
     def start(self, threads: int) -> subprocess.Popen[bytes]:
-        """A new one, which waits for its task."""
+        """A new process, which waits for its task."""
         # Ctrl-C is for the whole group of processes; a task cut short would look like a result.
         code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-        # With our own path, it finds the packages that we have found.
+        # With this process's path, it finds the same packages.
         code += f"import sys; sys.path[:] = {sys.path!r}; "
         code += "from cpplan.batches.task_process import main; main()"
         pipe, environment = subprocess.PIPE, os.environ | dict.fromkeys(_THREADS, str(threads))
@@ -53,7 +53,7 @@ class Processes:
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """It is done, or else has to be."""
+        """Kill a process if it still runs, wait for it, and close its pipes."""
         process.kill()
         process.wait()
         for pipe in (process.stdout, process.stderr):
@@ -63,7 +63,7 @@ class Processes:
             self._running.discard(process)
 
     def stop(self) -> None:
-        """End all of them, and start none any more; when it returns, none is left."""
+        """Kill all processes, wait for them, and refuse to start more."""
         with self._lock:
             self._stopped = True
             running = tuple(self._running)
@@ -73,7 +73,7 @@ class Processes:
             process.wait()
 
     def run(self, task: Task) -> Row:
-        """The task's row, whatever becomes of its process."""
+        """The task's row; if its process fails or takes too long, the row says so."""
         start = time.perf_counter()
         process = self.start(task.setting.threads)
         # Not left to ``communicate``, which would close it: the process lives while it is open.
@@ -98,12 +98,12 @@ class Processes:
 
 
 def run_isolated(task: bytes) -> Row:
-    """A pickled task's row, from a process of its own; for workers that are elsewhere."""
+    """Row of a pickled task, run in a process of its own; for workers on other machines."""
     return Processes().run(pickle.loads(task))
 
 
 def _send(stream: IO[bytes], data: bytes) -> None:
-    # A process that has ended already says itself why.
+    # If the process has ended already, its exit code and output say why.
     with suppress(BrokenPipeError):
         stream.write(data)
         stream.flush()

@@ -67,7 +67,7 @@ _SETTING_KEYS = ("name", "seeds", *KEYWORDS)
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is to be planned, and how.
+    """Models and settings of a batch, with the keywords of its run.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _check_run(run: Mapping[str, Any]) -> None:
-    """Refuse what ``cpplan.batch`` would, while it is known which file says so."""
+    """Raise for values that ``cpplan.batch`` would refuse, naming the file that has them."""
     make_limits(run.get("task_seconds"), run.get("task_memory"))
     check_processes(run.get("processes"))
     names = run.get("baselines", [])

@@ -1,4 +1,4 @@
-"""One model of a batch: where it comes from, and how its content is known again."""
+"""One model of a batch: its source, and a digest by which its content is recognised."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cpplan.program.anf import Program
 
 _SCHEME = "zoo://"
-# Where ``zoo://`` models come from: another version may have others under their names.
+# Packages of ``zoo://`` models: another version may have other models under the same names.
 _PACKAGES = ("onnx", "timm", "torch", "torchvision", "transformers")
 
 
@@ -35,7 +35,7 @@ class Model:
     Attributes
     ----------
     name
-        What its rows are called.
+        Name of the model in its rows.
     source
         A file or ``zoo://…``, as ``cpplan.load`` takes it; or a graph, program or problem.
     dims, in_place, workspaces
@@ -63,7 +63,7 @@ class Model:
         return isinstance(self.source, str) and not self.source.startswith(_SCHEME)
 
     def load(self) -> Graph | Program | Problem:
-        """What is to be planned."""
+        """The graph, program or problem to be planned."""
         from cpplan.program.anf import Program
 
         if isinstance(self.source, Program):
@@ -71,10 +71,10 @@ class Model:
         return load(self.source, dims=self.dims, in_place=self.in_place, workspaces=self.workspaces)
 
     def digest(self) -> str | None:
-        """Of the content and of how it is read; ``None`` if the file cannot be read.
+        """Digest of the content and of the reading options; ``None`` if the file cannot be read.
 
-        A file is known by its bytes and by those beside it that are read with it; ``zoo://…`` by
-        its name and the versions of the packages that have such models.
+        A file's digest covers its bytes and those beside it that are read with it; that of ``zoo://…``
+        covers its name and the versions of the packages that have such models.
         """
         content: Any = self.source
         if self.is_file:
@@ -98,7 +98,7 @@ def _versions() -> dict[str, str]:
 
 
 def _files_of(path: Path) -> Iterable[Path]:
-    """The file; a listing may have a second part, whose name ends otherwise."""
+    """The file, and the second part of a listing if there is one under another ending."""
     if path.suffix.lower() != ".txt":
         return (path,)
     stem = path.name.removesuffix("-buffer-assignment.txt").removesuffix("-live-range.txt")
@@ -107,12 +107,12 @@ def _files_of(path: Path) -> Iterable[Path]:
 
 
 def is_pattern(source: str, folder: Path) -> bool:
-    """Whether it has wildcards (``*``, ``?``, ``[…]``), and is not the very name of a file."""
+    """True if a source has wildcards (``*``, ``?``, ``[…]``) and is not itself a file's name."""
     return any(sign in source for sign in "*?[") and not os.path.exists(folder / source)
 
 
 def models_like(pattern: str, folder: Path) -> list[Model]:
-    """Every file of a pattern, seen from a folder, that ``cpplan.load`` may know; by name.
+    """Files that match a pattern relative to a folder and have a known suffix, sorted by name.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def models_like(pattern: str, folder: Path) -> list[Model]:
 
 
 def models_in(folder: Path, prefix: str = "") -> list[Model]:
-    """Every file in a folder that ``cpplan.load`` may know, by name.
+    """Files in a folder that have a suffix known to ``cpplan.load``, sorted by name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How far a batch is."""
+"""Progress of a batch: rows done and left, and the time that they take."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from cpplan.batches.task_planning import Row
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How far a batch is.
+    """Progress of a batch: rows done, rows kept, and time since the start.
 
     Attributes
     ----------
     done, total
-        Rows that there are, and that there will be.
+        Rows so far, and rows at the end.
     kept
-        How many of them an earlier run has left.
+        Number of the rows done that an earlier run had left.
     seconds
-        Since this run began.
+        Seconds since this run began.
     row
         The latest, or ``None`` at the start.
     note
-        What is done instead of planning.
+        Current work other than planning.
     others
-        At the start: rows of an earlier run that the table will not have any more, since they are
-        of other models, settings or limits, or of another version.
+        At the start: number of rows of an earlier run that the table will lose, since they belong
+        to other models, settings or limits, or to another version.
     """
 
     done: int
@@ -38,13 +38,13 @@ class BatchProgress:
 
     @property
     def rate(self) -> float | None:
-        """Rows a second, of this run."""
+        """Rows a second in this run, or ``None`` if there are none yet."""
         new = self.done - self.kept
         return new / self.seconds if new and self.seconds else None
 
     @property
     def left(self) -> float | None:
-        """Seconds left, if the rest takes as long as what was done.
+        """Estimated seconds left at the rate so far, or ``None`` if there is no rate.
 
         Examples
         --------

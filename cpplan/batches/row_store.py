@@ -1,9 +1,9 @@
-"""Where rows are kept while a batch runs: each whole or not at all, whenever the run is killed.
+"""Store of a batch's rows while it runs; a kill at any time leaves each row whole or absent.
 
 Beside ``results.parquet``, the folder ``results.parquet.parts`` holds a file a row, written under
 another name and then renamed. When all rows are there, the table is written in the same way into
-the folder, takes its place in one step, and the folder goes. A later run reads the table and the
-folder, and keeps every row whose key is that of one of its tasks.
+the folder, renamed to its final place in one step, and the folder is removed. A later run reads
+the table and the folder, and keeps every row that has the key of one of its tasks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _LOCK, _TABLE = "lock", "table"
 
 
 class RowStore:
-    """The rows of one table; a context, within which nobody else writes to it.
+    """The rows of one table; a context that keeps other runs from writing to it.
 
     Raises
     ------
     InputError
-        If the table cannot be written there, or another run is at it.
+        If the table cannot be written there, or another run is writing it.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -46,7 +46,7 @@ class RowStore:
     def __enter__(self) -> RowStore:
         while self._lock is None:
             self._lock = self._take_lock()
-        # What a run that was killed had begun to write.
+        # Files that a killed run had begun to write.
         for begun in (*self._folder.glob(".cpplan.*"), self._folder / _TABLE):
             begun.unlink(missing_ok=True)
         return self
@@ -58,7 +58,7 @@ class RowStore:
         trace: TracebackType | None,
     ) -> None:
         assert self._lock is not None
-        # While it is ours; but Windows removes no open file.
+        # While the lock is held; but Windows removes no open file.
         if os.name != "posix":
             self._lock.close()
         # An empty folder is no use to a later run.
@@ -70,7 +70,7 @@ class RowStore:
         self._lock = None
 
     def _take_lock(self) -> IO[str] | None:
-        """The lock, or ``None`` if another run that came to its end has just removed it."""
+        """The lock file, open and locked, or ``None`` if a run that ended has just removed it."""
         lock = self._folder / _LOCK
         try:
             self._folder.mkdir(exist_ok=True)
@@ -92,17 +92,17 @@ class RowStore:
         return None
 
     def found(self) -> dict[str, Row]:
-        """Key -> row, of all that earlier runs have left."""
+        """Rows that earlier runs have left, by key."""
         rows = read_rows(self._target) if self._target.exists() else []
         rows += [row for part in self._parts() if (row := _read_part(part)) is not None]
         return {str(row.get("key")): row for row in rows}
 
     def keep(self, row: Row) -> None:
-        """Write a row, so that it is there even if everything ends now."""
+        """Write a row to disk at once, so that it survives a kill."""
         write_text(self._folder / f"{row['key']}.json", json.dumps(row))
 
     def finish(self, rows: Iterable[Row], baselines: Iterable[str]) -> None:
-        """Write the table, which takes the place of the rows kept."""
+        """Write the table, which replaces the rows kept."""
         arrow = need_arrow()
         table = self._folder / _TABLE
         try:
@@ -120,7 +120,7 @@ class RowStore:
 
 
 def _read_part(path: Path) -> Row | None:
-    """A row, or ``None`` if the machine went down before it was on the disk."""
+    """The row in a file, or ``None`` if the file is incomplete after a power failure."""
     try:
         row = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -129,7 +129,7 @@ def _read_part(path: Path) -> Row | None:
 
 
 def _take(stream: IO[str]) -> None:
-    """Lock a file until it is closed, or its process ends; ``OSError`` if another one has it."""
+    """Lock a file until it is closed or the process ends; ``OSError`` if it is locked already."""
     try:
         import fcntl
     except ImportError:

@@ -1,4 +1,4 @@
-"""``batch``: every model under every setting; what is done already is not done again."""
+"""``batch``: plans every model under every setting, and keeps rows that are done already."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
 
 BASELINES = ("greedy_by_size",)
-# What a plan's own status is; any other is a failure of the task.
+# Statuses of plans; any other is a failure of the task.
 PLANNED = ("optimal", "feasible", "infeasible", "unknown")
 
 
@@ -59,19 +59,19 @@ def batch(
     output
         The table to write, ``.parquet``; see :mod:`cpplan.batches.table` for its columns. Rows that
         an earlier run has left there, or beside it, are kept if model, setting, limits and version
-        are what they were; other rows are not in it any more. Without it, rows are kept nowhere.
+        are unchanged; its other rows are dropped. Without ``output``, no rows are stored.
     baselines
         Heuristics to compare with.
     processes
-        Tasks at once; as many as fit if left out: threads of all of them are never more than cores.
-        (On Dask: as its workers have threads.)
+        Tasks at once; as many as fit if left out: their threads are never more than the cores. (On
+        Dask, one for each thread of its workers.)
     task_seconds, task_memory
-        What each task may use at most; see :class:`~cpplan.batches.task.Limits`.
+        Limits of each task; see :class:`~cpplan.batches.task.Limits`.
     backend, scheduler
         ``"dask"`` runs the tasks on a Dask cluster, by its scheduler's address or through the
         current client.
     retry
-        Do again what failed before.
+        Run failed tasks again.
     progress
         Called at the start, and with every row.
 
@@ -112,7 +112,7 @@ def batch(
     def run(some: Sequence[Task], tell: Callable[[str], None]) -> Generator[Row]:
         if processes is None:
             return run_on_dask(some, scheduler)
-        # Once, before so many processes find that loops must be compiled.
+        # Once, before many processes find that loops must be compiled.
         warm_up(tell=lambda group: tell(f"compiling the loops for {group}, once"))
         return run_here(some, processes)
 

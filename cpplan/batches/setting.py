@@ -17,12 +17,12 @@ _READ = ("memory_limit", "capacity", "first", "last")
 
 @dataclass(frozen=True)
 class Setting:
-    """How every model is planned.
+    """Keywords of ``cpplan.solve`` under a name.
 
     Attributes
     ----------
     name
-        What its rows are called.
+        Name of the setting in its rows.
     options
         Keywords of :func:`cpplan.solve` but ``progress``. One worker if ``workers`` is left out.
         ``memory_limit`` and ``capacity`` may be shares (``"60%"``) of the bytes that the model has

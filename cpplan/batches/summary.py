@@ -1,4 +1,4 @@
-"""What a table of results says of its settings: means, who wins, and performance profiles."""
+"""Comparison of the settings in a table of results: means, wins, and performance profiles."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class SettingSummary:
     Attributes
     ----------
     models, planned, optimal
-        How many models there are, were planned, and with proof that nothing is smaller.
+        Numbers of models, of models planned, and of those with a plan proved optimal.
     to_best, to_bound
         Geometric means of the measure over the best of any setting, and of the bytes over their
         bound; over the models that every setting has planned
-        (of those settings that have planned any). ``None`` where one of the ratios is infinite.
+        (of those settings that have planned any). ``None`` if one of the ratios is infinite.
     to_baseline
-        Baseline -> the same of the bytes over the baseline's.
+        Baseline -> geometric mean, over the same models, of the bytes over the baseline's.
     seconds
-        Of planning, in all.
+        Total time of planning.
     profile
         Share of all models within each factor of the best of any setting (Dolan and Moré, 2002).
     """
@@ -49,10 +49,10 @@ class SettingSummary:
 
 @dataclass(frozen=True)
 class Duel:
-    """How often one setting is better than another setting or a baseline, as good, or worse.
+    """Numbers of models at which a setting beats, equals or loses to another or to a baseline.
 
-    A plan is better than none; a model that neither of two settings has planned is left out, and of
-    a baseline every model without a ratio.
+    A plan is better than none. A model that neither of two settings has planned is left out; so is
+    a model without a ratio if the comparison is with a baseline.
     """
 
     setting: str
@@ -64,17 +64,17 @@ class Duel:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a table says.
+    """Comparison of all settings of a table.
 
     Attributes
     ----------
     measure
-        What was compared: less is better.
+        Quantity compared; less is better.
     models, common
-        How many models there are, and how many of them every setting has planned, of those
-        that have planned any.
+        Number of models, and number of those that every setting has planned (of those settings
+        that have planned any).
     factors
-        Of the profiles.
+        Factors at which the profiles are read.
     """
 
     measure: str
@@ -97,11 +97,11 @@ def summarize(
     Parameters
     ----------
     rows
-        Of :func:`cpplan.batch` or :func:`~cpplan.batches.table.read_rows`.
+        Rows of :func:`cpplan.batch` or :func:`~cpplan.batches.table.read_rows`.
     measure
         ``bytes``, ``cost`` or ``seconds``.
     factors
-        At which profiles are read, each at least 1.
+        Factors at which profiles are read, each at least 1.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def summarize(
 
 
 def _checked(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-    """The row with ``None`` for what a data frame calls missing in its own ways."""
+    """The row with ``None`` for each value that a data frame marks as missing."""
     import pandas
 
     for name in ("model", "setting"):
@@ -203,7 +203,7 @@ def _checked(row: Mapping[str, Any], number: int) -> Mapping[str, Any]:
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:
-    """Of those that there are; ``None`` of none, or where one is infinite.
+    """Geometric mean, skipping ``None``; ``None`` without any value or if one is infinite.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def geometric_mean(values: Iterable[float | None]) -> float | None:
 
 
 def _measured(row: Mapping[str, Any] | None, measure: str) -> float:
-    """What is compared, or infinity where there is no plan."""
+    """Value of the measure in a row, or infinity if there is no plan."""
     if row is None or row.get("bytes") is None or row.get(measure) is None:
         return math.inf
     return float(row[measure])

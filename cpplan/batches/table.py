@@ -1,24 +1,24 @@
 """The table of a batch: one row a task, in Parquet.
 
 ==============  ==================================================================================
-model, setting  the names of what was planned, and how
+model, setting  names of the model and of the setting
 status          ``optimal``, ``feasible``, ``infeasible``, ``unknown``: the plan's; ``error``: the
                 model or setting was refused, or something unforeseen; ``crashed``,
-                ``out of memory``, ``out of time``: what became of the task's process
-bytes           peak of the plan, over all pools; null where there is none
+                ``out of memory``, ``out of time``: the end of the task's process
+bytes           peak of the plan, over all pools; null if there is no plan
 bound           no plan needs fewer bytes (in every order, if the setting searches it)
 gap             ``(bytes - bound) / bytes``
-cost, base_cost of running what the plan runs, and of running every op once; null without ops
-ratio_NAME      ``bytes`` / what baseline NAME needs for the given order with nothing shared, one
+cost, base_cost cost of the plan's ops, and of running every op once; null without ops
+ratio_NAME      ``bytes`` / bytes of baseline NAME for the given order with nothing shared, one
                 column for each baseline; below 1 the plan is smaller
 ops, buffers    steps and buffers of the plan
 seed, options   of the setting; ``options`` are all of its keywords as JSON
 version         of cpplan
-key             digest of all that the row depends on: where it is unchanged, the row is kept
-error           why there is no plan
+key             digest of all that the row depends on: if it is unchanged, the row is kept
+error           reason why there is no plan
 seconds         clock: planning alone
 task_seconds    clock: reading the model, planning and measuring the baselines
-machine         what it ran on
+machine         the machine that ran the task
 ==============  ==================================================================================
 
 The last three alone may differ between runs whose settings are deterministic.
@@ -61,7 +61,7 @@ def columns(baselines: Iterable[str]) -> tuple[str, ...]:
 
 
 def need_arrow() -> Any:
-    """pyarrow, or the error that names the extra."""
+    """The module pyarrow; raises an error that names the extra if it is missing."""
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -70,7 +70,7 @@ def need_arrow() -> Any:
 
 
 def to_table(rows: Sequence[Row], baselines: Iterable[str]) -> pyarrow.Table:
-    """Rows as a table, with null for what a row has not."""
+    """Rows as a table, with null for values that a row lacks."""
     arrow = need_arrow()
     kinds = {name: arrow.string() for name in TEXTS} | {name: arrow.int64() for name in COUNTS}
     schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in columns(baselines)])
@@ -78,7 +78,7 @@ def to_table(rows: Sequence[Row], baselines: Iterable[str]) -> pyarrow.Table:
 
 
 def to_frame(rows: Sequence[Row], baselines: Iterable[str]) -> pandas.DataFrame:
-    """Rows as a data frame; counts stay integers where some are missing."""
+    """Rows as a data frame; counts stay integers also if some are missing."""
     import pandas
 
     kinds = dict.fromkeys(TEXTS, "object") | dict.fromkeys(COUNTS, "Int64")
@@ -120,7 +120,7 @@ def read_rows(path: str | PathLike[str]) -> list[Row]:
 
 
 def _read_parquet(path: str | PathLike[str], arrow: Any) -> list[Row]:
-    """Rows, as many as there may be: a small file can claim to have billions."""
+    """Rows of a Parquet file; raises if there are too many: a small file can claim billions."""
     rows: list[Row] = []
     with arrow.parquet.ParquetFile(path) as file:
         groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
@@ -134,7 +134,7 @@ def _read_parquet(path: str | PathLike[str], arrow: Any) -> list[Row]:
 
 
 def _check_types(path: str | PathLike[str], rows: Sequence[Row]) -> None:
-    """Refuse cells that are no text where text belongs, or no number where a number does."""
+    """Raise if a cell of a text column is no text, or one of a number column no number."""
     for number, row in enumerate(rows, 1):
         for name, cell in row.items():
             if cell is None:
@@ -155,7 +155,7 @@ def _read_csv(path: str | PathLike[str]) -> list[Row]:
     import pandas
 
     try:
-        # As text: pandas would make floating-point numbers of counts, where some are missing.
+        # As text: pandas would turn counts into floating-point numbers if some are missing.
         frame = pandas.read_csv(path, dtype="object", keep_default_na=False, encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: not a CSV table: {error}") from error
@@ -175,7 +175,7 @@ def _read_csv(path: str | PathLike[str]) -> list[Row]:
 
 def _number(name: str, cell: str) -> float | None:
     if name in COUNTS:
-        # Where some were missing, others have written counts as 12.0.
+        # Other tools write counts as 12.0 if some are missing.
         whole, _, zeros = cell.partition(".")
         if zeros.strip("0") == "":
             return int(whole)

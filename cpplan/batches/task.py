@@ -1,4 +1,4 @@
-"""One task: a model under a setting, and what its row must agree with to be kept."""
+"""Tasks: a model under a setting each, with the key that a row must have to be kept."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MOST_SECONDS = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """What a task may use at most; ``None`` is no limit.
+    """Limits of a task; ``None`` is no limit.
 
     Attributes
     ----------
     seconds
-        By the clock, for everything from the start of its process; a plan needs some of it beyond
-        the setting's ``time_limit``, to read the model and to check the plan.
+        Clock time from the start of its process to its end. Reading the model and checking the plan
+        come on top of the setting's ``time_limit``.
     memory
         Bytes of data of its process.
     """
@@ -54,7 +54,7 @@ class Task:
 def make_tasks(
     models: list[Model], settings: list[Setting], baselines: tuple[str, ...], limits: Limits
 ) -> list[Task]:
-    """Every model under every setting, model by model."""
+    """Tasks for every model under every setting, model by model."""
     tasks = []
     for model in models:
         content = model.digest()
@@ -67,12 +67,12 @@ def make_tasks(
 
 
 def make_limits(seconds: float | None, memory: int | str | None) -> Limits:
-    """Limits as people give them.
+    """Limits from a number of seconds and a byte count as people write them.
 
     Raises
     ------
     InputError
-        If they are no time or no byte count.
+        If one is no time or no byte count.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What one task does: read the model, plan it, measure the baselines; the values of its row."""
+"""Work of one task: read the model, plan it, measure the baselines, and fill its row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cpplan.batches.task import Task
 
 Row = dict[str, Any]
-# What Python, the loader of libraries, and what is written in C++ say when there is no more memory.
+# Messages of Python, of the loader of libraries and of C++ code when memory runs out.
 _NO_MEMORY = (
     "bad_alloc",
     "can't start new thread",
@@ -29,7 +29,7 @@ _NO_MEMORY = (
 
 
 def plan_task(task: Task) -> Row:
-    """The task's row; what goes wrong is in it, as ``status`` and ``error``."""
+    """The task's row; a failure is in its ``status`` and ``error``."""
     if task.version != __version__:
         return failed(task, "error", f"this worker has cpplan {__version__}, not {task.version}")
     start = time.perf_counter()
@@ -41,14 +41,14 @@ def plan_task(task: Task) -> Row:
     except CpplanError as error:
         row = failed(task, "error", str(error))
     except Exception as error:
-        # Whatever a reader or a solver does not foresee costs one row, not the batch.
+        # An unforeseen error in a reader or solver costs one row, not the batch.
         text = printable(f"{type(error).__name__}: {error}", MESSAGE)
         row = failed(task, "out of memory" if lacks_memory(task, text) else "error", text)
     return row | {"task_seconds": time.perf_counter() - start, "machine": machine()}
 
 
 def lacks_memory(task: Task, text: str) -> bool:
-    """Whether a message means that the task's memory limit was met."""
+    """True if a message means that the task reached its memory limit."""
     return task.limits.memory is not None and any(sign in text.lower() for sign in _NO_MEMORY)
 
 
@@ -101,7 +101,7 @@ def _number(value: float | None) -> float | None:
 
 
 def machine() -> str:
-    """The machine that a row comes from, in words."""
+    """Description of this machine."""
     import platform
 
     from cpplan.runtime.cores import available_cores

@@ -1,4 +1,4 @@
-"""The process of one task: reads it from standard input, writes its row to standard output."""
+"""Process of one task, which it reads from standard input; writes its row to standard output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import BinaryIO
 def main() -> None:
     """Plan the one task and end.
 
-    Standard input stays open as long as whoever wants the row lives: its end is ours, also where
-    nobody was left to tell us.
+    Standard input stays open as long as the process that wants the row lives. This process ends
+    with it, also if its parent was killed.
     """
     answer = _own_output()
     from cpplan.batches.task_planning import failed, plan_task
 
-    # Before the model is there, which may be large itself.
+    # Before the model is read, which may be large itself.
     memory = pickle.load(sys.stdin.buffer)
     reason = limit_memory(memory)
     task = pickle.load(sys.stdin.buffer)
@@ -27,13 +27,13 @@ def main() -> None:
     row = plan_task(task) if reason is None else failed(task, "error", reason)
     answer.write(json.dumps(row).encode())
     answer.close()
-    # Whatever else would be torn down is not worth waiting for.
+    # Nothing else needs an orderly end.
     sys.stderr.flush()
     os._exit(0)
 
 
 def _own_output() -> BinaryIO:
-    """Standard output, which from now on is standard error for everybody else."""
+    """Stream to standard output, and standard output redirected to standard error for all else."""
     own = os.dup(1)
     os.dup2(2, 1)
     return os.fdopen(own, "wb")
@@ -46,7 +46,7 @@ def _end_with_input(stream: BinaryIO) -> None:
 
 
 def limit_memory(most: int | None) -> str | None:
-    """Let this process have so many bytes of data; why that cannot be, if so.
+    """Limit this process to ``most`` bytes of data; return a reason if that is impossible.
 
     Data, not address space: the latter counts what libraries only reserve, gigabytes of it.
     """
