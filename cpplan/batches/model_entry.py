@@ -73,8 +73,8 @@ class Model:
     def digest(self) -> str | None:
         """Digest of the content and of the reading options; ``None`` if the file cannot be read.
 
-        A file's digest covers its bytes and those beside it that are read with it; that of ``zoo://…``
-        covers its name and the versions of the packages that have such models.
+        A file's digest covers its bytes and those of files beside it that are read with it; that
+        of ``zoo://…`` covers its name and the versions of the packages that have such models.
         """
         content: Any = self.source
         if self.is_file:

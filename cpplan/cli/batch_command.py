@@ -14,7 +14,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.printable import MESSAGE, printable
 from cpplan.runtime.streams import write_to
 
-# What the shell calls a command that Ctrl-C ended.
+# Exit code of a command that Ctrl-C ended.
 _INTERRUPTED = 130
 
 

@@ -61,7 +61,7 @@ def compare(
     algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool,
     memory_limit: int | str | None, json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Every baseline on MODEL beside cpplan's plan and the bound."""
+    """List the peak of every baseline for MODEL beside cpplan's plan and the bound."""
     check_outputs(model, json_path, {})
     if remat != (memory_limit is not None):
         raise InputError("--remat and --memory-limit belong together: give both or neither")

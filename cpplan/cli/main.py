@@ -1,5 +1,6 @@
-"""``cpplan plan | verify | compare | show | storages | pareto | sizes | batch |
-summary | warm-up``.
+"""The ``cpplan`` command: its subcommands and exit codes.
+
+Subcommands: plan, verify, compare, show, storages, pareto, sizes, batch, summary, warm-up.
 
 Results go to stdout, progress and errors to stderr. Exit codes: 0 done, 2 usage or unreadable
 input, 3 it does not fit, 4 verification failed, 130 interrupted.
@@ -42,7 +43,7 @@ def _complain(text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Errors are one line on stderr."""
+    """Run the command line and return the exit code. Errors are one line on stderr."""
     try:
         code = cli.main(arguments, prog_name="cpplan", standalone_mode=False)
     except CpplanError as error:
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     except MemoryError:
         _complain("out of memory: the model, or the search, needs more than there is")
         return 2
-    except OSError as error:  # of click's own: a help text that finds no room
+    except OSError as error:  # raised by click for a help text that cannot be written
         _complain(f"cannot write to standard output: {error.strerror}")
         return 2
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what is checked of them before any work."""
+"""Options that several commands share, and their checks before any work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from cpplan.model.errors import InputError, located
 from cpplan.solving import request
 
-# Of an extent: below 2**62, as all counts are.
+# Digits of an extent: below 2**62, as all counts are.
 _MOST_DIGITS = 18
 
 MODEL = click.argument("model", type=click.Path())
@@ -21,7 +21,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
-    """Several options as one decorator, for what commands share."""
+    """One decorator for several options."""
 
     def add(command: _Command) -> _Command:
         for option in reversed(options):
@@ -32,7 +32,7 @@ def with_options(options: Sequence[Callable[[Any], Any]]) -> Callable[[_Command]
 
 
 def parse_limit(_: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """A byte count given as an option; an error names the option."""
+    """Byte count given as an option; an error names the option."""
     from cpplan.model.byte_sizes import parse_bytes
 
     with located(option.opts[0]):
@@ -105,7 +105,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool] | None:
-    """Kinds of op and whether they may be done in place, each once; none if nothing may be.
+    """Kinds of op -> True if they may be done in place, or ``None`` if no kind is given.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def parse_kinds(kinds: tuple[str, ...], *, used: bool = True) -> dict[str, bool]
 
 
 def parse_workspaces(texts: tuple[str, ...]) -> dict[str, int] | None:
-    """Scratch memory stated for ops or kinds of them, each once; none if nothing is stated.
+    """Bytes of scratch memory by name or kind of op, or ``None`` if none are stated.
 
     Examples
     --------
@@ -182,7 +182,7 @@ PLANNING = (*BOUNDARY, *SHARING, *request_options("pools", "objective"), *SEARCH
 
 
 def parse_dims(dims: tuple[str, ...]) -> dict[str, int | tuple[int, int | None]] | None:
-    """Extents of symbolic dimensions, or their bounds, each once; ``:`` may stand for ``..``.
+    """Extents or bounds of symbolic dimensions by name; ``:`` may stand for ``..``.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def _parse_extent(dim: str, text: str) -> int:
 
 
 def check_outputs(model: str, json_path: str | None, others: Mapping[str, str | None]) -> None:
-    """Refuse before planning what could not be written after it."""
+    """Raise, before planning, for files that could not be written after it."""
     from cpplan.runtime.regular_file import check_targets
 
     if json_path == "-":

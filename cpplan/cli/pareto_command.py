@@ -47,7 +47,7 @@ def pareto(
     points: int, time_limit: float,
     json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """How much memory recomputation saves in MODEL, and what it costs."""
+    """Print the memory that recomputation saves in MODEL, and its cost."""
     import json
 
     check_outputs(model, json_path, {})

@@ -63,7 +63,7 @@ def plan(
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     stated = parse_workspaces(workspaces)
     source = load(model, dims=bound, in_place=in_place, workspaces=stated)
-    gc.freeze()  # the model stays to the end: there is nothing in it to collect
+    gc.freeze()  # the model is kept to the end, so nothing in it can be collected
     with naming(model):
         wanted.check_source(source, request)
     if not request.deterministic:

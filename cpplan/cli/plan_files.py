@@ -1,4 +1,4 @@
-"""The files that ``cpplan plan`` writes: refused early, written whole."""
+"""The files that ``cpplan plan`` writes, checked before planning and written whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def export_options() -> list[Callable[[Any], Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Files to write: ``json``, which may be ``-`` for standard output, and one for some formats.
+    """Files to write: ``json``, which may be ``-`` for standard output, and one for each format.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Outputs:
 
     @classmethod
     def of(cls, model: str, json: str | None, options: dict[str, Any]) -> Outputs:
-        """The files that the options of :func:`export_options` name, which are taken out."""
+        """Outputs named by options of :func:`export_options`, which leave ``options``."""
         exports = {}
         for form in writers():
             option = "output" if form.name == _PLAN else form.name.replace("-", "_")
@@ -59,7 +59,7 @@ class Outputs:
         return cls(model, json, exports)
 
     def check_paths(self) -> None:
-        """Refuse, before anything is read, what could not be written.
+        """Raise, before anything is read, for files that could not be written.
 
         Raises
         ------
@@ -116,10 +116,10 @@ class Outputs:
         dims: Mapping[str, int] | None,
         notes: Mapping[str, str],
     ) -> None:
-        """Write the files wanted; those that follow a plan only where there is one, with offsets.
+        """Write the files wanted; those that need offsets only if the plan has them.
 
-        Plans as JSON, and reports, are written in any case: they say why there are no offsets.
-        ``notes`` are what reports say besides.
+        Plans as JSON and reports are written in any case: they say why there are no offsets.
+        ``notes`` are further lines of a report.
         """
         if self.json not in (None, "-"):
             result.save(self.json, clock=True)
@@ -151,7 +151,7 @@ def read_plan(path: str) -> Plan:
 
 
 def read_planned(path: str) -> Plan | SizesPlan:
-    """What a file of ``cpplan plan`` or ``cpplan sizes`` holds; refuses as :func:`read_plan`."""
+    """Plan or plans for several sizes in a file of either command; raises as :func:`read_plan`."""
     from cpplan.io.plan_json import plan_from_dict
     from cpplan.io.sizes_json import FORMAT, sizes_from_dict
     from cpplan.runtime.json_file import read_json

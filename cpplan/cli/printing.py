@@ -1,4 +1,4 @@
-"""What every command prints: plans, and errors that name the files they are about."""
+"""Output shared by all commands: plans, and errors that name the files concerned."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def arena_notes(
     model: str, result: Plan, dims: Mapping[str, int], stated: Container[str]
 ) -> dict[str, str]:
-    """The arena that TFLite Micro needs for a plan of a TFLite model, or why it can follow none.
+    """Note on TFLite Micro's arena for a plan of a TFLite model, or why it cannot follow the plan.
 
-    Empty for other models, and for plans without offsets.
+    No note for other models and for plans without offsets.
     """
     if not model.lower().endswith(".tflite") or result.offset is None:
         return {}
@@ -34,7 +34,7 @@ def arena_notes(
 
 
 def describe(result: Plan, notes: Mapping[str, str] | None = None) -> str:
-    """The summary, notes in further lines, and the map of the arena if it is small."""
+    """Text of a plan: its summary, the notes, and a map of the arena if it is small."""
     from cpplan.report.arena_text import format_arena
 
     text = f"{result}\n"
@@ -50,7 +50,7 @@ def describe(result: Plan, notes: Mapping[str, str] | None = None) -> str:
 
 @contextmanager
 def naming(*paths: str) -> Iterator[None]:
-    """Say in front of an error which files it is about, once each."""
+    """Prefix errors with the files concerned, each named once."""
     where = printable(", ".join(paths), MESSAGE)
     try:
         yield

@@ -82,7 +82,7 @@ def sizes(
     model: str, dims: tuple[str, ...], points: tuple[str, ...], capacities: tuple[str, ...],
     json_path: str | None, output: str | None, csv_path: str | None, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """One layout of MODEL for several sizes, and the arena that each needs."""
+    """Plan one layout of MODEL for several sizes, and print the arena that each needs."""
     check_outputs(model, json_path, {"-o": output, "--csv": csv_path})
     listed = [_parse_point(point) for point in points]
     limits = _parse_capacities(capacities, len(listed))
@@ -113,7 +113,7 @@ def sizes(
 
 
 def _parse_point(text: str) -> dict[str, int]:
-    """Values of dimensions.
+    """Values of dimensions by name.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _parse_point(text: str) -> dict[str, int]:
 
 
 def _parse_capacities(texts: Sequence[str], count: int) -> list[int | None]:
-    """One a size, or none."""
+    """Capacities, one for each size, or an empty list if none is given."""
     from cpplan.model.byte_sizes import parse_bytes
 
     with located("--capacity"):
@@ -145,7 +145,7 @@ def _parse_capacities(texts: Sequence[str], count: int) -> list[int | None]:
 
 
 def _ranges(model: str, dims: Dims | None, listed: Sequence[dict[str, int]]) -> Dims | None:
-    """What dimensions of an ONNX model may be: up to the largest value planned, unless given."""
+    """Bounds of an ONNX model's dimensions: those given, else up to the largest value planned."""
     if not model.lower().endswith(".onnx"):
         return dims
     names = dict.fromkeys(name for values in listed for name in values)

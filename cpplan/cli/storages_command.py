@@ -37,7 +37,7 @@ def storages(
     time_limit: float, group_by: Literal["dtype"] | None, algorithm: str | None, inputs: str,
     outputs: str, constants: str | None, workers: int | None, seed: int,
 ) -> None:  # fmt: skip
-    """Whole storages for MODEL, for runtimes that place nothing at an offset."""
+    """Assign whole storages in MODEL, for runtimes that place nothing at an offset."""
     import json
 
     check_outputs(model, json_path, {})

@@ -50,7 +50,7 @@ def verify(
 ) -> None:  # fmt: skip
     """Check that PLAN is a correct plan of MODEL, without trusting whoever made it.
 
-    Without PLAN, the one that a TFLite model carries in its metadata.
+    Without PLAN, check the one that a TFLite model carries in its metadata.
     """
     from cpplan.io import load
     from cpplan.io.execution import execute
@@ -103,7 +103,7 @@ def verify(
 
 
 def _carried(model: str, dims: Dims | None, kinds: dict[str, bool] | None) -> tuple[Graph, Plan]:
-    """The plan in the model's own file, and the graph that it is for."""
+    """The graph and the plan that a TFLite model carries in its own file."""
     if not model.lower().endswith(".tflite"):
         raise InputError(f"{model}: carries no plan, as TFLite models can: give PLAN")
     from cpplan.io.tflite import read_carried_plan
@@ -116,10 +116,10 @@ def _carried(model: str, dims: Dims | None, kinds: dict[str, bool] | None) -> tu
 def _bounds_and_values(
     model: str, plan: Plan, given: Dims | None
 ) -> tuple[Dims | None, dict[str, int]]:
-    """What the model's dimensions are bound to, and at which values the plan is looked at.
+    """Dimensions to bind the model's to, and values at which to check the plan.
 
-    A plan of symbolic sizes says for which bounds it was made. Its costs are those there, so that
-    the model is read at the bounds, whatever the values.
+    A plan of symbolic sizes has the bounds that it was made for. Its costs are those at the bounds,
+    so the model is read at the bounds, whatever the values.
     """
     if plan.symbols is None:
         return given, {}
@@ -136,7 +136,7 @@ def _bounds_and_values(
 
 
 def _most(dims: Dims | None) -> dict[str, int]:
-    """One value a dimension: its upper bound where it is bounded."""
+    """Value of each dimension, its upper bound if it is bounded."""
     return {
         name: given if isinstance(given, int) else given[1] or given[0]
         for name, given in (dims or {}).items()

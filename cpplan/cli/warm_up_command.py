@@ -16,7 +16,7 @@ from cpplan.solving import all_loops
 def warm_up(groups: tuple[str, ...]) -> None:
     """Compile the loops of the searches ahead of time, all or some GROUPS of them.
 
-    The first search that needs them compiles them otherwise, within its time limit.
+    Otherwise the first search that needs a loop compiles it, within its time limit.
     """
 
     def tell(group: str) -> None:
