@@ -17,13 +17,13 @@ def write_text(path: str | PathLike[str], text: str) -> None:
     Raises
     ------
     InputError
-        As :func:`write_bytes`, or if the text holds what is no Unicode; names the file.
+        As :func:`write_bytes`, or if the text cannot be written as UTF-8; names the file.
     """
     write_pieces(path, (text,))
 
 
 def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
-    """Write text that comes in pieces, so that it is never in memory as a whole.
+    """Write text given in pieces, so that the whole is never in memory.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def write_pieces(path: str | PathLike[str], pieces: Iterable[str]) -> None:
 def write_bytes(path: str | PathLike[str], data: bytes) -> None:
     """Write ``data`` to ``path`` through a temporary file in the same folder, then rename.
 
-    A symbolic link stays one: what it leads to is written.
+    A symbolic link stays one: the file that it leads to is written.
 
     Raises
     ------
@@ -51,12 +51,13 @@ def write_bytes(path: str | PathLike[str], data: bytes) -> None:
 
 
 def write_blocks(path: str | PathLike[str], pieces: Iterable[bytes]) -> None:
-    """Write bytes that come in blocks; see :func:`write_bytes`.
+    """Write bytes given in blocks; see :func:`write_bytes`.
 
     Raises
     ------
     InputError
-        As :func:`write_bytes`, or what the blocks' source raises: then nothing is written.
+        As :func:`write_bytes`. An error that the blocks' source raises is passed on, and nothing is
+        written.
     """
     target = resolve_target(path)
     try:

@@ -1,4 +1,4 @@
-"""Models are built only as long as there is time to solve them."""
+"""Building of models within a deadline."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """A block in which no cycles are looked for; afterwards as before.
+    """Context in which the garbage collector is paused; afterwards it is as before.
 
     The collector walks all objects again and again while a large graph is made, and finds nothing.
 

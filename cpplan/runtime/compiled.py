@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 # Of the time left, a stage waits so much for its loops to be compiled, where others can go on.
 COMPILING_SHARE = 0.1
-# Seconds to import what compiles, and to load loops that are ready, once for each process.
+# Seconds to import the compiler and to load loops that are ready, once for each process.
 LOADING_SECONDS = 0.5
-# How often a run that waits looks at its deadline, seconds.
+# Seconds after which a waiting run looks at its deadline again.
 _PATIENCE = 0.05
 
 
@@ -83,7 +83,7 @@ _tell: ContextVar[Callable[[str], None]] = ContextVar("tell", default=lambda tex
 
 @contextmanager
 def telling(tell: Callable[[str], None]) -> Iterator[None]:
-    """Within this block, a line about anything that must be compiled goes to ``tell``."""
+    """Context in which ``tell`` gets a line about each group that must be compiled."""
     token = _tell.set(tell)
     try:
         yield
@@ -94,7 +94,7 @@ def telling(tell: Callable[[str], None]) -> Iterator[None]:
 def prepare(group: LoopGroup, deadline: Deadline) -> bool:
     """True if these loops are ready; waits for it, but not beyond the deadline.
 
-    O(1) once they are.
+    O(1) once they are ready.
     """
     if is_ready(group):
         return True
@@ -136,7 +136,7 @@ def load(group: LoopGroup) -> None:
 
 
 def may_load(deadline: Deadline) -> bool:
-    """Whether there is time to ask for loops at all: once they are imported, that takes none."""
+    """True if there is time to load loops; once numba is imported, there always is."""
     return "numba" in sys.modules or deadline.endless or deadline.remaining() >= LOADING_SECONDS
 
 
@@ -226,7 +226,7 @@ def _compiler(group: LoopGroup) -> subprocess.Popen[bytes]:
         if group not in _compiling:
             _announce(group)
             null, command = subprocess.DEVNULL, _command(group)
-            # In a session of its own: Ctrl-C ends the run that waits, not what later runs need.
+            # In a session of its own: Ctrl-C ends the run that waits, but not the compilation.
             _compiling[group] = subprocess.Popen(
                 command,
                 stdin=null,
@@ -255,7 +255,7 @@ def _stop_compiling() -> None:
 
 
 def _after_fork() -> None:
-    """What a parent has under way is not the child's to wait for, or to end."""
+    """Forget the parent's compiling processes, which a forked child must not wait for or end."""
     global _lock
     _compiling.clear()
     _lock = threading.Lock()

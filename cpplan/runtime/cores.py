@@ -1,4 +1,4 @@
-"""How many threads make sense."""
+"""Number of cores, for choosing a number of threads."""
 
 from __future__ import annotations
 

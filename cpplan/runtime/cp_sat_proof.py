@@ -1,4 +1,4 @@
-"""Smaller peaks and larger bounds by CP-SAT, until they meet."""
+"""Search by CP-SAT for smaller peaks and larger bounds, until they meet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Proof(Generic[T]):
 
     @property
     def settled(self) -> bool:
-        """Whether there is provably nothing better."""
+        """True if the peak meets the bound, so that no solution is better."""
         return self.bound >= self.peak
 
 

@@ -1,7 +1,7 @@
-"""One run of CP-SAT on a model that minimises a peak, heedful of Ctrl-C and the deadline.
+"""One run of CP-SAT on a model that minimises a peak; Ctrl-C and the deadline end it.
 
-The solver works in a thread of its own. What it finds on the way is handed on in the calling
-thread, at once, so that nothing is lost when the run is cut short.
+The solver works in a thread of its own. Its solutions and bounds are handed on at once, in the
+calling thread, so that nothing is lost when the run is cut short.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # One unit of CP-SAT's deterministic time is about this many seconds on models of orders.
 SECONDS_PER_WORK = 4.0
-# Seconds that a run takes whatever it does; counted where time is deterministic.
+# Seconds that every run takes to begin; counted if time is deterministic.
 _TO_BEGIN = 0.02
 
 T = TypeVar("T", covariant=True)
@@ -35,10 +35,10 @@ class Formulation(Protocol[T]):
     def model(self) -> cp_model.CpModel: ...
 
     def extract(self, solver: Solved) -> T:
-        """The solution found."""
+        """Solution that the solver has found."""
 
     def in_bytes(self, objective: float) -> int:
-        """The peak that a value of the objective stands for, or the bound of a bound."""
+        """Bytes of peak for a value of the objective or a bound on it."""
 
 
 def run_model(
@@ -71,8 +71,8 @@ def run_model(
     seed
         For CP-SAT's random choices.
     linearization
-        CP-SAT's level of it. The relaxation of lives of variable length is weak: without it, proofs
-        come much faster.
+        CP-SAT's linearization level. The linear relaxation of lifespans of variable length is weak:
+        without it, proofs come much faster.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def run_model(
         run.watch()
     finally:
         run.stop()
-    # What arrived while the run was being stopped.
+    # Hand on news that arrived while the run was being stopped.
     run.drain()
 
 
 @dataclass(frozen=True, slots=True)
 class _News(Generic[U]):
-    """What the solver's thread says: a solution, a bound, the end, or what went wrong."""
+    """Message from the solver's thread: a solution, a bound, the end, or an error."""
 
     solution: U | None = None
     bound: int | None = None
@@ -144,7 +144,7 @@ class _Run(Generic[U]):
         self.thread.start()
 
     def watch(self) -> None:
-        """Hand on the news as they come, until the run has ended or time is up."""
+        """Hand on news as they arrive, until the run has ended or time is up."""
         news = self._wait()
         while news is not None and not self._hand_on(news):
             news = self._wait()
@@ -158,7 +158,7 @@ class _Run(Generic[U]):
 
     def stop(self) -> None:
         self.solver.stop_search()
-        # Presolve may not notice at once: a thread that overruns its grace is left behind.
+        # Presolve may react late: a thread that takes longer than the grace is left behind.
         self.thread.join(timeout=self.deadline.grace())
 
     def drain(self) -> None:
@@ -166,7 +166,7 @@ class _Run(Generic[U]):
             self._hand_on(self.news.get())
 
     def _solve(self) -> None:
-        """In the run's own thread."""
+        """Solve the model and queue the news; runs in the thread of its own."""
         try:
             from ortools.sat.python import cp_model
 
@@ -183,7 +183,7 @@ class _Run(Generic[U]):
             status = self.solver.solve(formulation.model, Report())
             if status == cp_model.MODEL_INVALID:
                 raise AssertionError(f"the model is invalid: {formulation.model.validate()}")
-            # Before its first solution, a run has no bound to offer.
+            # Without a solution, the solver's bound is not used.
             settled = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
             bound = formulation.in_bytes(self.solver.best_objective_bound) if settled else None
             news.put(_News(bound=bound, ended=True))
@@ -191,7 +191,7 @@ class _Run(Generic[U]):
             self.news.put(_News(ended=True, error=error))
 
     def _hand_on(self, news: _News[U]) -> bool:
-        """Whether that was the last."""
+        """True if these news were the last, after handing them on."""
         if news.error is not None:
             raise news.error
         if news.solution is not None:

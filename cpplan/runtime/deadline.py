@@ -8,13 +8,13 @@ import time
 
 
 class TimeUpError(Exception):
-    """The budget is spent: whoever holds the best plan so far returns it."""
+    """The time budget is spent; a caller that has a best plan so far returns it."""
 
 
 class Deadline:
     """Counts down from ``seconds``, by the clock or, if ``deterministic``, by work reported.
 
-    With deterministic time, only what solvers report through :meth:`spend` counts, so that a run
+    With deterministic time, only work reported through :meth:`spend` counts, so that a run
     does not depend on how busy the machine is.
 
     Examples
@@ -38,15 +38,15 @@ class Deadline:
 
     @property
     def endless(self) -> bool:
-        """Whether the clock never ends the run."""
+        """True if the clock never ends the run."""
         return self.deterministic or math.isinf(self.seconds)
 
     def patience(self) -> float | None:
-        """How long to wait for news, in seconds, as a queue takes it: ``None`` is for ever."""
+        """Seconds to wait for news, as the timeout of a queue; ``None`` is no limit."""
         return None if self.endless else min(self.remaining(), threading.TIMEOUT_MAX)
 
     def grace(self) -> float:
-        """How long a solver that was told to stop may take to do so, seconds."""
+        """Seconds that a solver may take to stop when told to."""
         return min(1.0, 0.02 * self.seconds)
 
     def elapsed(self) -> float:
@@ -71,9 +71,10 @@ class Deadline:
             self._parent.spend(work)
 
     def reserve(self, seconds: float) -> None:
-        """Keep the last seconds of the whole run for what comes after its stages: the most asked.
+        """Keep the last seconds of the whole run for work after its stages.
 
-        Only by the clock: work that is not counted takes no deterministic time.
+        Of several reservations the largest counts. Deterministic time reserves nothing, since work
+        after the stages is not counted.
 
         Examples
         --------
@@ -89,7 +90,7 @@ class Deadline:
             self._reserved = max(self._reserved, seconds)
 
     def share(self, part: float) -> Deadline:
-        """A deadline for one stage: this share of what is left.
+        """Deadline for one stage: this share of the time left.
 
         Examples
         --------

@@ -1,12 +1,13 @@
-"""How a loop is compiled that only other compiled loops call; imports numba.
+"""Decorator for loops that only other compiled loops call; imports numba.
 
-Loops that Python calls are ``@njit(cache=True)``. What lets Python or C call them is compiled with
-each, linked into every loop that uses it, and dropped again: without, the loops for packing take
-two thirds of the time to compile. But calling one from Python ends the process.
+Loops that Python calls are ``@njit(cache=True)``. Their entry points for Python and C are compiled
+with each, linked into every loop that uses it, and dropped again: without these, the loops for
+packing take two thirds of the time to compile. But calling an inner loop from Python ends the
+process.
 
-A constant that a loop passes on makes a version of what it calls for that constant alone; so does
-an ``int32`` beside an ``int64``. ``np.int64(0)`` instead of ``0`` shares one with what else is
-passed.
+A constant argument makes numba compile the called loop anew for that constant; so does an
+``int32`` beside an ``int64``. Passing ``np.int64(0)`` instead of ``0`` shares the version for
+``int64``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ctrl-C: held while results are checked and written, noted where one search follows another."""
+"""Ctrl-C: ignored while results are checked and written, noted while searches run in turn."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from types import FrameType
 
 @contextmanager
 def holding_interrupts() -> Iterator[Callable[[], None]]:
-    """Ctrl-C acts as ever, until the function yielded is called; from then on it does nothing.
+    """Context that yields a function from whose call on Ctrl-C is ignored.
 
-    So what was found by then can be written to the end. Only in the main thread, which alone may
-    handle signals; where Ctrl-C is ignored already, it stays so.
+    Until then Ctrl-C acts as usual; afterwards the results found can be written completely. It has
+    an effect only in the main thread, which alone may handle signals, and none if Ctrl-C is ignored
+    already.
     """
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):
@@ -30,9 +31,10 @@ def holding_interrupts() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def noting_interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C has come: a search that ends at it, with what it has, does not say so.
+    """Context that yields a function which returns True once Ctrl-C was pressed.
 
-    Ctrl-C acts as ever. Only in the main thread, as above.
+    A search that Ctrl-C ends returns its best plan and does not say so. Ctrl-C acts as usual. It
+    has an effect only in the main thread, as above.
     """
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):

@@ -1,6 +1,6 @@
-"""Reading a JSON file, with errors that name it.
+"""Reading of JSON files, with errors that name the file.
 
-A file whose name ends in ``.gz`` is compressed, and read as what it holds.
+A file whose name ends in ``.gz`` is decompressed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cpplan.runtime.regular_file import check_source
 
 
 def is_compressed(path: str | PathLike[str]) -> bool:
-    """Whether a file's name says that it is compressed.
+    """True if a file's name ends as those of compressed files do.
 
     Examples
     --------
@@ -34,8 +34,9 @@ def read_text(path: str | PathLike[str]) -> str:
     Raises
     ------
     InputError
-        If it does not exist, is no regular file, cannot be read, or is not UTF-8; or is to be
-        compressed and is not, or is cut short, or unpacks to more than 256 MiB; names the file.
+        If it does not exist, is no regular file, cannot be read, or is not UTF-8; or if its name
+        ends in ``.gz`` and it is not compressed, is cut short, or unpacks to more than 256 MiB;
+        names the file.
     """
     check_source(path)
     try:

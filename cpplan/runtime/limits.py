@@ -1,4 +1,4 @@
-"""Limits on what a file may make a reader unpack, nest and write out."""
+"""Limits on the bytes, nodes, rows and nesting that a file may make a reader produce."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cpplan.model.errors import InputError
 
 # Bytes that compressed text, or one part of an archive, may unpack to.
 MOST_UNPACKED = 256 << 20
-# Nodes that the functions of an ONNX model may be written out to: some, and more for a large file.
+# Nodes that expanding an ONNX model's functions may give: some, and more for a large file.
 MOST_NODES = 20_000
 MOST_NODES_PER_NODE = 50
 # Rows of a table of results.
@@ -21,7 +21,7 @@ MOST_DOTS = 250
 
 
 def read_unpacked(stream: IO[bytes] | GzipFile, what: str) -> bytes:
-    """All that a stream unpacks to, if that is within the limit.
+    """Unpacked bytes of a stream, if they are within the limit.
 
     Raises
     ------

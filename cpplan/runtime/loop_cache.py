@@ -1,7 +1,7 @@
-"""Where compiled loops are stored: beside the code, or wherever else numba may write.
+"""Store of compiled loops: beside the code, or in another folder that numba may write to.
 
-Where it may write nowhere (a read-only installation without a home), they are kept in a temporary
-folder as long as this process lives. It is no other's: what numba loads from there is run.
+If it may write to none (a read-only installation without a home), loops are kept in a temporary
+folder as long as this process lives. No other user can write there, since numba runs what it loads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _folder: TemporaryDirectory[str] | None = None
 
 
 def stamp(group: str, names: Sequence[str]) -> Path:
-    """A file that is there if these modules' loops were compiled as they are, for this machine."""
+    """Path of a file that exists if these modules' present loops were compiled on this machine."""
     import llvmlite.binding
     import numba
 
@@ -32,14 +32,14 @@ def stamp(group: str, names: Sequence[str]) -> Path:
 
 
 def forget(names: Sequence[str]) -> None:
-    """Delete what numba has stored: it does not see that what a loop calls has changed."""
+    """Delete numba's stored loops, since it misses changes in the functions that a loop calls."""
     for name in names:
         for stored in _cache_folder(_load(name)).glob(f"{name.rpartition('.')[2]}.*.nb[ic]"):
             stored.unlink(missing_ok=True)
 
 
 def environment() -> dict[str, str]:
-    """For another process, so that it stores where this one looks."""
+    """Environment for another process, so that it stores loops where this one looks."""
     if _folder is None:
         return dict(os.environ)
     return {**os.environ, "NUMBA_CACHE_DIR": _folder.name}
@@ -60,6 +60,6 @@ def _load(name: str) -> ModuleType:
 
 
 def _cache_folder(module: ModuleType) -> Path:
-    """Where numba stores what it compiles of this module."""
+    """Folder in which numba stores the compiled loops of a module."""
     loops = (value for value in vars(module).values() if hasattr(value, "stats"))
     return Path(next(loops).stats.cache_path)

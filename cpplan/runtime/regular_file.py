@@ -1,4 +1,4 @@
-"""Only regular files are read and written: devices, pipes, sockets and folders are refused."""
+"""Checks that only regular files are read and written, no devices, pipes, sockets or folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpplan.model.errors import InputError
 
 
 def check_source(path: str | PathLike[str]) -> None:
-    """Refuse to read from what is there but no regular file; a pipe could keep us waiting.
+    """Raise if a path exists but is no regular file; reading a pipe could wait for ever.
 
     Raises
     ------
@@ -39,12 +39,12 @@ def check_source(path: str | PathLike[str]) -> None:
 
 
 def resolve_target(path: str | PathLike[str]) -> Path:
-    """The file that writing to ``path`` makes or replaces: symbolic links are followed.
+    """Path of the file that writing to ``path`` makes or replaces; symbolic links are followed.
 
     Raises
     ------
     InputError
-        If there is something else than a regular file, or nothing can be written there; names it.
+        If there is something other than a regular file, or the file cannot be written; names it.
     """
     if not isinstance(path, (str, PathLike)) or not os.fspath(path):
         raise InputError(f"expected a path to write to, not {path!r}")
@@ -67,19 +67,19 @@ def resolve_target(path: str | PathLike[str]) -> Path:
 
 
 def check_targets(source: str | PathLike[str], targets: Mapping[str, str]) -> None:
-    """Check files that are to be written, before the work that fills them.
+    """Raise for files that cannot be written, before the work that fills them.
 
     Parameters
     ----------
     source
-        What is read; it must not be overwritten.
+        The file that is read; it must not be overwritten.
     targets
         Option -> file.
 
     Raises
     ------
     InputError
-        If one cannot be written, is the source, or is what another option writes; names both.
+        If one cannot be written, is the source, or is the target of another option; names both.
     """
     seen: dict[Path, str] = {}
     for option, path in targets.items():
@@ -95,7 +95,7 @@ def check_targets(source: str | PathLike[str], targets: Mapping[str, str]) -> No
 
 
 def _is_same(one: Path, other: str | PathLike[str]) -> bool:
-    """Whether two names mean one file, whether it is there or not."""
+    """True if two names mean one file, which need not exist."""
     try:
         return os.path.samefile(one, other)
     except OSError:

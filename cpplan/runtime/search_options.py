@@ -8,7 +8,7 @@ from cpplan.model.errors import InputError
 def check_search_options(
     time_limit: object, workers: object, seed: object, *, deterministic: object
 ) -> None:
-    """Refuse what is no time, no number of threads, no seed.
+    """Raise for values that are no time limit, no number of threads or no seed.
 
     Raises
     ------

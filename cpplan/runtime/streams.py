@@ -1,4 +1,4 @@
-"""Writing to the standard streams, whatever became of them."""
+"""Writing to the standard streams, also if they are closed or cannot encode the text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TextIO
 
 
 def write_to(stream: TextIO | None, text: str) -> str | None:
-    """Write ``text`` and say why it could not be written, if so (``None``: it was written).
+    """Write ``text``; return the reason if it could not be written, else ``None``.
 
-    Characters that the stream's encoding lacks are escaped. A stream that failed is pointed
-    elsewhere, so that Python's own flush at exit does not fail again.
+    Characters that the stream's encoding lacks are escaped. A stream that failed is redirected,
+    so that Python's own flush at exit does not fail again.
     """
     if stream is None:
         return "it is closed"
@@ -20,7 +20,7 @@ def write_to(stream: TextIO | None, text: str) -> str | None:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except BrokenPipeError:
-        # Whoever read it has seen enough.
+        # The reader of the pipe has closed it.
         _silence(stream)
     except OSError as error:
         _silence(stream)
