@@ -1,1 +1,1 @@
-"""What is planned and what is answered: data, and the errors that concern them."""
+"""Data of a planning task and its answer: graphs, problems, plans, and errors about them."""

@@ -1,6 +1,7 @@
-"""Somebody else's plan for the same buffers, carried by what a reader of their files returns.
+"""Answers of other planners for the same buffers, kept with the graph or problem read.
 
-:func:`cpplan.compare` lists it beside ours and the bound, and checks it where it says enough.
+:func:`cpplan.compare` lists each beside cpplan's plan and the bound, and checks it if it says
+enough.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from cpplan.model.tensor import check_count
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What another planner answered.
+    """Answer of another planner: its peak, and offsets and pools if they are known.
 
     Attributes
     ----------
     name
-        Of the planner (``"xla"``).
+        Name of the planner (``"xla"``).
     peak
-        Bytes it says that it needs; the sum over all pools.
+        Bytes that the planner states; the sum over all pools.
     offset
         Buffer -> byte offset in its pool, or ``None`` if only the peak is known.
     pool
-        Buffer -> name of its pool; may be left out where there is one pool.
+        Buffer -> name of its pool; may be left out if there is one pool.
 
     Raises
     ------
     InputError
-        If the name is empty, or a number negative or none; names the buffer.
+        If the name is empty, or a value is negative or no number; names the buffer.
 
     Examples
     --------

@@ -25,7 +25,7 @@ _FACTORS = {
     "TIB": 1 << 40,
 }
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
-_LIMIT = 2**63  # what 64-bit integers hold
+_LIMIT = 2**63  # limit of 64-bit integers
 _MOST_DIGITS = 100
 _PATTERN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
@@ -67,7 +67,7 @@ def parse_bytes(text: str | int) -> int:
 
 
 def format_bytes(count: int | None) -> str:
-    """A byte count for people: exact below 10 KiB, else in a binary unit, never with an exponent.
+    """Text of a byte count: exact below 10 KiB, else in a binary unit, never with an exponent.
 
     Two decimals below 100 of the unit, whole units above.
 
@@ -83,7 +83,7 @@ def format_bytes(count: int | None) -> str:
     if abs(count) < 10 * 1024:
         return f"{count} B"
     power = 1
-    # What rounds to 1024 of a unit is one of the next.
+    # A value that rounds to 1024 of a unit is 1 of the next.
     while power < len(_UNITS) and abs(count) >= (1 << (10 * power + 10)) - (1 << (10 * power - 1)):
         power += 1
     value, unit = count / (1 << (10 * power)), _UNITS[power - 1]

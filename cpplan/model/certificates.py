@@ -1,4 +1,4 @@
-"""What a plan carries so that its bound can be proved again without a search."""
+"""Certificates that a plan carries, so that its bound can be proved again without a search."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cpplan.model.errors import InputError
 
 
 class CutFlow(NamedTuple):
-    """A flow that proves the bytes live, at least, while one op runs, whatever the order.
+    """A flow that proves a lower bound on the bytes live while one op runs, in every order.
 
-    Whatever has run before the op, each unit of flow crosses a storage that has then begun and not
+    Whichever ops have run before, each unit of flow crosses a storage that has then begun and not
     ended. Names are of ops and storages of the graph; amounts are bytes.
 
     Attributes
@@ -40,7 +40,7 @@ class CutFlow(NamedTuple):
     waits: tuple[tuple[str, str, int], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The flow as JSON-ready values."""
+        """The flow as values that JSON can hold."""
         rows = {key: [list(row) for row in getattr(self, key)] for key in _ROWS}
         return {"kind": "cut flow", "op": self.op, **rows}
 

@@ -1,4 +1,4 @@
-"""The sum of what ops cost, the same in whatever order they run."""
+"""The sum of the costs of ops, the same for every order."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 
 def sum_costs(costs: Iterable[int | float]) -> int | float:
-    """The sum: exact of integers, else the float nearest to the exact one.
+    """Sum of costs, exact for integers, else the float nearest to the exact sum.
 
-    So two orders of the same ops cost the same, and what every op once costs is one number.
+    So two orders of the same ops cost the same, and the cost of every op once is one number.
 
     Examples
     --------

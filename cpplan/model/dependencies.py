@@ -1,8 +1,8 @@
-"""What must run before what: the edges between the ops of a graph, and why each is there.
+"""Dependencies between the ops of a graph, and the reason for each.
 
 An op waits for the ops whose results it reads (``data``), for those its ``after`` names
 (``control``), and for the one listed before it in its ``sequence``. Control and sequence edges
-carry no bytes; an order must keep all of them alike.
+carry no bytes; an order must respect all three kinds.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Link = Literal["data", "control", "sequence"]
 
 
 def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
-    """For every op, the positions of the ops it waits for. O(ops + tensors + control edges).
+    """Positions of the ops that each op waits for. O(ops + tensors + control edges).
 
     Data first, in argument order, then control as listed, then sequence; each op once.
     """
     position = {op.name: k for k, op in enumerate(graph.ops)}
-    # Of every tensor read, the op after which its bytes are valid.
+    # Tensor read -> the op after which its bytes are valid.
     maker: dict[str, int | None] = {
         name: k for k, op in enumerate(graph.ops) for name in op.outputs
     }
@@ -48,9 +48,9 @@ def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
 
 
 def link(graph: Graph, before: int, after: int) -> Link:
-    """Why op number ``after`` waits for op number ``before``, one of its predecessors.
+    """Reason why op number ``after`` waits for ``before``, one of its predecessors.
 
-    The first of data, control and sequence that holds.
+    It is the first of data, control and sequence that applies.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def link(graph: Graph, before: int, after: int) -> Link:
 
 
 def explain(graph: Graph, before: int, after: int) -> str:
-    """A clause for messages: the earlier op's name, and why the later one waits for it.
+    """Clause for messages: the earlier op's name, and why the later op waits for it.
 
     Examples
     --------
@@ -83,12 +83,13 @@ def explain(graph: Graph, before: int, after: int) -> str:
 
 
 def check_acyclic(graph: Graph) -> None:
-    """Check that there is an order at all.
+    """Raise if the ops form a cycle, so that no order exists.
 
     Raises
     ------
     InputError
-        Spells a cycle out; behind an op stands why it waits for the one before, unless it reads it.
+        Lists the ops of a cycle, each with the reason why it waits for the one before, unless it
+        reads a result of that.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def check_acyclic(graph: Graph) -> None:
     cpplan.model.errors.InputError: ops form a cycle: a -> b (control) -> a (control)
     """
     if all(before < k for k, found in enumerate(graph.predecessors) for before in found):
-        return  # the order in which they are listed is one
+        return  # the listed order respects all dependencies
     waiting = [len(before) for before in graph.predecessors]
     successors: list[list[int]] = [[] for _ in graph.ops]
     for k, before in enumerate(graph.predecessors):

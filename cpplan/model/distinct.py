@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """The distinct values, ascending. O(n log n).
 
-    ``numpy.unique`` hashes first, which at a million values takes a hundred times as long as to
-    sort them.
+    ``numpy.unique`` hashes first, which for a million values takes a hundred times as long as
+    sorting them.
 
     Examples
     --------

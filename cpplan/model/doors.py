@@ -1,9 +1,8 @@
-"""Doors from data up to the rooms that do the work.
+"""Table of methods of data whose work is done by functions in rooms above this one.
 
-A plan is data, and reading, writing, binding and explaining it is done by functions in rooms above
-this one. The few methods that users call on the data itself open a door here: the table gives each
-the function behind it as text, which is imported when the door is first opened. No other module
-names rooms above its own.
+A plan is data; functions in rooms above read, write, bind and explain it. The few methods that
+users call on the data itself are listed here, each with the name of its function, which is imported
+at the first call. No other module names rooms above its own.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-# Method -> "module:function" of the room that does its work.
+# Method -> "module:function" that does its work.
 DOORS = {
     "Graph.at": "cpplan.program.binding:graph_at",
     "Plan.at": "cpplan.symbolic.at_values:at_values",
@@ -30,7 +29,7 @@ DOORS = {
 
 @cache
 def open_door(method: str) -> Callable[..., Any]:
-    """The function behind a method.
+    """The function that does the work of a method.
 
     Examples
     --------
@@ -41,7 +40,7 @@ def open_door(method: str) -> Callable[..., Any]:
 
 
 def find_function(place: str) -> Callable[..., Any]:
-    """The function that ``"module:function"`` names, imported where it was not yet.
+    """The function that ``"module:function"`` names, imported if necessary.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What can go wrong, one class per answer the caller has to give.
+"""Errors, one class for each reaction expected of the caller.
 
 The command line turns each into an exit code; a library user catches the class.
 """
@@ -12,7 +12,7 @@ from cpplan.model.printable import MESSAGE, printable
 
 
 class CpplanError(Exception):
-    """Any failure cpplan foresees; its text is one line, however odd the names in it."""
+    """Base class of all foreseen failures; its text is one line, whatever names it holds."""
 
     exit_code = 2
 
@@ -21,11 +21,11 @@ class CpplanError(Exception):
 
 
 class InputError(CpplanError, ValueError):
-    """The input is unreadable or contradicts itself: names the thing and what was expected."""
+    """Error for unreadable or contradictory input; names the thing and what was expected."""
 
 
 class MissingExtraError(CpplanError, ImportError):
-    """An optional package is needed: names the extra that brings it."""
+    """Error for a missing optional package; names the extra that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(
@@ -34,20 +34,20 @@ class MissingExtraError(CpplanError, ImportError):
 
 
 class InfeasibleError(CpplanError):
-    """It does not fit: says by how many bytes, and which tensors at which step."""
+    """Error if no plan fits; says by how many bytes, and which tensors at which step."""
 
     exit_code = 3
 
 
 class VerificationError(CpplanError, AssertionError):
-    """A plan breaks a rule it promised to keep: names the tensors and the step."""
+    """Error for a plan that breaks a rule; names the tensors and the step."""
 
     exit_code = 4
 
 
 @contextmanager
 def located(place: object) -> Iterator[None]:
-    """Say in front of an :class:`InputError` where it is: in which file, entry or option.
+    """Prefix an :class:`InputError` with its place: the file, entry or option.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What a model computes: tensors, ops, and the graph they form.
+"""Graph of a model: tensors, ops, and the dependencies between them.
 
-A :class:`Graph` is immutable and checked when it is made, so that everything behind it can rely on
-it: names are unique, every tensor an op names exists, each tensor has at most one producer, there
-is no cycle, and every view lies within its base.
+A :class:`Graph` is immutable and checked when it is made, so that all other code can rely on it:
+names are unique, every tensor an op names exists, each tensor has at most one producer, there is no
+cycle, and every view lies within its base.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _NAMES = frozenset({str})
 
 
 class Placement(NamedTuple):
-    """An op copies all bytes of ``part`` to or from byte ``offset`` of ``whole``.
+    """A copy that an op makes of all bytes of ``part``, to or from byte ``offset`` of ``whole``.
 
     One is an input of the op, the other an output: an input of a concatenation within its output,
-    an output of a split within its input. Where they lie so in the arena, there is nothing to copy.
+    an output of a split within its input. If they lie so in the arena, there is nothing to copy.
     """
 
     part: str
@@ -46,26 +46,27 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operator: reads tensors, writes tensors, scratches in workspaces.
+    """One operator: reads its inputs, writes its outputs, and uses workspaces as scratch memory.
 
     Attributes
     ----------
     name
         Unique within the graph.
     kind
-        What it computes (``"Conv"``); cpplan gives no meaning to it.
+        Kind of computation (``"Conv"``); cpplan gives no meaning to it.
     inputs, outputs, workspaces
         Tensor names. All of them are live during the op's step.
     cost
-        What running it once costs, in any unit, the same for the whole graph.
+        Cost of running it once, in any unit, the same for the whole graph.
     recomputable
-        Whether running it again gives the same values.
+        True if running it again gives the same values.
     in_place
         ``(output, input)`` pairs of equal size: the kernel may write this output over that input,
         since it reads each byte before it writes the one in its place. An input that bears two
         names here may be read under both.
     placements
-        What the op only copies: it may be done where it lies (see :class:`Placement`).
+        Copies that the op makes, which placing one tensor within the other saves (see
+        :class:`Placement`).
     bodies
         Graphs that run inside the op's step, one after another: the body of a call or a loop, the
         branches of an ``if`` (which exclude each other, so they share their bytes). An input of a
@@ -150,7 +151,7 @@ class Op:
                 raise InputError(f"{here} must name one of its inputs and one of its outputs")
 
     def _is_plain(self) -> bool:
-        """True if the fields are seen at a glance to be right, as most are; graphs have many."""
+        """True if a quick check finds all fields right, as for most ops; graphs have many."""
         inputs, outputs = self.inputs, self.outputs
         return (
             type(self.name) is type(self.kind) is str
@@ -172,7 +173,7 @@ class Op:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Every tensor the op touches, in the order inputs, outputs, workspaces."""
+        """Tensors that the op accesses, in the order inputs, outputs, workspaces."""
         return self.inputs + self.outputs + self.workspaces
 
 
@@ -180,10 +181,10 @@ class Op:
 class Graph:
     """Tensors and the ops between them; ``ops`` are listed in the order the source gives.
 
-    Sizes that depend on variables are those at the bounds which ``symbols`` gives them; tensors of
-    symbolic shape are replaced by such when the graph is made (see ``cpplan.model.symbols``).
-    ``answers`` are what other planners answered to this graph in its listed order, for
-    ``cpplan.compare``. ``resizable`` names the tensors of a graph made from a symbolic one that may
+    Sizes that depend on variables are those at the bounds in ``symbols``; tensors of symbolic shape
+    get these sizes when the graph is made (see ``cpplan.model.symbols``). ``answers`` are those of
+    other planners for this graph in its listed order, for ``cpplan.compare``. ``resizable`` names
+    the tensors, in a graph made from a symbolic one, that may
     have another size elsewhere: they are never :attr:`empty`, so that the same storages serve all
     sizes.
 
@@ -252,17 +253,17 @@ class Graph:
 
     @cached_property
     def empty(self) -> frozenset[str]:
-        """Names of the tensors of zero bytes, those apart whose size depends on variables."""
+        """Names of the tensors of zero bytes, except those whose size depends on variables."""
         sized = self.resizable if self.symbols is None else self.symbols.shapes.keys()
         return frozenset(t.name for t in self.tensors if t.nbytes == 0 and t.name not in sized)
 
     def is_storage(self, name: str) -> bool:
-        """True if a tensor lies in no other: it is no view, or empty."""
+        """True if a tensor lies in no other: it is no view, or it is empty."""
         return self.tensor[name].view_of is None or name in self.empty
 
     @cached_property
     def root(self) -> dict[str, tuple[str, int]]:
-        """For every tensor, the tensor whose storage it lies in and the byte offset there.
+        """Tensor -> the tensor whose storage it lies in, and the byte offset there.
 
         An empty view is a storage of its own.
         """
@@ -286,10 +287,10 @@ class Graph:
 
     @cached_property
     def holder(self) -> dict[str, str]:
-        """For every tensor, itself or the nearest of its bases that has bytes of its own.
+        """Tensor -> itself or the nearest of its bases that has bytes of its own.
 
-        That is one which an op writes, which is no view, or which is empty. O(tensors), however
-        long chains of views are.
+        A tensor has bytes of its own if an op writes it, if it is no view, or if it is empty.
+        O(tensors), however long chains of views are.
         """
         written = {name for op in self.ops for name in op.outputs + op.workspaces}
         empty = self.empty
@@ -310,7 +311,7 @@ class Graph:
         return holders
 
     def source(self, name: str) -> Op | None:
-        """The op after which this tensor's bytes are valid (of a bare view: its base's), if any."""
+        """The op after which a tensor's bytes (for a bare view, its base's) are valid, if any."""
         name = self.holder[name]
         while name not in self.producer:
             view_of = self.tensor[name].view_of
@@ -321,17 +322,17 @@ class Graph:
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        """For every op, the positions of the ops it waits for, each once.
+        """Positions of the ops that each op waits for, each once.
 
-        Those whose results it reads, in argument order, then those in its ``after``, then the one
-        before it in its ``sequence``.
+        First those whose results it reads, in argument order, then those in its ``after``, then the
+        one before it in its ``sequence``.
         """
         return find_predecessors(self)
 
     def at(self, values: Mapping[str, int] | None = None, /, **named: int) -> Graph:
         """The graph at some values of its variables (see ``cpplan.model.symbols``).
 
-        By name, or where a name is no identifier in a mapping.
+        Values are given by keyword, or in a mapping if a name is no identifier.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""What must hold of a graph's tensors and ops: checked once, when the graph is made.
+"""Checks of a graph's tensors and ops, made once, when the graph is made.
 
-Each function raises :class:`~cpplan.model.errors.InputError` at the first thing that is wrong, by
-name.
+Each function raises :class:`~cpplan.model.errors.InputError` at the first fault and names the
+tensor or op.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_unique(what: str, names: Iterable[str]) -> None:
-    """No two have one name; ``what`` they are is said."""
+    """Raise if two have the same name; ``what`` says in the message what they are."""
     names = tuple(names)
     if len(set(names)) == len(names):
         return
@@ -28,7 +28,7 @@ def check_unique(what: str, names: Iterable[str]) -> None:
 
 
 def check_references(graph: Graph) -> None:
-    """Every op names what is there, with the sizes and the places that go together."""
+    """Raise if an op names an unknown tensor or op, or sizes or offsets do not match."""
     known = graph.tensor.keys()
     workspaces = {t.name for t in graph.tensors if t.kind == "workspace"}
     for op in graph.ops:
@@ -77,7 +77,7 @@ def check_references(graph: Graph) -> None:
 
 
 def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
-    """What is copied into an output comes from one input, byte for byte."""
+    """Raise if two placements copy to the same byte of an output."""
     copied: dict[str, list[tuple[int, int, str]]] = {}
     for part, whole, offset in op.placements:
         if whole in op.outputs:
@@ -92,7 +92,7 @@ def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
 
 
 def check_producers(graph: Graph) -> None:
-    """Each tensor that is not brought in is written by one op."""
+    """Raise unless each tensor that the caller does not bring is written by one op."""
     producer: dict[str, str] = {}
     tensors = graph.tensor
     for op in graph.ops:
@@ -116,7 +116,7 @@ def check_producers(graph: Graph) -> None:
 
 
 def check_views(graph: Graph) -> None:
-    """Views form no cycle and lie within their bases, aligned."""
+    """Raise unless views form no cycle and lie within their bases, aligned."""
     rooted: set[str] = set()
     for tensor in graph.tensors:
         if tensor.view_of is None:

@@ -1,4 +1,4 @@
-"""Which kinds of op may write their output over an input, where the caller knows better."""
+"""In-place pairs of whole kinds of op, as the caller states them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def with_in_place(graph: Graph, kinds: Mapping[str, bool]) -> Graph:
     Parameters
     ----------
     kinds
-        Kind of op -> whether its kernels may write over their inputs. Where they may, each op of
-        that kind has a pair for every input with as many bytes as an output, at any size; where
-        they may not, it has none. Kinds left out keep the pairs they have. It is the caller who
-        vouches for a kernel here: that it reads each byte before it writes the one in its place.
+        Kind of op -> True if its kernels may write over their inputs. Each op of such a kind gets a
+        pair for every input with as many bytes as an output, at any size; an op of a kind that is
+        False gets none. Kinds left out keep their pairs. The caller vouches that the kernels read
+        each byte before they write the one in its place.
 
-    Constants make no pair, nor do empty tensors, outputs that are views, and ops with bodies.
+    Constants get no pair, nor do empty tensors, outputs that are views, and ops with bodies.
 
     Raises
     ------
     InputError
-        If a kind is no kind of an op of the graph, or stands for neither true nor false.
+        If a kind is no kind of an op of the graph, or its value is neither true nor false.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def _kinds(graph: Graph) -> Iterator[str]:
 
 
 def _replace_pairs(graph: Graph, kinds: Mapping[str, bool], captured: frozenset[str]) -> Graph:
-    """``captured``: constants of the enclosing graphs, which a body lists as inputs."""
+    """The graph with new pairs; ``captured`` names outer constants that a body lists as inputs."""
     constant = captured | {t.name for t in graph.tensors if t.kind == "constant"}
 
     def op(old: Op) -> Op:

@@ -1,4 +1,4 @@
-"""What may be the name of a tensor, an op, a buffer or a model."""
+"""Checks of the names of tensors, ops, buffers and models."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _T = TypeVar("_T")
 
 
 def check_name(what: str, name: object, *, empty: bool = False) -> None:
-    """Refuse what is no string, is empty, or cannot be written as UTF-8 (a lone surrogate).
+    """Raise if a name is no string, is empty, or cannot be written as UTF-8 (a lone surrogate).
 
     Raises
     ------
     InputError
-        Says what it is that was named so.
+        Says what the name belongs to.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def check_key(key: str, known: Iterable[str]) -> None:
 
 
 def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
-    """``values`` as a tuple, each of them a ``kind``; a string is no sequence of names.
+    """``values`` as a tuple of instances of ``kind``; a string is no sequence of names.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
     >>> tuple_of(str, "inputs", ["x", "y"])
     ('x', 'y')
     """
-    if isinstance(values, (tuple, list)):  # nearly always, and graphs have millions of them
+    if isinstance(values, (tuple, list)):  # nearly always true, and graphs have millions of them
         plain: tuple[_T, ...] = tuple(values)
         if not plain or set(map(type, plain)) == {kind}:
             return plain
@@ -98,7 +98,7 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{expected}, not {type(values).__name__}")
     found = tuple(values)
-    # By the few types there are: there may be a million values.
+    # Check the few distinct types, since there may be a million values.
     if not all(issubclass(one, kind) for one in set(map(type, found))):
         stray = next(value for value in found if not isinstance(value, kind))
         raise InputError(f"{expected}, but holds {type(stray).__name__}")
@@ -106,7 +106,7 @@ def tuple_of(kind: type[_T], what: str, values: object) -> tuple[_T, ...]:
 
 
 def name_of_file(path: str | PathLike[str]) -> str:
-    """A file's name without its suffix; bytes of it that are no Unicode become ``?``.
+    """Name of a file without its suffix; bytes of it that are no Unicode become ``?``.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What a planner answers: an offset for every buffer, and how far that is from the smallest peak.
+"""Plans: an offset for every buffer, the order of ops, and proved bounds.
 
 A :class:`Plan` is plain data. Its JSON form is versioned, round-trips, and holds no clock readings
-unless asked for, so that the same input, seed and one worker give the same bytes. What else is done
-with a plan, rooms above do: see :mod:`cpplan.model.doors`.
+unless asked for, so that the same input, seed and one worker give the same bytes. Rooms above do
+all other work on plans: see :mod:`cpplan.model.doors`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RelationKind = Literal["in place", "placement"]
 
 
 class Progress(NamedTuple):
-    """One improvement: the best peak and the best bound known after so many seconds."""
+    """One improvement: the best peak and the best bound known at a time of the run, in seconds."""
 
     seconds: float
     peak: int | None
@@ -63,12 +63,12 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Where every buffer lies, in which order the ops run, and what was proved.
+    """Offsets of all buffers, the order of the ops, and the proved bounds.
 
     Attributes
     ----------
     name
-        Of the model or file planned.
+        Name of the model or file planned.
     status
         ``optimal``: peak equals the bound. ``feasible``: a plan, not proved smallest.
         ``infeasible``: proved not to fit the capacity. ``unknown``: no plan within the capacity
@@ -84,13 +84,13 @@ class Plan:
     pools
         The memory regions, in order of preference.
     pool
-        Position in ``pools`` of each buffer's, shape ``(n,)``.
+        Position in ``pools`` of each buffer's pool, shape ``(n,)``.
     peak
         ``max(offset + size)`` in bytes, or ``None``; with several pools the sum over them.
     lower_bound
         No plan has a smaller peak.
     objective
-        What was minimised where there are several pools: the ``total`` of their peaks; the use of
+        Quantity minimised if there are several pools: the ``total`` of their peaks; the use of
         less preferred pools (``preference``: see ``objective_value``); or the ``cost`` of bytes and
         accesses.
     objective_value, objective_bound
@@ -101,42 +101,42 @@ class Plan:
     capacity
         The limit asked for, if any.
     scope
-        What the bound holds for: ``"given order"`` or ``"every order"`` (which begins and ends as
-        ``first`` and ``last`` say).
+        Orders that the bound covers: ``"given order"`` or ``"every order"`` (which begins and ends
+        as ``first`` and ``last`` say).
     found_by, bound_by
-        What found the offsets; what proves the bound.
+        Name of the search that found the offsets; name of the bound.
     order
         Op names in order of execution, repeated where recomputed; empty for a bare problem.
     first, last
         Names of the ops with which all orders had to begin and to end, as asked for.
     certificate
-        What proves the bound, where that is a minimum cut: a flow.
+        The flow that proves the bound, if that is a minimum cut.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
     cost_bound, cost_bound_by
-        No plan within the capacity costs less, and what proves it; only where ops may run again to
-        fit. The plan is then ``optimal`` if its cost meets that.
+        Bound on the cost of every plan within the capacity, and its name; only if ops may run again
+        to fit. The plan is then ``optimal`` if its cost meets the bound.
     residency
-        What of the model's boundary is in the arena.
+        Residency of the model's inputs, outputs and constants in the arena.
     inputs, outputs
         Names of the graph's inputs and outputs that are in the pools; see :attr:`io_map`.
     views
-        Tensor -> (buffer, byte offset in it), for tensors whose latest value lies elsewhere than at
-        the start of the buffer of their name: within another's storage, or where it was computed
-        again (``y`` in buffer ``y~1``).
+        Tensor -> (buffer, byte offset in it), for tensors whose latest value is not at the start of
+        the buffer of their name: it lies within another's storage, or in the buffer of a later
+        copy (``y`` in buffer ``y~1``).
     sharing
         The kinds of relations that the planner was free to choose; the bound holds for all of them.
     relations
-        Which tensors share bytes by the planner's choice.
+        Tensors that share bytes by the planner's choice.
     runtime
         Seconds, or ``None`` if the plan came from a file.
     history
-        Every improvement, in time.
+        Every improvement, in order of time.
     message
-        Why there is no plan, where there is none.
+        Reason why there is no plan, or empty.
     symbols
-        What depends on variables, where sizes do: the columns above are those at the bounds. See
-        :meth:`at`.
+        Sizes and offsets that depend on variables, if any: the columns above are those at the
+        bounds. See :meth:`at`.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class Plan:
 
     @property
     def pool_peaks(self) -> dict[str, int] | None:
-        """Bytes used of every pool, or ``None`` if there is no plan."""
+        """Peak of every pool by name, or ``None`` if there is no plan."""
         if self.offset is None:
             return None
         peaks = np.zeros(len(self.pools), np.int64)
@@ -207,7 +207,7 @@ class Plan:
 
     @cached_property
     def sized(self) -> dict[tuple[object, ...], SizedPlan]:
-        """What :meth:`at` was asked for before."""
+        """Plans at values that :meth:`at` has returned before."""
         return {}
 
     @cached_property
@@ -219,7 +219,7 @@ class Plan:
     def gap(self) -> float | None:
         """Share of the peak that might still be saved: ``(peak - lower_bound) / peak``.
 
-        With several pools, of the objective's first level that does not meet its bound.
+        With several pools, it is that of the objective's first level that does not meet its bound.
         """
         if self.objective_value:
             levels = zip(self.objective_value, self.objective_bound, strict=False)
@@ -233,7 +233,7 @@ class Plan:
 
     @property
     def method(self) -> str | None:
-        """Who found the plan, and who proved the bound."""
+        """Names of the search that found the plan and of the bound, or ``None``."""
         parts = [part for part in (self.found_by, self.bound_by) if part is not None]
         return " / ".join(parts) or None
 
@@ -241,8 +241,8 @@ class Plan:
     def io_map(self) -> dict[str, tuple[str, int]] | None:
         """Input or output -> (pool, byte offset in it), or ``None`` if there is no plan.
 
-        Where the caller writes inputs before the first step and finds outputs after the last one:
-        of an output that is computed again, the last copy.
+        The caller writes inputs there before the first step and finds outputs there after the last.
+        An output that is computed again lies in its last copy.
         """
         if self.offset is None:
             return None
@@ -250,7 +250,7 @@ class Plan:
         return {name: (self.pool_of(name), self.offset_of(name)) for name in names}
 
     def pool_of(self, tensor: str) -> str:
-        """Name of the pool a tensor lies in; of one computed again, its latest value.
+        """Name of the pool that a tensor's latest value lies in.
 
         Raises
         ------
@@ -263,10 +263,10 @@ class Plan:
         return self.pools[int(self.pool[self.row[name]])].name
 
     def offset_of(self, tensor: str) -> int:
-        """Byte offset of a tensor in its pool: a buffer's own, or where it lies within one.
+        """Byte offset, in its pool, of a buffer or of a tensor that lies within one.
 
-        Of a tensor computed again, where its latest value lies; where each copy of its storage
-        lies, ``offset`` says, in the ``row`` of that buffer.
+        A tensor that is computed again has the offset of its latest value; ``offset`` has that of
+        every copy of its storage, in the ``row`` of that buffer.
 
         Raises
         ------
@@ -283,14 +283,14 @@ class Plan:
     ) -> SizedPlan:
         """The plan at some values of its variables: offsets, shapes, and views into an arena.
 
-        Remembered by value; only expressions with a changed variable are evaluated again.
+        Results are kept by value; only expressions with a changed variable are evaluated again.
 
         Parameters
         ----------
         values, named
-            Of every variable: by name, or where a name is no identifier in a mapping.
+            Values of every variable, by keyword, or in a mapping if a name is no identifier.
         grow
-            Where a value is above its bound, plan anew in the same order.
+            If a value is above its bound, plan anew in the same order.
 
         Raises
         ------
@@ -345,10 +345,10 @@ class Plan:
         Parameters
         ----------
         source
-            What was planned: the model's file for ``.onnx``, ``.tflite`` and ``.bin``; for others
+            The model that was planned: its file for ``.onnx``, ``.tflite`` and ``.bin``; for others
             a graph, program or problem.
         options
-            Of the format: ``dims`` (extents of symbolic dimensions, the same as for the plan),
+            Options of the format: ``dims`` (extents of symbolic dimensions, as for the plan),
             ``prefix`` and ``alignment`` (C), ``clock`` (JSON), ``notes`` (reports).
 
         Raises
@@ -376,12 +376,12 @@ class Plan:
     def explain(
         self, source: Graph | Program | Problem | None = None, **options: Any
     ) -> Explanation:
-        """Why the plan is not smaller: what fills its fullest step, and what each rule costs.
+        """Explanation why the plan is not smaller: its fullest step, and the cost of each rule.
 
         Parameters
         ----------
         source
-            What was planned. From the plan alone, only its fullest step can be told.
+            The model that was planned. Without it, only the fullest step is explained.
         options
             ``time_limit``, ``workers``, ``seed``, ``deterministic``: as of
             :func:`cpplan.explanation.explain`, which says what is found.
@@ -410,17 +410,17 @@ class Plan:
         *,
         notes: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the plan as one HTML file to look at: it asks nothing of a network.
+        """Write a report of the plan as one HTML file, which needs no network.
 
         Parameters
         ----------
         path
             The file to write, whole or not at all.
         source
-            What was planned. With it the report compares the model's own order, and says what the
-            plan's rules cost.
+            The model that was planned. With it the report compares the model's own order, and gives
+            the cost of the plan's rules.
         notes
-            What else is known of the plan, each under a name of its own.
+            Further notes on the plan, by name.
 
         Raises
         ------
@@ -430,9 +430,9 @@ class Plan:
         open_door("Plan.report")(self, path, source, notes=notes)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row a buffer: name, size, lower, upper, offset, pool.
+        """Data frame of one row a buffer: name, size, lower, upper, offset, pool.
 
-        And where sizes depend on variables, what they are at any values: ``bytes``, as text.
+        If sizes depend on variables, column ``bytes`` has their expressions as text.
         """
         import pandas
 
@@ -452,7 +452,7 @@ class Plan:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """True if two fields of plans are equal; lists and tuples of the same things are."""
+    """True if two fields of plans are equal; a list equals a tuple of the same items."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.array_equal(one, other)
     if isinstance(one, Mapping) and isinstance(other, Mapping):

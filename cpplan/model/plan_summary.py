@@ -1,4 +1,4 @@
-"""A plan as a short aligned block of text: what ``str(plan)`` gives and ``cpplan plan`` prints."""
+"""Summary of a plan as a short aligned block of text, for ``str(plan)`` and ``cpplan plan``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def summarize(plan: Plan) -> str:
-    """A line for each thing that is known about the plan.
+    """Summary of a plan, one line for each known field.
 
     Examples
     --------

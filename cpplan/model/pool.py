@@ -1,4 +1,4 @@
-"""A memory region that buffers are placed in, and what using it costs."""
+"""Memory regions that buffers are placed in, and the cost of using them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Pool:
     Attributes
     ----------
     name
-        How plans and candidates refer to it.
+        Name by which plans and candidates refer to it.
     capacity
         Bytes it holds (``262144`` or ``"256 KiB"``), or ``None`` for as many as needed.
     alignment
@@ -32,9 +32,9 @@ class Pool:
     base
         Address of its first byte; a multiple of the alignment of whatever lies in the pool.
     kind
-        ``workspace`` for what is written while the model runs, ``constant`` for its constants.
+        ``workspace`` for tensors written while the model runs, ``constant`` for its constants.
     cost_per_byte
-        What each byte of its peak costs, in any unit, the same for all pools.
+        Cost of each byte of its peak, in any unit, the same for all pools.
     read_bandwidth, write_bandwidth
         Bytes a cycle; ``None`` if that is no limit.
     read_latency, write_latency
@@ -85,14 +85,14 @@ class Pool:
                     raise InputError(f"{here}: {field} must be positive, or None for no limit")
 
     def access_cycles(self, size: int, reads: int, writes: int) -> float:
-        """Cycles that so many whole reads and writes of ``size`` bytes take.
+        """Cycles that whole reads and writes of a buffer take.
 
         Parameters
         ----------
         size
             Bytes of the buffer.
         reads, writes
-            How often it is read and written as a whole.
+            Numbers of times that it is read and written as a whole.
 
         Examples
         --------
@@ -107,12 +107,12 @@ class Pool:
 
 
 def check_pools(pools: object) -> tuple[Pool, ...]:
-    """Pools as a tuple: at least one, and of different names.
+    """Pools as a tuple; raises unless there is at least one and all names differ.
 
     Raises
     ------
     InputError
-        Says which name is there twice, or what is no pool.
+        Names the pool that is there twice, or the value that is no pool.
 
     Examples
     --------

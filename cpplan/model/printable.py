@@ -1,17 +1,17 @@
-"""Names and numbers of any length and content, as a person may read them on one line."""
+"""Readable text on one line for names and numbers of any length and content."""
 
 from __future__ import annotations
 
-# Of a name in a table or a list; of a message as a whole.
+# Characters of a name in a table or a list, and of a whole message.
 NAME, MESSAGE = 80, 1000
 _LONGEST = 4096
 
 
 def printable(text: str, most: int = NAME) -> str:
-    """``text`` in at most about ``most`` characters, none of which moves a terminal's cursor.
+    """``text`` without characters that move a terminal's cursor, cut to about ``most`` characters.
 
     Control characters, line ends of all scripts, marks that turn the direction of writing, and lone
-    surrogates become what Python would write for them; of a longer text the middle is left out.
+    surrogates become Python's escapes for them; a longer text loses its middle.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def printable(text: str, most: int = NAME) -> str:
 
 
 def quote(value: object) -> str:
-    """``repr(value)``, also of integers that have more digits than Python agrees to write.
+    """``repr(value)``, also of integers that have more digits than Python writes by default.
 
     Examples
     --------

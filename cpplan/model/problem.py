@@ -6,7 +6,7 @@ arrays. Time is an integer step, lifespans are half-open, bytes are ``int64``.
 A buffer usually fills one rectangle of steps × bytes. *Gaps* cut pieces out of it: during a gap the
 buffer holds nothing, or only a window of its bytes (MiniMalloc's ``lower-upper@begin:end``), or
 several windows, each listed as a gap of the same steps.
-:attr:`Problem.spans` lists the rectangles that remain; whatever reasons about conflicts reads it.
+:attr:`Problem.spans` lists the rectangles that remain; all code about conflicts reads it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HIGHEST = 2**62
 
 
 class Gap(NamedTuple):
-    """Steps ``[lower, upper)`` in which a buffer holds only its bytes ``[begin, end)``."""
+    """Gap: steps ``[lower, upper)`` in which a buffer holds only its bytes ``[begin, end)``."""
 
     lower: int
     upper: int
@@ -76,17 +76,17 @@ class Problem:
     hint
         Row -> an offset worth trying.
     pools
-        Where the buffers may go, in order of preference.
+        Pools that the buffers may lie in, in order of preference.
     candidates
-        Row -> positions in ``pools`` that this buffer may go to, in order of preference; any of
-        them, in their order, where left out.
+        Row -> positions in ``pools`` that this buffer may go to, in order of preference; all pools,
+        in their order, for rows left out.
     reads, writes
-        How often each buffer is read and written as a whole, shape ``(n,)``; once if left out. They
-        matter where pools differ in what an access costs.
+        Numbers of whole reads and writes of each buffer, shape ``(n,)``; once if left out. They
+        matter if an access does not cost the same in all pools.
     name
-        Of the model or file.
+        Name of the model or file.
     answers
-        What other planners answered to this very problem, for ``cpplan.compare``.
+        Answers of other planners for this very problem, for ``cpplan.compare``.
 
     Raises
     ------
@@ -187,13 +187,13 @@ class Problem:
 
     @cached_property
     def first_span(self) -> Ints:
-        """Row ``i``'s spans are ``first_span[i]:first_span[i + 1]``; shape ``(n + 1,)``."""
+        """First span of each row, shape ``(n + 1,)``; row ``i`` ends at ``first_span[i + 1]``."""
         return np.searchsorted(self.spans.buffer, np.arange(len(self) + 1)).astype(np.int64)
 
     def live_profile(self) -> tuple[Ints, Ints]:
         """Steps at which the live set changes, and the bytes live from each to the next.
 
-        Both have shape ``(k,)``; the last entry is the end, where nothing is live. O(n log n).
+        Both have shape ``(k,)``; the last entry is the end, when nothing is live. O(n log n).
 
         Examples
         --------
@@ -259,12 +259,12 @@ class Problem:
         )
 
     def in_pool(self, number: int, rows: Ints) -> Problem:
-        """What these rows ask of one pool, whose alignment they take on: a problem of one pool."""
+        """Problem of these rows in one pool, whose alignment they take on."""
         pool = self.pools[number]
         return replace(self.subset(rows), candidates={}, pools=(pool,)).aligned_to(pool.alignment)
 
     def aligned_to(self, alignment: int) -> Problem:
-        """The same problem with all offsets multiples of ``alignment`` bytes too.
+        """The same problem with all offsets also multiples of ``alignment`` bytes.
 
         Examples
         --------
@@ -292,9 +292,9 @@ class Problem:
                     raise InputError(f"{here}: there is no pool {number!r} among {len(self.pools)}")
 
     def _pieces(self, row: int, gaps: Sequence[Gap]) -> Iterable[tuple[int, int, int, int]]:
-        """A gapped buffer's rectangles: full between its gaps, the window inside them."""
+        """Rectangles of a buffer with gaps: all bytes between gaps, the windows inside them."""
         size, step = int(self.size[row]), int(self.lower[row])
-        # The windows of equal steps follow one another: only the first ends a full stretch.
+        # Windows of the same steps follow one another: only the first ends a full stretch.
         for gap in sorted(gaps):
             if step < gap.lower:
                 yield step, gap.lower, 0, size
@@ -334,7 +334,7 @@ class Problem:
 
 
 def _integers(column: str, values: object) -> Ints:
-    """A read-only copy, so that what was checked stays as it was."""
+    """Read-only copy as integers, so that checked values cannot change."""
     given = np.asarray(values)
     if given.size and (given.dtype.kind not in "iu" or given.max() > np.iinfo(np.int64).max):
         raise InputError(f"{column} must hold 64-bit integers, not {given.dtype}")

@@ -1,4 +1,4 @@
-"""Functions that a user can name, and a place to add one's own."""
+"""Registries of functions that a user can name and add to."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Registry(Generic[T]):
     Parameters
     ----------
     kind
-        What they are, for messages; with an article.
+        Kind of function, for messages; with an article.
     wanted
-        What someone who gives a name asks for, for messages.
+        What the name is expected to be, for messages.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Registry(Generic[T]):
         self._functions: dict[str, T] = {}
 
     def add(self, name: str, function: T) -> None:
-        """Make a function known under ``name``.
+        """Register a function under ``name``.
 
         Raises
         ------
@@ -47,7 +47,7 @@ class Registry(Generic[T]):
         self._functions[name] = function
 
     def remove(self, name: str) -> None:
-        """Forget a function.
+        """Remove the function of that name.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Which tensors of the model's boundary the arena holds, and for how long."""
+"""Residency of the model's inputs, outputs and constants in the arena."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """Where graph inputs, graph outputs and constants live.
+    """Memory and lifespan of graph inputs, graph outputs and constants.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def choose_residency(
     constants: str | None = None,
     pools: Iterable[Pool] = (),
 ) -> Residency:
-    """A residency; constants left open are kept if there is a pool for them.
+    """Residency as asked for; constants left open are kept if there is a pool for them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Graphs of symbolic sizes, when they are made: the bytes at the bounds in place of expressions."""
+"""Replacement of symbolic sizes by the bytes at the bounds, when a graph is made."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ MOST_TRIED = 4096
 def resolve(
     tensors: Sequence[Tensor], ops: Sequence[Op], symbols: Symbols | None
 ) -> tuple[tuple[Tensor, ...], tuple[Op, ...], Symbols]:
-    """Tensors and ops at the bounds, and what they are elsewhere.
+    """Tensors and ops at the bounds, with the expressions for other values.
 
-    Each tensor has the bytes that it may have at most, or none if there is no such number; nor has
-    what lies within one without. What lies within another and then would leave it begins that much
-    earlier. Placements that contradict each other then, or are within what may have any size, are
-    left out: they are never made use of. Without ``symbols``, variables are those of the bodies.
+    Each tensor has the largest number of bytes that it may have. It has none if there is no such
+    number, or if it lies within a tensor without one. A view or placement that would then leave its
+    base begins earlier by as much. Placements that then contradict each other, or are within a
+    tensor of any size, are left out and never used. Without ``symbols``, variables are those of the
+    bodies.
 
     Raises
     ------
     InputError
-        If a variable has no bounds, a size may be negative, a symbolic shape has no dtype, an op
-        may overwrite what may have another size, or a body has other variables than the graph or
-        its boundary other sizes; names the tensor or op.
+        If a variable has no bounds, a size may be negative, a symbolic shape has no dtype, the
+        tensors of an in-place pair may differ in size, a body has a variable that the graph has
+        not or has with other bounds, or a tensor has another size in a body; names the tensor or
+        op.
     """
     if symbols is None:
         inner = (body.symbols for op in ops for body in op.bodies)
@@ -107,7 +109,7 @@ def _op_at_bounds(
     concrete: list[Placement] = []
     fixed = [placement for placement in op.placements if isinstance(placement.offset, int)]
     for part, whole, offset in op.placements:
-        known = part in found and whole in found  # an unknown name is said elsewhere
+        known = part in found and whole in found  # another check reports an unknown name
         if whole in free:
             continue
         if not isinstance(offset, int):
@@ -115,7 +117,7 @@ def _op_at_bounds(
             nbytes = found[part].nbytes if known else 0
             within = _offset_at_bounds(place, offset, whole, nbytes, found, symbols)
             here = Placement(part, whole, within)
-            # What stays where it is at every size goes first, wherever the op lists it.
+            # Placements at a fixed offset go first, wherever the op lists them.
             if known and whole in op.outputs and _meets(here, [*fixed, *concrete], found):
                 continue
             moving[op.name, part, whole] = offset
@@ -142,10 +144,10 @@ def _offset_at_bounds(
     found: Mapping[str, Tensor],
     symbols: Symbols,
 ) -> int:
-    """The largest offset, or the last at which so many bytes fit."""
+    """Largest value of an offset, at most the last at which ``nbytes`` fit in the base."""
     _check_extent(f"{place}: offset within {base!r}", offset, symbols.dims)
     if base not in found:
-        return 0  # an unknown name, which is said elsewhere
+        return 0  # another check reports the unknown name
     room = max(0, found[base].nbytes - nbytes)
     most = upper_bound(offset, symbols.dims)
     return room if most is None else min(most, room)
@@ -155,7 +157,7 @@ def _check_in_place(found: Mapping[str, Tensor], ops: Iterable[Op], symbols: Sym
     for op in ops:
         for pair in op.in_place:
             if not all(name in found for name in pair):
-                continue  # said elsewhere
+                continue  # another check reports it
             output, source = (symbols.size(found[name]) for name in pair)
             if output != source:
                 raise InputError(
@@ -202,7 +204,7 @@ def _check_extent(place: str, extent: int | Dim, dims: Mapping[str, Range]) -> N
 
 
 def _never_negative(extent: Dim, dims: Mapping[str, Range]) -> bool:
-    """Whether that can be shown by trying all values: intervals may be too wide."""
+    """True if trying all values shows an extent is never negative; intervals may be too wide."""
     ranges, count = [], 1
     for name in extent.variables:
         lower, upper = dims[name]

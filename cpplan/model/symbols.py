@@ -1,7 +1,7 @@
 """Sizes that are only known at run time: a graph planned at the bounds of its variables.
 
-A graph's tensors always have bytes that planners can count: those at the bounds. What they are at
-other values is said by expressions beside them.
+A graph's tensors always have bytes that planners can count: those at the bounds. Expressions beside
+them give the bytes at other values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Extents = tuple[int | Dim, ...]
 
 @dataclass(frozen=True)
 class Symbols:
-    """What of a graph depends on variables, and how.
+    """Variables of a graph, and the shapes and offsets that depend on them.
 
     Attributes
     ----------
@@ -29,13 +29,14 @@ class Symbols:
         The variables and their ranges: an integer, ``(lower, upper)`` or a ``Range``; ``None`` for
         no bound.
     shapes
-        Of every tensor whose shape depends on a variable, or that lies in one of any size.
+        Shape of every tensor whose shape depends on a variable, or that lies in one of any size.
     offsets
-        Of every view whose byte offset within its base does, or that lies in one of any size.
+        Byte offset of every view whose offset within its base depends on a variable, or that lies
+        in a tensor of any size.
     placements
-        ``(op, part, whole)`` -> byte offset, of every placement whose offset does.
+        ``(op, part, whole)`` -> byte offset, for placements whose offset depends on a variable.
     lost
-        Tensors whose bytes at other values the reader could not tell -> why.
+        Tensor whose bytes at other values the reader could not derive -> the reason.
 
     Examples
     --------
@@ -56,26 +57,26 @@ class Symbols:
         object.__setattr__(self, "dims", parse_ranges(self.dims))
 
     def size(self, tensor: Tensor) -> int | Dim:
-        """What a tensor of the graph occupies, bytes."""
+        """Bytes of a tensor of the graph, as an expression if they depend on variables."""
         if tensor.name not in self.shapes:
             return tensor.nbytes
         assert tensor.dtype is not None
         return tensor_bytes(self.shapes[tensor.name], tensor.dtype)
 
     def unbounded(self, tensor: Tensor) -> bool:
-        """Whether a tensor may have any number of bytes; the graph gives it none."""
+        """True if a tensor may have any number of bytes; the graph gives it none."""
         return upper_bound(self.size(tensor), self.dims) is None
 
 
 def check_values(dims: Mapping[str, Range], values: Mapping[str, int]) -> dict[str, int]:
-    """All values, in the order of the variables; one may be above its upper bound.
+    """Values of all variables, in their order; a value may be above its upper bound.
 
-    A variable that can have one value only has that one if it is not given.
+    A variable that can have only one value gets that if none is given.
 
     Raises
     ------
     InputError
-        If a variable has none, one is not known, or a value is no integer or too small.
+        If a variable has no value, a name is not known, or a value is no integer or too small.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def tensor_bytes(shape: Extents, dtype: str) -> int | Dim:
 
 
 def upper_bound(size: int | Dim, dims: Mapping[str, Range]) -> int | None:
-    """The largest value of an expression, or ``None`` if there is none."""
+    """Upper bound on an expression, or ``None`` if there is none."""
     return size if isinstance(size, int) else size.bounds(dims).upper
 
 

@@ -1,4 +1,4 @@
-"""A tensor: a block of bytes with a name, and what is known of it."""
+"""Tensors: blocks of bytes with a name, a size and other properties."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tensor:
     name
         Unique within the graph.
     size
-        Bytes it occupies; worked out from ``shape`` and ``dtype`` if left out, and at least that if
+        Bytes it occupies; computed from ``shape`` and ``dtype`` if left out, and at least that if
         given. Only a view may occupy fewer: one that repeats its base's elements (``expand``).
     shape, dtype
         Extents and element type (``"float32"``, ``"int4"``, …), if known. Extents may be
@@ -105,7 +105,7 @@ class Tensor:
             object.__setattr__(self, "view_of", (base, offset))
 
     def _is_plain(self) -> bool:
-        """True if the fields are seen at a glance to be right, as of most blocks of bytes."""
+        """True if a quick check finds all fields right, as for most tensors."""
         view_of = self.view_of
         return (
             self.shape is None
@@ -131,19 +131,19 @@ class Tensor:
 
     @property
     def symbolic(self) -> bool:
-        """Whether its shape depends on variables."""
+        """True if the tensor's shape depends on variables."""
         return any(not isinstance(extent, int) for extent in self.shape or ())
 
     @property
     def nbytes(self) -> int:
-        """The size as an ``int``; of a tensor of symbolic shape there is none."""
+        """Size in bytes; a tensor of symbolic shape has none."""
         if self.size is None:
             shape = ", ".join(map(str, self.shape or ()))
             raise InputError(f"tensor {self.name!r}: the bounds of its shape [{shape}] are unknown")
         return self.size
 
     def _computed_size(self) -> int | None:
-        """Bytes of its shape and dtype, where both are known."""
+        """Bytes that shape and dtype give, or ``None`` unless both are known."""
         if self.shape is None:
             return None
         shape = tuple(extent for extent in self.shape if isinstance(extent, int))
@@ -156,7 +156,7 @@ class Tensor:
 
 
 def read_count(what: str, value: object) -> int | Dim:
-    """A non-negative integer, or an expression of variables, from itself or from text.
+    """Non-negative integer or expression of variables, given as such or as text.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def read_count(what: str, value: object) -> int | Dim:
 
 
 def check_count(what: str, value: object, *, least: int = 0) -> None:
-    """Refuse what is no integer of at least ``least``, or is too large to be bytes.
+    """Raise unless a value is an integer of at least ``least`` and small enough for bytes.
 
     Raises
     ------

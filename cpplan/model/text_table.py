@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int]) -> str:
-    """Lines of text with columns two blanks apart; columns in ``left`` are flush left.
+    """Table as lines of text, columns two blanks apart; columns in ``left`` are flush left.
 
     Examples
     --------

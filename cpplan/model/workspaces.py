@@ -1,4 +1,4 @@
-"""Scratch memory of kernels, stated by the caller where the source does not know it."""
+"""Scratch memory of kernels, stated by the caller if the source does not give it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def with_workspaces(graph: Graph, stated: Mapping[str, int | str]) -> Graph:
     ----------
     stated
         Kind or name of an op -> bytes that its kernel asks for while it runs, as a number or as
-        text (``"4KiB"``). They replace what the source says of that op's scratch memory, 0 leaves
-        none; other workspaces stay. A name goes before a kind. They are aligned as the op's tensors
-        are.
+        text (``"4KiB"``). They replace the scratch memory that the source gives the op, and 0
+        removes it; other workspaces stay. A name takes precedence over a kind. They are aligned as
+        the op's tensors are.
 
     Raises
     ------
     InputError
-        If a key is neither kind nor name of an op of the graph, or the bytes are none.
+        If a key is neither kind nor name of an op of the graph, or a value is no byte count.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""Floor division and maxima in one form each.
+"""Canonical forms of floor divisions and maxima.
 
-Everything else is said with these two: ``a % b = a - b*(a//b)``, ``ceildiv(a, b) = -((-a)//b)`` and
-``min(a, b) = -max(-a, -b)``, so that ``n + (-n) % 8`` and ``8*ceildiv(n, 8)`` are one expression.
+All other operators are expressed by these two: ``a % b = a - b*(a//b)``,
+``ceildiv(a, b) = -((-a)//b)`` and ``min(a, b) = -max(-a, -b)``, so that ``n + (-n) % 8`` and
+``8*ceildiv(n, 8)`` are one expression.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def floordiv(p: Terms, d: Terms) -> Terms:
 
 
 def maximum(args: list[Terms]) -> Terms:
-    """The largest of some polynomials."""
-    # Where two differ by a constant, one is never the largest.
+    """Canonical form of the largest of some polynomials."""
+    # If two differ by a constant, one of them is never the largest.
     most: dict[Terms, int] = {}
     for arg in args:
         for terms in _branches(arg):
@@ -78,7 +79,7 @@ def maximum(args: list[Terms]) -> Terms:
         shared = {m: k for m, k in shared.items() if coefficients.get(m) == k}
     common = canonical(shared)
     rest = sorted((add(moving, common, -1), left) for moving, left in most.items())
-    # The constant of the first that has a variable: max(n, 8) keeps the form it was written in.
+    # Keep the constant of the first that has a variable: max(n, 8) keeps its written form.
     base = next(left for moving, left in rest if moving)
     found = [_with(moving, left - base) for moving, left in rest]
     found = [terms for terms in found if as_constant(terms) is None] + [
@@ -91,7 +92,7 @@ def maximum(args: list[Terms]) -> Terms:
 
 
 def _by_variable(p: Terms, d: Terms) -> Terms:
-    """Where the divisor may be zero, something must be left that says so: ``n//n`` stays."""
+    """``p // d`` for a divisor with variables; it keeps a division, as ``d`` may be 0."""
     common = gcd(content(p), content(d))
     if common > 1:
         p, d = (tuple((m, k // common) for m, k in terms) for terms in (p, d))
@@ -102,7 +103,7 @@ def _by_variable(p: Terms, d: Terms) -> Terms:
 
 
 def split(p: Terms, d: Terms) -> tuple[Terms, Terms]:
-    """Of ``p = whole * d + rest``, the terms that one term divides, and the others."""
+    """Parts ``whole`` and ``rest`` of ``p = whole * d + rest``, for a divisor of one term."""
     ((lead, c),) = d
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
@@ -116,7 +117,7 @@ def split(p: Terms, d: Terms) -> tuple[Terms, Terms]:
 
 
 def _merge(p: Terms, c: int) -> tuple[Terms, int]:
-    """``(q + r//a) // c = (q*a + r) // (a*c)``, which has one division less."""
+    """Merge a division within a dividend: ``(q + r//a) // c`` into ``(q*a + r) // (a*c)``."""
     while True:
         inner = [(m[0], k) for m, k in p if len(m) == 1 and m[0].kind == "floordiv" and abs(k) == 1]
         found = [(f, k, a) for f, k in inner if (a := as_constant(f.args[1])) is not None]
@@ -131,7 +132,7 @@ def _merge(p: Terms, c: int) -> tuple[Terms, int]:
 
 
 def _branches(terms: Terms) -> list[Terms]:
-    """``k*max(a, b) + q``, with ``k > 0``, is the larger of ``k*a + q`` and ``k*b + q``."""
+    """Branches ``k*a + q`` and ``k*b + q`` of ``k*max(a, b) + q``, if ``k > 0``."""
     found = [(m, k) for m, k in terms if any(atom.kind == "max" for atom in m)]
     if len(found) != 1 or len(found[0][0]) != 1 or found[0][1] < 0:
         return [terms]
@@ -149,5 +150,5 @@ def _single(atom: Atom) -> Terms:
 
 
 def remainder(p: Terms, d: Terms) -> Terms:
-    """``p % d``, of the divisor's sign as in Python."""
+    """Remainder ``p % d``, with the divisor's sign as in Python."""
     return add(p, multiply(d, floordiv(p, d)), -1)

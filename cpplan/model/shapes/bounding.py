@@ -1,8 +1,8 @@
 """Intervals that contain all values of an expression.
 
-A polynomial is monotone in an atom wherever its derivative has one sign; then only the ends matter.
-Where atoms depend on each other (``n - n//2``), the same polynomial is looked at in several ways,
-and every way's interval holds: ``n//2`` is ``(n - n % 2)/2``, and ``q + max(a, b)`` is the larger
+A polynomial is monotone in an atom if its derivative has one sign; then only the ends matter. If
+atoms depend on each other (``n - n//2``), the same polynomial is rewritten in several ways, and the
+interval of each is valid: ``n//2`` is ``(n - n % 2)/2``, and ``q + max(a, b)`` is the larger
 of ``q + a`` and ``q + b``.
 """
 
@@ -23,14 +23,14 @@ from cpplan.model.shapes.terms import Atom, Monomial, Sum, Terms, exact_quotient
 from cpplan.model.shapes.values import Range, read_range
 from cpplan.model.shapes.writing import write
 
-# Ways to choose a branch of every maximum in one sum, and corners of a box that are looked at.
+# Largest number of choices of branches of maxima in one sum, and of corners of a box.
 MOST_BRANCHES, MOST_CORNERS = 16, 32
-# Terms times atoms; of a larger sum fewer ways and corners are looked at, in the end just one.
+# Terms times atoms; a larger sum gets fewer rewritings and corners, in the end just one.
 MOST_EFFORT = 1024
 
 
 def bound(terms: Terms, ranges: Mapping[str, Range]) -> tuple[int | None, int | None]:
-    """The smallest and the largest value, or what is beyond them; ``None`` for no bound.
+    """Lower and upper bound on the values of an expression; ``None`` for no bound.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def bound(terms: Terms, ranges: Mapping[str, Range]) -> tuple[int | None, int | 
 
 
 class _Box:
-    """The intervals of all atoms that were met, each found once."""
+    """Intervals of all atoms found so far, each computed once."""
 
     def __init__(self, ranges: Mapping[str, Range]):
         self.ranges = ranges
@@ -106,7 +106,7 @@ class _Box:
         return best
 
     def _branches(self, terms: Sum, atom: Atom, branches: int) -> Interval:
-        """``q + k*max(a, b)`` is the larger of two sums if ``k >= 0``, else the smaller."""
+        """Interval of ``q + k*max(a, b)``: of the larger sum if ``k >= 0``, else of the smaller."""
         factor: dict[Monomial, int | Fraction] = {}
         others: dict[Monomial, int | Fraction] = {}
         for monomial, k in terms.items():
@@ -126,7 +126,7 @@ class _Box:
         return reduce(intervals.largest if sign.lower >= 0 else intervals.smallest, found)
 
     def _polynomial(self, terms: Sum) -> Interval:
-        """Of independent atoms."""
+        """Interval of a polynomial whose atoms are taken as independent."""
         box = {atom: self.atom(atom) for atom in sorted({a for m in terms for a in m})}
         if len(terms) <= 1:
             return _natural(terms, box)
@@ -139,7 +139,7 @@ class _Box:
 
 
 def _effort(terms: Sum) -> int:
-    """How many ways to look at a sum of this size."""
+    """Number of rewritings and corners to try for a sum of this size."""
     return MOST_EFFORT // (1 + len(terms) * len({a for m in terms for a in m}))
 
 
@@ -151,7 +151,7 @@ def _extreme(
     lowest: bool,
     corners: int,
 ) -> End:
-    """The lowest (or highest) value: for an atom of degree one it is at an end of its interval."""
+    """The lowest (or highest) value; atoms of degree one have an end of their intervals there."""
     narrow = _narrow(slopes, dict(box), lowest=lowest, once=not corners)
     for atom, ends in narrow.items() if corners > 1 else ():
         open_ended = any(isinstance(end, float) for end in ends)
@@ -176,7 +176,7 @@ def _extreme(
 def _narrow(
     slopes: Mapping[Atom, Sum], box: dict[Atom, Interval], *, lowest: bool, once: bool
 ) -> dict[Atom, Interval]:
-    """The box without the points at which the polynomial is not lowest (or highest)."""
+    """The box, narrowed to an end in each atom in which the polynomial is monotone."""
     narrower = True
     while narrower:
         narrower = False

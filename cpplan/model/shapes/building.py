@@ -1,4 +1,4 @@
-"""Expressions made from variables and from each other."""
+"""Functions that make expressions from variables and from each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpplan.model.shapes.writing import write_name
 
 
 def variable(name: str) -> Dim:
-    """The variable of a name, which may be any text but an empty one.
+    """The variable of that name, which may be any text but an empty one.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def variable(name: str) -> Dim:
 
 
 def dim_max(a: int | Dim, b: int | Dim) -> int | Dim:
-    """The larger of two.
+    """The larger of two dimensions.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def dim_max(a: int | Dim, b: int | Dim) -> int | Dim:
 
 
 def dim_min(a: int | Dim, b: int | Dim) -> int | Dim:
-    """The smaller of two.
+    """The smaller of two dimensions.
 
     Examples
     --------
@@ -69,9 +69,9 @@ def ceildiv(a: int | Dim, b: int | Dim) -> int | Dim:
 
 
 def divide_exactly(a: int | Dim, b: int | Dim) -> int | Dim | None:
-    """What times ``b`` is ``a`` at all values, or ``None`` if there is no such polynomial.
+    """The polynomial whose product with ``b`` is ``a``, or ``None`` if there is none.
 
-    ``a // b`` keeps the division, as ``b`` may be zero; this is for who knows that it is not.
+    ``a // b`` keeps the division, as ``b`` may be zero; call this only if ``b`` never is.
 
     Raises
     ------

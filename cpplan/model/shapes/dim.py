@@ -1,4 +1,4 @@
-"""A dimension whose size is only known at run time: an expression of named variables."""
+"""Dimensions whose size is only known at run time: expressions of named variables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Dim:
 
     Made by :func:`variable` and :func:`~cpplan.model.shapes.parse_dim`, and with ``+``, ``-``,
     ``*``,
-    ``//`` and ``%`` (rounding down, as Python's); what has no variable is an ``int``. Equal
-    are expressions with one canonical form: polynomials with integer coefficients over variables,
-    floor divisions and maxima. What cancels is not computed: ``0*(1//n)`` is 0, also for n = 0.
+    ``//`` and ``%`` (rounding down, as Python's); a result without variables is an ``int``.
+    Expressions are equal if they have the same canonical form: polynomials with integer
+    coefficients over variables, floor divisions and maxima. Terms that cancel are not computed:
+    ``0*(1//n)`` is 0, also for n = 0.
 
     Attributes
     ----------
@@ -64,7 +65,7 @@ class Dim:
 
     @property
     def postfix(self) -> tuple[int | str, ...]:
-        """Integers, variables (between backquotes unless plain identifiers) and operators.
+        """Postfix form: integers, variables (in backquotes unless identifiers) and operators.
 
         Operators are ``+ * // % max`` and take two operands.
 
@@ -80,7 +81,7 @@ class Dim:
         return self._postfix
 
     def evaluate(self, values: Mapping[str, int]) -> int:
-        """The expression at some values, of any size; values of other variables are ignored.
+        """Value of the expression, an integer of any size; values of other variables are ignored.
 
         Raises
         ------
@@ -108,14 +109,14 @@ class Dim:
         return stack[0]
 
     def bounds(self, ranges: Mapping[str, Range]) -> Range:
-        """An interval that contains every value; interval arithmetic after Moore (1966).
+        """Interval that contains every value; interval arithmetic after Moore (1966).
 
         It is exact where each variable occurs once or the polynomial is monotone in every variable.
 
         Parameters
         ----------
         ranges
-            Of the variables.
+            Ranges of the variables.
 
         Raises
         ------
@@ -134,7 +135,7 @@ class Dim:
         return Range(*bound(self.terms, ranges))
 
     def _no_divisor(self, values: Mapping[str, int]) -> InputError:
-        """Which divisor is zero: the first whose own divisors are not."""
+        """Error that names the divisor that is zero: the first whose own divisors are not."""
         found = [
             atom
             for monomial, _ in self.terms
@@ -232,7 +233,7 @@ def _subtract(left: Terms, right: Terms) -> Terms:
 
 
 def _atoms(atom: Atom) -> Iterator[Atom]:
-    """An atom and all that it is made of."""
+    """An atom and all atoms within it."""
     yield atom
     for arg in atom.args:
         for monomial, _ in arg:

@@ -1,4 +1,4 @@
-"""Remainders found again: ``n - 4*(n//4)`` is ``n % 4``, which is shorter and better bounded."""
+"""Folding of quotients into remainders: ``n - 4*(n//4)`` becomes ``n % 4``, with better bounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cpplan.model.shapes.terms import (
 
 
 def fold(terms: Terms) -> Terms:
-    """The same with remainders in place of quotients, wherever that leaves fewer terms."""
+    """The same polynomial, with remainders for quotients where that leaves fewer terms."""
     for atom in quotients(terms):
         folded = substitute(terms, atom)
         if folded is not None and all(k.denominator == 1 for k in folded.values()):
@@ -38,7 +38,7 @@ def quotients(terms: Sum | Terms) -> list[Atom]:
 
 
 def substitute(terms: Sum | Terms, atom: Atom) -> Sum | None:
-    """The polynomial with ``(p - p % d) / d`` for ``p // d``, if it is one then."""
+    """The polynomial with ``(p - p % d) / d`` for ``p // d``, or ``None`` if it is none then."""
     p, d = atom.args
     value = as_constant(d)
     numerator: dict[Monomial, int | Fraction] = dict(p)
@@ -67,7 +67,7 @@ def substitute(terms: Sum | Terms, atom: Atom) -> Sum | None:
 
 
 def absorb(terms: Sum | Terms, atom: Atom) -> Sum | None:
-    """``k*q + k*(p//c)`` as ``k*((c*q + p)//c)``, in which less may occur twice."""
+    """``k*q + k*(p//c)`` as ``k*((c*q + p)//c)``, in which fewer atoms may occur twice."""
     p, d = atom.args
     c = as_constant(d)
     found = dict(terms)

@@ -1,6 +1,6 @@
 """Interval arithmetic (Moore, "Interval Analysis", 1966), with ends that may be infinite.
 
-Ends are integers or fractions of any size, or a float infinity; no float is computed with.
+Ends are integers or fractions of any size, or a float infinity; floats take part in no arithmetic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ End: TypeAlias = int | Fraction | float
 
 
 class Interval(NamedTuple):
-    """All numbers from ``lower`` to ``upper``."""
+    """Interval of all numbers from ``lower`` to ``upper``."""
 
     lower: End
     upper: End
@@ -27,18 +27,18 @@ WHOLE = Interval(-inf, inf)
 
 
 def plus(a: Interval, b: Interval) -> Interval:
-    """Sums."""
+    """Interval of sums."""
     return Interval(_add(a.lower, b.lower), _add(a.upper, b.upper))
 
 
 def times(a: Interval, b: Interval) -> Interval:
-    """Products."""
+    """Interval of products."""
     ends = [_multiply(x, y) for x in a for y in b]
     return Interval(min(ends), max(ends))
 
 
 def power(a: Interval, exponent: int) -> Interval:
-    """Powers, which are at least 0 for even exponents."""
+    """Interval of powers, which are at least 0 for even exponents."""
     lower, upper = (_power(end, exponent) for end in a)
     if exponent % 2:
         return Interval(lower, upper)
@@ -46,16 +46,16 @@ def power(a: Interval, exponent: int) -> Interval:
 
 
 def floordiv(a: Interval, b: Interval) -> Interval:
-    """Integer quotients rounded down; 0 is not in ``b``.
+    """Interval of quotients rounded down; 0 is not in ``b``.
 
-    They are monotone in the dividend, and in the divisor too as its sign is one.
+    They are monotone in the dividend, and also in the divisor, since it has only one sign.
     """
     ends = [_floordiv(x, y) for x in a for y in b]
     return Interval(min(ends), max(ends))
 
 
 def mod(a: Interval, b: Interval) -> Interval:
-    """Integer remainders of the divisor's sign; 0 is not in ``b``."""
+    """Interval of remainders, which have the divisor's sign; 0 is not in ``b``."""
     if b.upper < 0:
         flipped = mod(Interval(-a.upper, -a.lower), Interval(-b.upper, -b.lower))
         return Interval(-flipped.upper, -flipped.lower)
@@ -70,17 +70,17 @@ def mod(a: Interval, b: Interval) -> Interval:
 
 
 def largest(a: Interval, b: Interval) -> Interval:
-    """Maxima."""
+    """Interval of maxima."""
     return Interval(max(a.lower, b.lower), max(a.upper, b.upper))
 
 
 def smallest(a: Interval, b: Interval) -> Interval:
-    """Minima."""
+    """Interval of minima."""
     return Interval(min(a.lower, b.lower), min(a.upper, b.upper))
 
 
 def common(a: Interval, b: Interval) -> Interval:
-    """What is in both; they have something in common."""
+    """Intersection of two intervals, which must not be empty."""
     return Interval(max(a.lower, b.lower), min(a.upper, b.upper))
 
 

@@ -1,6 +1,6 @@
-"""Expressions from text: a tokenizer and precedence climbing; nothing of the text is executed.
+"""Reader of expressions: a tokenizer and precedence climbing; no text is executed.
 
-Besides Python's integer arithmetic it reads what exporters write: ``floor(h/2 - 1/2) + 1``,
+Besides Python's integer arithmetic it reads forms that exporters write: ``floor(h/2 - 1/2) + 1``,
 ``Max(1, n)``, ``n**2``. Fractions are kept as numerator and denominator until they are rounded.
 """
 
@@ -36,7 +36,7 @@ class _Ratio(NamedTuple):
 
 
 def parse_dim(text: str) -> int | Dim:
-    """An expression of integers and variables.
+    """Expression of integers and variables, read from text.
 
     Operators are ``+ - * // %`` and ``**`` with an integer, calls ``max``, ``min``, ``ceildiv``,
     ``floordiv``, ``mod``, and ``floor`` and ``ceil`` of a fraction (``floor(h/2)``); all bind as
@@ -187,7 +187,7 @@ class _Parser:
         return _Ratio(variable(token.text))
 
     def _nested(self, begin: _Token) -> list[_Ratio]:
-        """Values up to a closing parenthesis; one only, if no call is begun."""
+        """Values up to a closing parenthesis; only one, unless a call begins."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise InputError(

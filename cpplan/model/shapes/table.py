@@ -1,4 +1,4 @@
-"""Many expressions evaluated together, and again only where something changed."""
+"""Tables of expressions that are evaluated together, and again only after changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Product: TypeAlias = tuple[int, tuple[int, ...]]
 
 
 class _Node(NamedTuple):
-    """What is computed from the nodes before it."""
+    """Node of the table: a variable, or an operator applied to earlier nodes."""
 
     kind: str
     operands: tuple[int, ...]
@@ -32,8 +32,8 @@ class _Node(NamedTuple):
 class ShapeTable:
     """Expressions as one graph of distinct subexpressions, in topological order.
 
-    It remembers the last values: only what depends on a variable that has another value now is
-    computed again. Integers are of any size on the way.
+    It keeps the last values: only nodes that depend on a variable with another value are computed
+    again. Intermediate integers may have any size.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ShapeTable:
     Raises
     ------
     InputError
-        Names what is neither.
+        Names the value that is neither.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class ShapeTable:
         if before is not None:
             affected = (self._affected[name] for name in given if before[name] != given[name])
             nodes = sorted(set().union(*affected))
-        # Where it ends in an error, nothing is known.
+        # After an error, no value is known.
         self._known = None
         self._compute(nodes, given)
         read = [(row, self._numbers[node]) for node in nodes for row in self._rows.get(node, ())]

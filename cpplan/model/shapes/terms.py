@@ -1,6 +1,6 @@
-"""Polynomials whose atoms are variables and what cannot be expanded: quotients and maxima.
+"""Polynomials over atoms: variables, and quotients and maxima, which cannot be expanded.
 
-One form for all equal polynomials makes equality a comparison. Monomials are in graded
+Equal polynomials have one form, so equality is a comparison. Monomials are in graded
 lexicographic order, which products keep, so that division by the leading monomial ends.
 """
 
@@ -14,26 +14,26 @@ from typing import TypeAlias
 
 from cpplan.model.errors import InputError
 
-# What one expression may hold: its text is about so many words, and no recursion runs out of stack.
+# Limits of one expression, in words of its text and in depth, which recursion can stand.
 MOST_WORDS, DEEPEST = 20_000, 60
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Atom:
-    """What a polynomial does not look into.
+    """Factor that a polynomial does not expand: a variable, a quotient, a remainder or a maximum.
 
     Attributes
     ----------
     key
-        The same for equal atoms only.
+        Text that only equal atoms share.
     kind
         ``variable``, ``floordiv``, ``mod`` or ``max``.
     name
-        Of a variable.
+        Name of a variable.
     args
-        Of the others, polynomials.
+        Arguments of the other kinds, polynomials.
     words, depth
-        How much there is in it.
+        Size of its text, and depth of atoms within it.
     """
 
     key: str
@@ -62,7 +62,7 @@ def apply(kind: str, args: tuple[Terms, ...]) -> Atom:
 
 
 def canonical(terms: Mapping[Monomial, int]) -> Terms:
-    """Without what is zero, the leading monomial first and the constant last.
+    """Canonical form: no term is zero, the leading monomial is first and the constant last.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def constant(value: int) -> Terms:
 
 
 def as_constant(terms: Terms) -> int | None:
-    """The number that a polynomial is, if it has no variable."""
+    """Number that a polynomial without variables is, or ``None`` if it has one."""
     if not terms:
         return 0
     return terms[0][1] if not terms[0][0] else None
@@ -125,7 +125,7 @@ def content(terms: Iterable[tuple[Monomial, int]]) -> int:
 
 
 def divide(monomial: Monomial, by: Monomial) -> Monomial | None:
-    """The monomial that times ``by`` is ``monomial``, if there is one."""
+    """Quotient ``monomial / by``, or ``None`` if ``by`` does not divide it."""
     rest = list(monomial)
     for atom in by:
         if atom not in rest:
@@ -135,7 +135,7 @@ def divide(monomial: Monomial, by: Monomial) -> Monomial | None:
 
 
 def exact_quotient(terms: Terms, by: Terms) -> Terms | None:
-    """The polynomial that times ``by`` is ``terms``, if there is one with integer coefficients."""
+    """Quotient ``terms / by``, or ``None`` if it is no polynomial with integer coefficients."""
     quotient: dict[Monomial, int] = {}
     while terms:
         (monomial, c), (lead, d) = terms[0], by[0]

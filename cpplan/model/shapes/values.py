@@ -1,4 +1,4 @@
-"""What variables may be, and what they are."""
+"""Ranges and values of variables, and their checks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Range(NamedTuple):
 
 
 def check_value(name: str, value: int, within: Range) -> None:
-    """Refuse what is no integer within the range of a variable.
+    """Raise unless a value is an integer within the range of its variable.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Expressions as text and in postfix, with ``%``, ``min`` and ``ceildiv`` where they fit."""
+"""Writer of expressions, as text and in postfix, with ``%``, ``min`` and ``ceildiv``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CALLS = {
     "ceildiv": "ceildiv", "CeilDiv": "ceildiv", "floordiv": "//", "FloorDiv": "//",
     "mod": "%", "Mod": "%", "floor": "floor", "ceil": "ceil", "ceiling": "ceil",
 }  # fmt: skip
-# The largest literal that is read.
+# The largest literal that the parser reads.
 LITERAL = 2**62
 
 
 def write_name(name: str) -> str:
-    """A variable in an expression: plain if that is read back as it, else between backquotes."""
+    """Text of a variable: its name, between backquotes unless the plain name can be read back."""
     dunder = name.startswith("__") and name.endswith("__")
     if IDENTIFIER.fullmatch(name) and name not in CALLS and not dunder:
         return name
@@ -26,15 +26,15 @@ def write_name(name: str) -> str:
 
 
 def write(terms: Terms) -> str:
-    """Infix, as it may be read back."""
-    # Sums begin with something positive where they can.
+    """Infix text, which can be read back."""
+    # Sums begin with a positive term if they have one.
     parts = sorted((_term(m, c) for m, c in fold(terms)), key=lambda part: part[0])
     text = "".join(f" {'-' if minus else '+'} {part}" for minus, part in parts)
     return ("-" if parts[0][0] else "") + text[3:] if parts else "0"
 
 
 def postfix(terms: Terms) -> tuple[int | str, ...]:
-    """Operands before operators, of two operands each."""
+    """Postfix form: operands before operators, which take two each."""
     found: list[int | str] = []
     for at, (monomial, c) in enumerate(fold(terms)):
         begun = c != 1 or not monomial
@@ -61,7 +61,7 @@ def _atom_postfix(atom: Atom) -> list[int | str]:
 
 
 def _term(monomial: Monomial, c: int) -> tuple[bool, str]:
-    """Whether a term is subtracted, and its text without that sign."""
+    """True if a term is subtracted, and its text without that sign."""
     factors = []
     for atom in monomial:
         flipped, text, call = _atom(atom)
@@ -75,7 +75,7 @@ def _term(monomial: Monomial, c: int) -> tuple[bool, str]:
 
 
 def _atom(atom: Atom) -> tuple[bool, str, bool]:
-    """Whether the text stands for the negative, the text, and whether it binds like a call."""
+    """True if the text is the atom's negative; the text; and True if it binds like a call."""
     if atom.kind == "variable":
         return False, write_name(atom.name), True
     if atom.kind == "max":
