@@ -1,9 +1,9 @@
-"""What running a program demands of memory, spelled out touch by touch.
+"""Access trace of a program: every read and write of bytes in memory, in order.
 
 Every op reads its inputs, writes its outputs and workspaces, and needs all of them whole until it
 ends. A tensor lies in a *stay*: one stretch of time that its storage spends in memory. The checkers
-take from here what must be in the arena, from which step to which, and who destroyed what. All of
-it follows from the graph and the order alone: no planner, and no lifespan analysis, is believed.
+take from here what must be in the arena, from which step to which, and who destroyed what. The
+trace follows from the graph and the order alone: no planner, and no lifespan analysis, is believed.
 
 Which stay a tensor is in:
 
@@ -13,9 +13,9 @@ Which stay a tensor is in:
   is computed again, and a new stay begins;
 * a body's inputs and outputs that bear the name of one of the op's tensors are that tensor.
 
-What a placement of the graph says to be copied is written with the value of what it is copied from,
-so that two stays may hold it at one address. What an op writes in place, by a relation of the plan,
-it no longer needs to find when it ends.
+Bytes that a placement of the graph copies are written with the value of their source, so that two
+stays may hold them at one address. An input that an op writes over in place, by a relation of the
+plan, need not be intact when the op ends.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from cpplan.verification.runs import Place, Run, Stay
 
 
 class Touch(NamedTuple):
-    """Bytes that must be right at a step: written there, or still as they were last written.
+    """Access to bytes at a step, which writes them or needs them as they were last written.
 
-    ``op`` is ``None`` where the caller touches them, before or after the program. ``source`` is
-    where the bytes written are copied from, if that is all that is done. ``owner`` is the first
-    step of the run, of an op of the program itself, within which it happens.
+    ``op`` is ``None`` if the caller accesses them, before or after the program. ``source`` is the
+    place from which the bytes written are copied, if they are only copied. ``owner`` is the first
+    step of the run, of an op of the program itself, to which the access belongs.
     """
 
     step: int
@@ -53,14 +53,14 @@ class Touch(NamedTuple):
 def trace(
     program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
 ) -> list[Touch]:
-    """All touches of bytes in the arena, in the order in which they happen.
+    """Accesses to bytes in the arena, in the order in which they happen.
 
     Parameters
     ----------
     program
         Ops in order.
     residency
-        What the arena holds of the boundary.
+        Inputs, outputs and constants that the arena holds.
     over
         ``(output, input)`` pairs of copies that the plan puts in place of one another.
 
@@ -93,7 +93,7 @@ def trace(
 def replay(
     program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
 ) -> tuple[list[Touch], list[Run]]:
-    """The touches, as :func:`trace` gives them, and the runs of the program's own ops.
+    """The accesses, as :func:`trace` gives them, and the runs of the program's own ops.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def replay(
     for tensor in graph.tensors:
         if graph.is_storage(tensor.name) and tensor.name not in written:
             scope.begin_unproduced(tensor.name, None, 0)
-    # What the caller hands in is there until the first op has run, used or not.
+    # The caller's inputs are in the arena until the first op has run, used or not.
     entered = program.starts[1] - 1 if program.order else 0
     record.touches += [t._replace(step=entered, writes=False) for t in record.touches]
     scope.run(program, 0)
@@ -135,7 +135,7 @@ def replay(
 
 
 def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
-    """Every stay's steps ``[lower, upper)``, from its first touch to its last."""
+    """Lifespan ``[lower, upper)`` of every stay, from its first access to its last."""
     spans: dict[Stay, tuple[int, int]] = {}
     for touch in touches:
         stay, step = touch.place.stay, touch.step
@@ -148,7 +148,7 @@ def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
 
 
 class _Record:
-    """What the scopes of one program write down together."""
+    """Accesses, runs and names that all scopes of one program record."""
 
     def __init__(self, residency: Residency, over: frozenset[tuple[str, str]]):
         self.residency, self.over = residency, over
@@ -165,7 +165,7 @@ class _Record:
 
 
 class _Scope:
-    """One run of one graph: in which stay the latest value of every tensor lies."""
+    """State of one run of a graph: the stay of the latest value of every tensor."""
 
     def __init__(
         self,
@@ -267,10 +267,10 @@ class _Scope:
         return run
 
     def _overwritten(self, run: Run, reads: Sequence[Place]) -> list[Place]:
-        """The inputs that end where an output takes their place: all that lie there, if they may.
+        """Places of inputs that an output overwrites, if the op may overwrite all that lie there.
 
-        An input that lies there under another name may be read so late that it is destroyed, unless
-        the op may overwrite it under that name too.
+        An input that lies there under another name may be read too late, after it is overwritten,
+        unless the op may overwrite it under that name too.
         """
         if self.prefix or not self.record.over:
             return []
@@ -285,7 +285,7 @@ class _Scope:
         return lost
 
     def _copied(self, op: Op, tensor: str, reads: Sequence[Place]) -> list[tuple[int, int, Place]]:
-        """Bytes of an output's stay that are only copied, and from where."""
+        """Bytes ``[begin, end)`` of an output's stay that are only copied, each with its source."""
         _, start = self.graph.root[tensor]
         by_name = {place.tensor: place for place in reads}
         found = []
@@ -309,7 +309,7 @@ class _Scope:
             if tensor.name in op.tensors and body.is_storage(tensor.name)
         }
         inner = _Scope(body, self.record, f"{call}/{number}/", given)
-        # The op brings what its body is given; that is there as long as the body runs.
+        # The op brings the inputs of its body, which stay as long as the body runs.
         carried = []
         inputs = {body.root[tensor.name][0] for tensor in boundary if tensor.kind == "input"}
         for root in dict.fromkeys(body.root[tensor.name][0] for tensor in boundary):
@@ -327,7 +327,7 @@ class _Scope:
             if tensor.kind == "constant" and tensor.name in used:
                 inner.begin_unproduced(tensor.name, call, start)
         inner.run(program, start)
-        # It takes away the outputs at the end; until they are written they need no bytes.
+        # The op reads the body's outputs at the end; until they are written they need no bytes.
         carried += [inner.place(tensor.name) for tensor in boundary if tensor.kind == "output"]
         for place in carried:
             self.record.touch(stop - 1, call, place, writes=False)
@@ -365,7 +365,7 @@ class _Scope:
         )
         self.newest[root] = stay
         if tensor.kind == "constant":
-            # All copies of a constant's storage are there throughout.
+            # All copies of a constant's storage are in the arena throughout.
             self.record.constants.append(self._place_in(stay, root))
         return stay
 
@@ -377,7 +377,7 @@ class _Scope:
 def _by_source(
     place: Place, begin: int, end: int, copied: Sequence[tuple[int, int, Place]]
 ) -> Iterator[tuple[Place, Place | None]]:
-    """``[begin, end)`` of a place, cut into what is copied from somewhere and what is new."""
+    """Pieces of bytes ``[begin, end)`` of a place, each with its source, or ``None`` if new."""
     for low, high, source in copied:
         low, first = max(low, begin), low
         high = min(high, end)

@@ -1,7 +1,8 @@
-"""Whether what an op says of a result holds of all that it writes there.
+"""Agreement of an op's in-place pairs and placements for results with several names.
 
-An op may write bytes under several names: an output and a view of it. What it says of the one, that
-it is copied from an input or may be written over it, is of use only if it says so of the others.
+An op may write bytes under several names: an output and a view of it. A statement about one name,
+that it is copied from an input or may be written over it, counts only if the op states the same of
+the others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Said(NamedTuple):
-    """Bytes of a result, as a place, are those of a stay ``source``, ``shift`` bytes further on."""
+    """Statement that bytes of a result are those of stay ``source``, ``shift`` bytes further on."""
 
     result: Place
     source: Stay
@@ -24,7 +25,7 @@ class Said(NamedTuple):
 
 
 def written_over(output: Place, source: Place) -> Said:
-    """What is said by a pair in place.
+    """Statement of a pair in place.
 
     Examples
     --------
@@ -37,7 +38,7 @@ def written_over(output: Place, source: Place) -> Said:
 
 
 def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
-    """What is said by a placement; ``joined`` if the whole is the op's result, not the part.
+    """Statement of a placement; ``joined`` if the whole is the op's result, not the part.
 
     Examples
     --------
@@ -57,12 +58,12 @@ def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
 
 
 def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Iterator[bool]:
-    """Whether each holds, given all that is said of one kind and all that the op writes.
+    """True for each statement that agrees with the others on all that the op writes.
 
     Parameters
     ----------
     once
-        Whether no byte can be said to be two others, as of copies.
+        True if no byte can be stated to be two others, as for copies.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Ite
         places[place.stay].append(place)
     for one in sorted(said, key=lambda one: one.result[2:]):
         others[one.result.stay].append(one)
-    # Most ops write one tensor of a storage, and copy what lies side by side.
+    # Most ops write one tensor of a storage, and copy parts that lie side by side.
     plain = {
         stay
         for stay, found in others.items()
@@ -112,5 +113,5 @@ def _holds(one: Said, places: Sequence[Place], others: Sequence[Said], once: boo
 
 
 def _meet(one: Place, other: Place) -> bool:
-    """Whether two places in one stay have bytes in common."""
+    """True if two places in one stay have bytes in common."""
     return max(one.begin, other.begin) < min(one.end, other.end)

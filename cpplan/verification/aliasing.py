@@ -1,9 +1,9 @@
-"""Tensors that share bytes by choice: whether they may, and what they fill together.
+"""Checks of tensors that share bytes by choice, and the bytes that they fill together.
 
 Two stays may meet at a byte and a step only if both hold the same value there, because all the ops
 between have only copied it, or if the op that runs then writes the one in place over the other,
-which nobody reads again. All of it follows from what every op touches and from the addresses in the
-plan: no lifespan analysis and no planner is believed.
+which nobody reads again. All of it follows from the accesses of every op and from the addresses in
+the plan: no lifespan analysis and no planner is believed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Union:
 def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
     """Stays that may share bytes by choice: of tensors between ops, written by one run alone.
 
-    What an op begins by writing but a view of it, since that runs again, is none.
+    A stay that an op begins by writing only a view of it, since the op runs again, is excluded.
     """
     writers: dict[Stay, set[int | None]] = defaultdict(set)
     whole: set[Stay] = set()
@@ -57,14 +57,14 @@ def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
 def shared_unions(
     plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]
 ) -> dict[str, tuple[list[str], list[Union]]]:
-    """What each group of related stays fills together: name -> members and rectangles.
+    """Members of each group of related stays and the rectangles that they fill, by name.
 
     O(storages that are live together in a group).
 
     Raises
     ------
     VerificationError
-        If two of a group meet where they may not; names both, the step and the bytes.
+        If two of a group share bytes that they may not; names both, the step and the bytes.
     """
     if not plan.relations:
         return {}
@@ -104,7 +104,7 @@ class _Check:
         self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
 
     def members(self, members: Sequence[Stay]) -> None:
-        """Every two that are live together; sorted by their first step."""
+        """Check every two stays that are live together, in order of their first steps."""
         live: list[Stay] = []
         for new in members:
             lower = self.spans[new][0]
@@ -136,8 +136,10 @@ class _Check:
         return self.address[stay.name], self.address[stay.name] + stay.size
 
     def _pair(self, one: Stay, other: Stay) -> None:
-        """``one`` begins no later than ``other``; what the caller brings and the first op's result
-        begin together."""
+        """Raise if two stays share bytes and may not; ``one`` begins no later than ``other``.
+
+        Stays that the caller brings begin at the same step as the first op's result.
+        """
         (here, past), (there, beyond) = self._extent(one), self._extent(other)
         begin, end = max(here, there), min(past, beyond)
         if begin >= end:
@@ -157,7 +159,7 @@ class _Check:
         )
 
     def _check_copies(self, one: Stay, other: Stay, begin: int, end: int) -> None:
-        """No op copies between bytes of the two that overlap without being the same."""
+        """Raise if an op copies between the two and their places overlap at another distance."""
         for run, inner, outer, shift, size in self.copies.get(frozenset((one, other)), ()):
             off = self.address[inner.name] - self.address[outer.name] - shift
             if 0 < abs(off) < size:
@@ -168,7 +170,7 @@ class _Check:
                 )
 
     def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:
-        """Whether two stays hold the same value in the bytes ``[begin, end)``."""
+        """True if two stays hold the same value in the bytes ``[begin, end)``."""
         mine, theirs = self._moved(one, begin, end), self._moved(other, begin, end)
         at = begin
         while at < end:
@@ -184,7 +186,7 @@ class _Check:
         return True
 
     def _moved(self, stay: Stay, begin: int, end: int) -> Content:
-        """What lies at these addresses, the highest first."""
+        """Content of a stay at these addresses, the highest first."""
         at = self.address[stay.name]
         moved = [
             (low + at, high + at, serial, start)
@@ -193,7 +195,7 @@ class _Check:
         return sorted(moved, reverse=True)
 
     def _handed_over(self, old: Stay, new: Stay, step: int, begin: int, end: int) -> bool:
-        """Whether the op at a step writes ``new`` in place over ``old``, for good."""
+        """True if the op at a step writes ``new`` in place over ``old``, not needed later."""
         run = self.run_at.get(step)
         if run is None or self._needed_later(old, new, begin, end):
             return False
@@ -206,7 +208,7 @@ class _Check:
         return False
 
     def _needed_later(self, old: Stay, new: Stay, begin: int, end: int) -> bool:
-        """Whether anybody touches these bytes of ``old`` once ``new`` is written."""
+        """True if these bytes of ``old`` are accessed after ``new`` is written."""
         written = next(number for number, touch in self.touches[new] if touch.writes)
         at = self.address[old.name]
         return any(
@@ -218,7 +220,7 @@ class _Check:
 def _copies(
     runs: Iterable[Run],
 ) -> dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]]:
-    """Two stays -> what is copied between them: run, inner, outer, distance if placed, bytes."""
+    """Two stays -> copies between them: run, inner, outer, distance if placed, bytes."""
     found: dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]] = defaultdict(list)
     for run in runs:
         for part, whole, offset in run.placements():
@@ -229,7 +231,7 @@ def _copies(
 
 
 def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Stays that relations join."""
+    """Groups of stays that relations join."""
     group: dict[str, list[str]] = {}
     for one, other in joined:
         ours, theirs = group.setdefault(one, [one]), group.setdefault(other, [other])
@@ -242,11 +244,10 @@ def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
 
 
 def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
-    """What every stay holds at the end: serial numbers of the writes its bytes go back to.
+    """Final content of every stay: serial numbers of the writes that its bytes come from.
 
-    Bytes that two ops write get a negative one, which is no one else's: copies of them go back to
-    the op that copies. What one op writes again is its own affair, as what its bodies write: the
-    last write counts.
+    Bytes that two ops write get a negative number that no others have: copies of them come from the
+    op that copies. If one op, or its bodies, writes bytes again, the last write counts.
     """
     content: dict[Stay, Content] = defaultdict(list)
     writer: dict[Stay, int | None] = {}

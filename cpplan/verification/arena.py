@@ -1,4 +1,4 @@
-"""``simulate``: run a plan in one arena of real bytes and see whether anything is destroyed."""
+"""``simulate``: runs a plan in one arena of real bytes, and finds bytes destroyed too early."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from cpplan.verification.relations import pairs_in_place
 from cpplan.verification.script import Script, from_problem, from_touches
 from cpplan.verification.written_runs import run_in_runs
 
-# Where more is written and checked, all rounds together, no bytes are filled, and runs of them are
-# kept instead. An access takes as long as to fill so many bytes, beside its own.
+# Beyond these bytes written and checked, in all rounds, runs of bytes are kept instead of filling
+# any. An access takes as long as filling this many bytes, besides its own.
 _MOVED_AT_MOST = 1 << 33
 _BYTES_AN_ACCESS = 1 << 13
 # No arena is larger, whatever a plan claims.
@@ -35,7 +35,7 @@ _HIGHEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a simulation did.
+    """Counts of a simulation: ops run, bytes written and checked, arena, and rounds.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Simulation:
 def simulate(
     source: Graph | Program | Problem, plan: Plan, *, dims: Mapping[str, int] | None = None
 ) -> Simulation:
-    """Run the plan in an arena of exactly ``peak`` bytes; nothing may destroy what is still needed.
+    """Run a plan in an arena of exactly ``peak`` bytes; raise if needed bytes are destroyed.
 
     Of a program, every op checks that its inputs are as they were last written, fills its outputs
     and workspaces with a pattern of its own, and checks all of them once more before it ends: an
@@ -151,9 +151,9 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
     if not isinstance(peak, int) or isinstance(peak, bool) or peak < 0:
         raise VerificationError(f"the plan's peak must be a byte count, not {peak!r}")
     row = _planned_rows(script, plan)
-    # What the plan lacks takes the row after its last: at -1, so that it is found wrong.
+    # A buffer that the plan lacks takes the row after its last: at -1, so that it is found wrong.
     offset, start = np.append(planned, -1)[row], np.append(pool_starts(plan), 0)[row]
-    # Where one of these sums exceeds 64 bits, a condition before it holds.
+    # If one of these sums exceeds 64 bits, a condition before it holds.
     room = min(peak, _HIGHEST) - start
     outside = (offset < 0) | (start < 0) | (room < script.size) | (offset > room - script.size)
     wrong = outside | (offset % script.alignment != 0)
@@ -169,7 +169,7 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
 
 
 def _planned_rows(script: Script, plan: Plan) -> Ints:
-    """Each buffer's row in the plan; one beyond its last where the plan lacks the buffer."""
+    """Row of each buffer in the plan; the row after the last if the plan lacks the buffer."""
     if tuple(script.names) == tuple(plan.buffers):
         return np.arange(len(plan.buffers), dtype=np.int64)
     row, absent = {name: k for k, name in enumerate(plan.buffers)}, len(plan.buffers)
@@ -177,7 +177,7 @@ def _planned_rows(script: Script, plan: Plan) -> Ints:
 
 
 def _misplaced(script: Script, plan: Plan, k: int, row: Ints, offset: Ints) -> VerificationError:
-    """Why buffer number ``k`` of the script cannot lie where the plan puts it."""
+    """Error for buffer number ``k`` of the script, which cannot lie at its planned offset."""
     here = f"buffer {script.names[k]!r}, used at step {script.first_step[k]}"
     if row[k] == len(plan.buffers):
         return VerificationError(f"{here}, is not in the plan")
@@ -193,7 +193,7 @@ def _misplaced(script: Script, plan: Plan, k: int, row: Ints, offset: Ints) -> V
 def _corruption(
     script: Script, offset: Ints, check: int, over: NDArray[np.bool_]
 ) -> VerificationError:
-    """Who destroyed what access number ``check`` looks for.
+    """Error that names the write which destroyed the bytes that access ``check`` looks for.
 
     ``over`` tells which accesses are to the byte that was found wrong: the last to write it did it.
     """

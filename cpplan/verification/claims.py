@@ -1,4 +1,4 @@
-"""What a plan claims of itself: peak, capacities, bound, objective, status."""
+"""Checks of a plan's claims: peak, capacities, bound, objective, status."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from cpplan.verification.rectangles import Rectangles, check_bound
 
 
 class Floors(NamedTuple):
-    """Bytes that the checker proves itself; ``None`` where the plan does not ask for it.
+    """Bounds that the checker proves itself, bytes; ``None`` if the plan does not need one.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Floors(NamedTuple):
 
 
 class Proofs(NamedTuple):
-    """How the bounds of a plan were checked; ``None`` for a bound that the plan does not claim."""
+    """Kinds of proof of a plan's bounds; ``None`` for a bound that the plan does not claim."""
 
     bound: Proof | None = None
     cost_bound: Proof | None = None

@@ -47,12 +47,12 @@ def minimum_cut_bytes(
 def proved_by_flow(
     storages: Storages, predecessors: Sequence[Sequence[int]], flow: CutFlow
 ) -> tuple[int, int]:
-    """The op of the certificate, by position, and the bytes that must be live beside its own.
+    """Position of the certificate's op, and the bytes that must be live beside its own.
 
     Raises
     ------
     VerificationError
-        Names what of the flow is no flow.
+        Names the part of the certificate that is no flow.
 
     Examples
     --------

@@ -3,13 +3,13 @@
 Every op of a model runs twice with the same kernel: once without a plan, each result in memory of
 its own, and once on one NumPy arena of exactly ``plan.peak`` bytes. Everything
 the op will write, in its bodies too, is first overwritten with a pattern, as a kernel that writes
-while it reads would do; not what it writes in place, nor what it need not copy, since it lies there
-already. Then its inputs are compared with those of the unplanned run, bit for bit, then its result,
-and, when the result is in the arena, all it read and wrote once more, but for inputs that it has
-overwritten in place. So a plan that breaks any op is caught at that op, even where the final
-outputs hide it.
+while it reads would do, except for bytes that it writes in place, or that lie there already and
+need no copy. Then its inputs are compared with those of the unplanned run, bit for bit, then its
+result, and, when the result is in the arena, all it read and wrote once more, except for inputs
+that it has overwritten in place. So a plan that breaks any op is caught at that op, even if the
+final outputs hide it.
 
-The kernels are those of a :class:`ModelRun`, which whoever reads a format provides.
+The kernels are those of a :class:`ModelRun`, which the reader of a format provides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCRATCH = np.uint8(0xA5)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Execution:
-    """What an execution did.
+    """Counts and outputs of an execution.
 
     Attributes
     ----------
@@ -81,11 +81,11 @@ class ModelRun(Protocol):
         """Every value of the unplanned run, constants and inputs included."""
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Results of an op on these inputs, and on the unplanned run's where left out."""
+        """Results of an op on these inputs; those left out are taken from the unplanned run."""
 
 
 def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
-    """Run a model inside the planned arena; every byte must be that of the unplanned run.
+    """Run a model inside the planned arena; raise if a byte differs from the unplanned run.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def execute_in_arena(run: ModelRun, plan: Plan) -> Execution:
 
 
 class _Arena:
-    """The arena's bytes, what they should be, and who wrote them."""
+    """The arena's bytes, with the expected values and the last writers."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class _Arena:
     def _part(self, place: Place, value: Array) -> Bytes:
         """The bytes of a tensor's value that belong at a place, which may be a part of its own.
 
-        They may be fewer than planned: a branch or a loop may write less than it may.
+        They may be fewer than planned: a branch or a loop may write less than its most.
         """
         start = self.graph.root[place.tensor][1]
         whole = to_bytes(value, self._dtype(place.tensor))

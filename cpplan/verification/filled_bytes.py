@@ -1,4 +1,4 @@
-"""A simulation in real bytes: every write fills its own with a pattern, checks look for it."""
+"""Simulation in real bytes: every write fills its bytes with a pattern that checks look for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpplan.verification.script import Script, copies
 _BYTES_AT_MOST = 1 << 30
 _CHUNK = 1 << 20
 
-# What access number k writes to, or finds in, cells [low, high).
+# Pattern that access number k writes to, or looks for in, cells [low, high).
 _Pattern = Callable[[int, int, int], "Ints | int"]
 
 
@@ -44,14 +44,14 @@ def run_in_bytes(
 
 
 def rounds_needed(script: Script) -> int:
-    """How many rounds it takes until any two writes, or bytes of copies, differ in one."""
+    """Number of rounds after which any two writes, or bytes of copies, differ in one."""
     return sum(map(len, _shifts(script)))
 
 
 def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Pattern]:
-    """One for each round; ``borders`` are the addresses of the cells if they are not bytes."""
+    """Pattern of each round; ``borders`` are the cells' addresses if cells are not bytes."""
     serial = script.serial.tolist()
-    # Where the first byte of the write would lie.
+    # Address of the first byte of the write.
     origin = (offset[script.buffer] + script.begin - script.start).tolist()
 
     def number_of_write(shift: int) -> _Pattern:
@@ -70,7 +70,7 @@ def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Patte
 
 
 def _shifts(script: Script) -> tuple[range, range]:
-    """Of the bytes of the highest number of a write; and, where writes are copied, of a byte."""
+    """Bit shifts of the rounds for numbers of writes, and for those of bytes if any are copied."""
     last = int(script.serial.max(initial=0))
     of_writes = range(0, max(1, last.bit_length()), 8)
     if not copies(script):

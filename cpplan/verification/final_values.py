@@ -1,4 +1,4 @@
-"""Where a plan says that values lie in the end: views, copies, and what the caller finds."""
+"""Check of the places that a plan states for final values: views, copies, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cpplan.verification.runs import Run
 
 
 def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run] | None) -> None:
-    """Check where the plan puts the latest value of every tensor, and its inputs and outputs.
+    """Check the place of every tensor's latest value, and the lists of inputs and outputs.
 
     A tensor lies where the last run of its op wrote it; a view that no op writes, in its base. The
-    plan lists, of these, what is in its pools: inputs, outputs, and as ``views`` all that is
-    elsewhere than at the start of the buffer of its name. Without ``runs``, each op runs once.
+    plan lists those in its pools: inputs, outputs, and as ``views`` all that are elsewhere than at
+    the start of the buffer of their name. Without ``runs``, each op runs once.
 
     Raises
     ------
     VerificationError
-        Names the tensor, where the plan puts it and where it lies; or the list, and a tensor that
+        Names the tensor, its place in the plan and its true place; or the list, and a tensor that
         is missing or too many.
 
     Examples
@@ -61,7 +61,7 @@ def _last_places(graph: Graph, runs: Sequence[Run]) -> dict[str, tuple[str, int]
     }
     places = {}
     for tensor in graph.tensors:
-        # Every op runs: what it writes lies where its last run wrote it.
+        # Every op runs: its results lie at the places of its last run.
         holder = graph.holder[tensor.name]
         places[tensor.name] = written.get(holder, holder), graph.root[tensor.name][1]
     return places

@@ -30,13 +30,13 @@ def least_footprint(
 ) -> int:
     """Bytes that every program of a graph needs, whatever runs again and whatever is shared.
 
-    Where nothing may be shared, an op's first run needs all that it touches, what its bodies hold
-    at once, and every storage that cannot be computed twice, if the op or one that must come before
-    touches that (or the caller brings it) and the op or one that must come after does (or it is
-    kept). What is kept is there at the end.
+    If nothing may be shared, an op's first run needs all storages that it touches and the bytes
+    that its bodies hold at once. It also needs every storage that cannot be computed twice, if the
+    op or one that must come before touches that (or the caller brings it) and the op or one that
+    must come after does (or it is kept). Kept storages are there at the end.
 
-    Where bytes may be shared, an op needs what it touches but for what it may write in place; of
-    storages that any op copies to or from others only the largest of those that it touches.
+    If bytes may be shared, an op needs the storages that it touches, except for those it may write
+    in place; of storages that any op copies to or from others, only the largest that it touches.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def forced_live_bytes(
 def with_ends(
     graph: Graph, first: Sequence[str], last: Sequence[str]
 ) -> tuple[tuple[int, ...], ...]:
-    """For every op, those that it waits for if orders begin with ``first`` and end with ``last``.
+    """Ops that each op waits for if orders begin with ``first`` and end with ``last``.
 
     Examples
     --------
@@ -192,12 +192,12 @@ class Storages:
                 self.again |= written - {graph.root[name][0] for name in op.inputs}
 
     def of(self, op: Op) -> list[str]:
-        """Those that an op touches."""
+        """Storages that an op touches."""
         roots = dict.fromkeys(self.graph.root[name][0] for name in op.tensors)
         return [root for root in roots if root in self.size]
 
     def untouched(self, *, kept: bool) -> int:
-        """Bytes of those that no op touches: kept, or there for the first step only."""
+        """Bytes of storages that no op touches: those kept, or those of the first step only."""
         return sum(
             self.size[root]
             for root, ops in self.touchers.items()
@@ -208,7 +208,7 @@ class Storages:
 def bytes_in_bodies(
     graph: Graph, touches: Sequence[Touch], runs: Sequence[Run]
 ) -> tuple[Ints, int]:
-    """For every op, the most bytes that its bodies hold at once; bytes of their constants."""
+    """Most bytes that the bodies of each op hold at once, and bytes of their constants."""
     first: dict[str, int] = {}
     for run in runs:
         first.setdefault(run.op.name, run.step)
@@ -250,7 +250,7 @@ def _beside(
 
 
 def forced_runs(predecessors: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """For every op, those that must have run before it, and those that it must run before; bits."""
+    """Ops that must run before each op, and ops that must run after it, as bit sets."""
     before, after = ([0] * len(predecessors) for _ in range(2))
     order = list(_topological(predecessors))
     for k in order:
@@ -279,7 +279,7 @@ def _topological(predecessors: Sequence[Sequence[int]]) -> Iterator[int]:
 
 
 def _members(sets: Iterator[int], count: int) -> np.ndarray:
-    """Which of ``count`` numbers are in any of some sets of bits."""
+    """Mask of the numbers that are in any of some bit sets, shape ``(count,)``."""
     union = 0
     for bits in sets:
         union |= bits
@@ -313,7 +313,7 @@ def _least_shared(
             ends = {graph.root[part.tensor][0], graph.root[whole.tensor][0]}
             if len(ends) == 2 and not ends & apart and part.size:
                 copied |= ends
-    # What an op does not touch, and no op copies, has its bytes to itself then.
+    # A storage that the op does not touch, and that no op copies, shares no bytes then.
     alone = (root for root in storages.touchers if root not in throughout | copied)
     beside = _beside(storages, predecessors, alone)
     most = 0
@@ -335,7 +335,7 @@ def _least_shared(
 def _written_in_bodies(
     graph: Graph, touches: Sequence[Touch], steps: Mapping[int, str]
 ) -> dict[str, set[str]]:
-    """For every op, the storages outside its bodies that these write; ``steps`` of first runs."""
+    """Op -> storages outside its bodies that these write; ``steps`` are those of first runs."""
     found: dict[str, set[str]] = {}
     for touch in touches:
         place, name = touch.place, steps.get(-1 if touch.owner is None else touch.owner)
@@ -347,7 +347,7 @@ def _written_in_bodies(
 
 
 def _never_shared(storages: Storages, in_bodies: Mapping[str, set[str]]) -> set[str]:
-    """What shares no bytes by choice: constants, workspaces, and what not one op alone writes."""
+    """Storages that share no bytes by choice: constants, workspaces, those of several writers."""
     graph = storages.graph
     apart = {root for root, _ in graph.root.values() if root not in storages.size}
     apart |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}

@@ -1,4 +1,4 @@
-"""Where everything lies: in a pool that it may lie in, aligned, and apart from all others there."""
+"""Checks of a layout: allowed pools, alignment, and buffers that do not overlap."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_pools(needed: Problem, pool: Ints) -> None:
 
 
 def check_addresses(needed: Problem, pool: Ints, offset: Ints) -> None:
-    """Check offsets: not negative, aligned, address and all, and as fixed.
+    """Check that offsets are not negative, that addresses are aligned, and fixed offsets kept.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _chosen(rectangles: Rectangles, which: NDArray[np.bool_]) -> Rectangles:
 def _groups(
     needed: Problem, unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]]
 ) -> dict[int, int]:
-    """Row -> number of its group, for those that share bytes."""
+    """Row -> number of its group, for buffers that share bytes."""
     row = {name: k for k, name in enumerate(needed.names)}
     return {row[name]: k for k, (names, _) in enumerate(unions.values()) for name in names}
 
@@ -130,9 +130,9 @@ def _with_unions(
     groups: Mapping[int, int],
     unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]],
 ) -> tuple[Rectangles, Ints]:
-    """All rectangles; those that share bytes only as what they fill together, at addresses.
+    """All rectangles and offsets; buffers that share bytes are replaced by their unions.
 
-    What group ``k`` fills is buffer ``len(needed) + k``.
+    The union of group ``k`` is buffer ``len(needed) + k``, with addresses for bytes.
     """
     alone = np.array([row not in groups for row in rectangles.buffer.tolist()], bool)
     present = set(groups.values())
@@ -156,7 +156,7 @@ def _culprits(
     addresses: Ints,
     *found: int,
 ) -> list[int]:
-    """Of rectangles that meet as unions: one of each side, which hold the first byte of both."""
+    """Positions of one rectangle of each of two that meet, holding their first common byte."""
     pair = np.array(found)
     step = together.lower[pair].max()
     byte = (addresses[together.buffer[pair]] + together.begin[pair]).max()

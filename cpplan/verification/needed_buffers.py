@@ -1,4 +1,4 @@
-"""The plan against the model: what it runs, what that needs in the arena, and what it costs."""
+"""Checks of a plan against the model: the ops run, the buffers needed, and the costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cpplan.verification.runs import Stay
 
 
 def check_types(source: object, plan: object) -> None:
-    """Refuse what is no model, or no plan.
+    """Raise unless the arguments are a model and its plan.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def check_first_last(plan: Plan) -> None:
     Raises
     ------
     VerificationError
-        Names the end of the order, and the ops that it was to consist of.
+        Names the end of the order, and the ops expected there.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def planned_offsets(plan: Plan) -> Ints:
 
 
 def pool_starts(plan: Plan) -> Ints:
-    """Where the pool of every buffer starts if the pools used lie one above the other; bytes.
+    """Start of each buffer's pool, bytes, if the pools used lie one above the other.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def pool_starts(plan: Plan) -> Ints:
 
 
 def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) -> Problem:
-    """The buffers that a program needs in these pools, from all it touches there.
+    """Buffers that a program needs in these pools, from its accesses there.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) 
     spans = lifespans(touches)
     if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= LIMIT:
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
-    # Without pools of the user's, there is one arena, and what tensors say of pools is not asked.
+    # Without pools of the user's there is one arena, and the tensors' pools are ignored.
     everywhere, one_arena = tuple(range(len(pools))), tuple(pools) == (Pool(),)
     return Problem(
         names=tuple(stay.name for stay in spans),
@@ -226,7 +226,7 @@ def integers(column: str, values: object, count: int) -> Ints:
     Raises
     ------
     VerificationError
-        If they are not that; names the column.
+        If the values are not ``count`` integers; names the column.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What of a problem is left apart however its tensors share bytes.
+"""Bytes of a problem that stay apart however its tensors share others.
 
 Every plan that shares bytes is also a layout, without sharing, of a problem that asks for less:
 
@@ -77,7 +77,7 @@ def never_shared(
 def _joined(
     placed: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int, int]]
 ) -> Iterator[list[int]]:
-    """Groups of placements, with what is in place of them, or of that, and so on."""
+    """Groups of rows joined by placements, with those in place of them, transitively."""
     neighbours: dict[int, list[int]] = {}
     for one, other in [
         *((rows[0], row) for rows in placed for row in rows),

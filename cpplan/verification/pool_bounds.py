@@ -2,14 +2,14 @@
 
 A level is a sum of three kinds of costs, and each is bounded by itself:
 
-* of the peaks: what one pool must hold because it may lie nowhere else, or because the others are
-  full; or what all bytes live at a step cost where bytes are cheapest;
-* of the buffers, where each costs least;
+* of the peaks: the bytes that one pool must hold because they may lie nowhere else, or because the
+  others are full; or the cost of all bytes live at a step in the cheapest pools;
+* of the buffers, each in the pool in which it costs least;
 * of the buffers that cannot lie there, since the pools in which they cost least do not hold all
-  that is live at a step.
+  bytes live at a step.
 
-Nothing here is a search: where a sum of sizes would take too long to be found, the full limit
-stands for it.
+Nothing here is a search: if a sum of sizes would take too long to find, the full limit is used
+instead.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from cpplan.verification.rectangles import Rectangles, cut_gaps
 
 Limits = Sequence[int | None]
 
-# Sums of sizes are bits of an integer; so many are shifted for one pool or one set of them.
+# Sums of sizes are bits of an integer; this many are shifted for one pool or one set of pools.
 _MOST_BITS = 2**32
 
 
 def proved_levels(
     problem: Problem, objective: str, value: Sequence[int | float], shared: int = 0
 ) -> tuple[int | float, ...]:
-    """A bound on every level; compared as tuples, no layout is below.
+    """Lower bounds on the levels; compared as tuples, no layout is below them.
 
     Parameters
     ----------
     value
-        Of a layout. Where its former levels are as small as proved, the next one need only be
-        bounded for layouts that do as well.
+        Levels of a layout. If its former levels meet their bounds, the next level need only be
+        bounded for layouts that meet these too.
     shared
         Bytes that all pools together are known to need.
 
@@ -65,7 +65,7 @@ def proved_levels(
 
 
 def proved_total(problem: Problem) -> int:
-    """Bytes that all pools together need.
+    """Bytes that all pools together need at least.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def proved_total(problem: Problem) -> int:
 
 
 def _limits_at(level: Level, steps: int, limits: Limits) -> list[int | None]:
-    """Limits on the peaks if the level may cost so many steps and no more."""
+    """Limits on the peaks if the level may cost at most ``steps``."""
     left = steps - sum(min(costs.values()) for costs in level.per_buffer)
     new = [left // cost if cost else None for cost in level.per_byte]
     return [_smallest(pair) for pair in zip(new, limits, strict=True)]
@@ -90,7 +90,7 @@ def _smallest(limits: Iterable[int | None]) -> int | None:
 
 
 class _PoolBounds:
-    """The buffers of a problem as rectangles, and what they ask of the pools."""
+    """Bounds on the pools that the buffers of a problem need, as rectangles."""
 
     def __init__(self, problem: Problem):
         self.problem = problem
@@ -128,7 +128,7 @@ class _PoolBounds:
             here &= ~movable
         room = sum(limit for limit in others if limit is not None)
         for unit in self.units:
-            # A limit may lie within a unit, and that pool's topmost buffer end in it.
+            # A limit may lie within a unit, and that pool's topmost buffer may end in the unit.
             wider = room + len(others) * (unit - 1)
             least = max(least, self._left_over(here, movable, wider, unit, least))
         return least
@@ -136,9 +136,9 @@ class _PoolBounds:
     def _left_over(
         self, here: np.ndarray, movable: np.ndarray, room: int, unit: int, least: int
     ) -> int:
-        """Bytes, if more than ``least``, that some step leaves when ``room`` is filled elsewhere.
+        """Bytes, if more than ``least``, that some step leaves if ``room`` bytes lie elsewhere.
 
-        Only offsets at multiples of ``unit`` count, with sizes rounded up. What is rounded of the
+        Only offsets at multiples of ``unit`` count, with sizes rounded up. The rounding of the
         topmost buffer need not lie in the pool.
         """
         part = _aligned(self.rectangles, unit)
@@ -164,7 +164,7 @@ class _PoolBounds:
         return least
 
     def _live_anywhere(self, level: Level, limits: Limits) -> int:
-        """Steps that what is live costs where bytes are cheapest; each pool rounds its topmost."""
+        """Steps that live bytes cost in the cheapest pools; each pool rounds its topmost buffer."""
         best = 0
         for unit in self.units:
             part = _aligned(self.rectangles, unit)
@@ -181,7 +181,7 @@ class _PoolBounds:
         return best
 
     def _driven_out(self, level: Level, limits: Limits) -> int:
-        """Steps that buffers cost beyond their least, as the cheapest pools do not hold them all.
+        """Steps that buffers cost beyond their least, since the cheapest pools cannot hold all.
 
         For each set of pools: a buffer that costs less in each of them than anywhere else pays the
         difference if it leaves them.
@@ -198,7 +198,7 @@ class _PoolBounds:
         )
 
     def _leave(self, inside: frozenset[int], price: dict[int, int], rooms: Limits) -> int:
-        """Steps that leaving some pools of these limits costs at least."""
+        """Fewest steps that buffers pay for leaving some pools with these limits."""
         room = [limit for limit in rooms if limit is not None]
         if len(room) < len(rooms):
             return 0
@@ -221,7 +221,7 @@ class _PoolBounds:
 
 
 def _common_alignment(problem: Problem) -> int:
-    """The largest number of bytes of which all offsets in all pools are multiples."""
+    """Greatest number of bytes that divides all offsets in all pools."""
     own = set(problem.alignment.tolist())
     return math.gcd(*(math.lcm(one, pool.alignment) for one in own for pool in problem.pools)) or 1
 
@@ -231,12 +231,12 @@ def _those(rectangles: Rectangles, chosen: np.ndarray) -> Rectangles:
 
 
 def _aligned(rectangles: Rectangles, unit: int) -> Rectangles:
-    """The rectangles that begin at multiples of a unit, whatever the offset of their buffer."""
+    """Rectangles that begin at multiples of a unit relative to their buffer."""
     return _those(rectangles, rectangles.begin % unit == 0)
 
 
 def _live(steps: Ints, rectangles: Rectangles, held: Ints) -> Ints:
-    """Bytes live at each of some steps: those begun less those ended."""
+    """Bytes live at each of some steps, those begun less those ended."""
     live = np.zeros(len(steps), np.int64)
     for times, sign in ((rectangles.lower, 1), (rectangles.upper, -1)):
         by_time = np.argsort(times)
@@ -246,7 +246,7 @@ def _live(steps: Ints, rectangles: Rectangles, held: Ints) -> Ints:
 
 
 def _cheapest(amount: int, level: Level, limits: Limits) -> int:
-    """Steps that so many bytes cost, the cheapest pools filled first; the rest costs nothing."""
+    """Steps that ``amount`` bytes cost, filling the cheapest pools first; the rest is free."""
     steps = 0
     for cost, limit in sorted(zip(level.per_byte, limits, strict=True), key=lambda pool: pool[0]):
         held = amount if limit is None else min(amount, limit)
@@ -255,7 +255,7 @@ def _cheapest(amount: int, level: Level, limits: Limits) -> int:
 
 
 def _fullest(sizes: Sequence[int], room: int) -> int:
-    """The largest sum of some of the sizes that is not above ``room``.
+    """Largest sum of some of the sizes that is at most ``room``.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def _shifted_bits(sizes: Sequence[int], room: int) -> int:
 
 
 def _demands(part: Rectangles, leaves: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
-    """Steps with more live than ``room``, and the bytes of those that must have left, in order.
+    """Steps with more bytes live than ``room``, and the bytes that must have left, in order.
 
     Of neighbouring steps only those after which something ends: the others hold a part of it.
     """
@@ -310,9 +310,9 @@ def _whole_spans(part: Rectangles, size: Sequence[int]) -> dict[int, tuple[int, 
 
 
 def _least_paid(spans: Sequence[tuple[int, int, int]], demands: Iterable[tuple[int, int]]) -> int:
-    """The fewest bytes that meet every demand, each byte paid once for all steps that it lives.
+    """Fewest bytes that meet every demand, each byte paid once for all steps of its lifespan.
 
-    Step after step those pay that live longest from there: nobody else's byte is of more use later.
+    At each step those buffers pay that live longest from there, whose bytes are of most use later.
     """
     coming = sorted(spans, reverse=True)
     unpaid: list[tuple[int, int]] = []  # a heap of (-end, bytes)

@@ -1,7 +1,7 @@
-"""The objectives of several pools, in the checker's own words.
+"""The objectives of several pools, defined again for the checker.
 
-An objective is a list of levels, each the sum of what the bytes of the peaks cost and of what the
-buffers cost in the pools in which they lie. Of two layouts the better one is smaller at the first
+An objective is a list of levels, each the sum of the costs of the peaks' bytes and of the costs of
+the buffers in the pools in which they lie. Of two layouts the better one is smaller at the first
 level at which they differ.
 """
 
@@ -16,19 +16,19 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 
-# Costs are numbers of steps so small that none is more than so many.
+# Largest number of steps that a cost may have.
 _MOST_STEPS = 2**50
 
 
 class Level(NamedTuple):
-    """One number to be made small, counted in steps of ``1 / scale``.
+    """One number to be minimised, counted in steps of ``1 / scale``.
 
     Attributes
     ----------
     per_byte
-        Of each byte of every pool's peak.
+        Steps that each byte of a pool's peak costs, by pool.
     per_buffer
-        Of each buffer, in the pools that it may go to: ``per_buffer[row][pool]``.
+        Steps that each buffer costs in the pools that it may go to: ``per_buffer[row][pool]``.
     scale
         Steps in a cost of one.
     """
@@ -38,14 +38,14 @@ class Level(NamedTuple):
     scale: int = 1
 
     def of(self, peaks: Sequence[int], pool: Sequence[int]) -> int:
-        """Steps that a layout costs, from its peaks and the pool of each buffer."""
+        """Steps that a layout costs, given its peaks and the pool of each buffer."""
         bytes_used = sum(cost * peak for cost, peak in zip(self.per_byte, peaks, strict=True))
         return bytes_used + sum(
             costs[number] for costs, number in zip(self.per_buffer, pool, strict=True)
         )
 
     def shown(self, steps: int) -> int | float:
-        """The cost that so many steps are, as plans write it: an integer where it is one."""
+        """Cost of a number of steps, as plans write it: an integer if it is whole."""
         whole, rest = divmod(steps, self.scale)
         return whole if rest == 0 else float(Fraction(steps, self.scale))
 
@@ -106,7 +106,7 @@ def objective_levels(problem: Problem, objective: str) -> list[Level]:
 def _rates(pool: Pool) -> tuple[Fraction, ...]:
     """Costs of a byte of the peak, a read, a byte read, a write and a byte written.
 
-    Numbers are taken as the decimals that they print as.
+    Numbers are read as the decimals that they print as.
     """
     cycles = [
         0 if width is None else 1 / Fraction(str(width))
@@ -119,8 +119,8 @@ def _rates(pool: Pool) -> tuple[Fraction, ...]:
 def _cost_level(problem: Problem) -> Level:
     """Costs in steps of their common denominator, or of the finest power of 1/2 that fits.
 
-    The second only where the most expensive layout would cost more than ``_MOST_STEPS`` steps of
-    the common denominator; then every number of every pool is rounded down to whole steps.
+    The second only if the most expensive layout would cost more than ``_MOST_STEPS`` steps of the
+    common denominator; then every number of every pool is rounded down to whole steps.
     """
     rates = [_rates(pool) for pool in problem.pools]
     rows = list(

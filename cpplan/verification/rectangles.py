@@ -1,4 +1,4 @@
-"""Rectangles of steps × bytes: which there are, that they are apart, how high they must pile up."""
+"""Rectangles of steps × bytes that buffers fill: their overlaps, and bounds on their peak."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERY_MANY = 50_000
 
 
 class Rectangles(NamedTuple):
-    """What buffers fill: arrays of one row a rectangle, bytes relative to the buffer's offset."""
+    """Rectangles that buffers fill, one row each, with bytes relative to the buffer's offset."""
 
     buffer: Ints
     lower: Ints
@@ -30,7 +30,7 @@ class Rectangles(NamedTuple):
 
 
 def cut_gaps(problem: Problem) -> Rectangles:
-    """What the buffers fill once their gaps are cut out; no rectangle is empty.
+    """Rectangles that the buffers fill outside their gaps; none is empty.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def cut_gaps(problem: Problem) -> Rectangles:
     pieces: list[tuple[int, int, int, int, int]] = []
     for row, gaps in problem.gaps.items():
         lower, upper, size = (int(c[row]) for c in (problem.lower, problem.upper, problem.size))
-        # Gaps of the same steps are several windows of one.
+        # Gaps of the same steps are several windows of one gap.
         windows: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for gap in gaps:
             windows.setdefault((gap.lower, gap.upper), []).append((gap.begin, gap.end))
@@ -93,7 +93,7 @@ def check_apart(rectangles: Rectangles, names: Sequence[str], offset: Ints) -> N
 def overlap_error(
     rectangles: Rectangles, names: Sequence[str], offset: Ints, one: int, other: int
 ) -> VerificationError:
-    """What to say of two rectangles, by position, that have a byte in common at a step.
+    """Error for two rectangles, by position, that have a byte in common at a step.
 
     Examples
     --------
@@ -127,10 +127,10 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     count = len(begin)
-    # Where that would have to be compiled first, the sweep in Python is as quick.
+    # If that would have to be compiled first, the sweep in Python is as quick.
     if count > _VERY_MANY and _sweep_is_compiled() and all_apart(rectangles, offset):
         return None
-    # Within a step: first what ends, highest first, then what begins, lowest first, so that lists
+    # Within a step: first ends, the highest first, then beginnings, the lowest first, so that lists
     # grow and shrink at their end where everything changes at once.
     step = np.concatenate([rectangles.upper, rectangles.lower])
     rank = np.concatenate([-begin - 1, begin])
@@ -154,7 +154,7 @@ def find_overlap(rectangles: Rectangles, offset: Ints) -> tuple[int, int] | None
 
 
 def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
-    """Whether no two rectangles have a byte in common at a step: the same sweep, compiled."""
+    """True if no two rectangles have a byte in common at a step; the same sweep, compiled."""
     from cpplan.verification.sweep_kernel import sweep
 
     begin = offset[rectangles.buffer] + rectangles.begin
@@ -173,12 +173,12 @@ def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:
 
     Rectangles that must start at multiples of ``unit`` lie, two at a time, at least their rounded
     heights apart; only the topmost one's rounding may stick out above the peak. So the rounded
-    heights live at a step, less the largest rounding among them, can be asked for.
+    heights live at a step, less the largest rounding among them, are a lower bound.
 
     Raises
     ------
     VerificationError
-        If no step and no unit asks for so much; says how much can be proved.
+        If no step and no unit needs ``bound`` bytes; says how much can be proved.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def check_bound(rectangles: Rectangles, alignment: Ints, bound: int) -> None:
 
 
 def _pile(rectangles: Rectangles, counted: np.ndarray, unit: int) -> int:
-    """The most that one step asks for, counting rounded heights of these rectangles only."""
+    """Most bytes that one step needs, counting rounded heights of these rectangles only."""
     lower, upper = rectangles.lower[counted], rectangles.upper[counted]
     height = (rectangles.end - rectangles.begin)[counted]
     rounding = -height % unit

@@ -1,4 +1,4 @@
-"""Relations of a plan: each is one that an op allows, and its tensors lie as it says."""
+"""Checks of a plan's relations against the ops that allow them and the offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpplan.verification.runs import Run, allowed_relations
 
 
 def pairs_in_place(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
-    """``(output, input)`` copies that the plan says, and has, in place of one another.
+    """``(output, input)`` copies that a relation puts in place and that lie so in the plan.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def pairs_in_place(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
 
 
 def _address(graph: Graph, names: CopyNames, plan: Plan, copy: str) -> tuple[int, int] | None:
-    """Pool and offset; ``None`` of what the plan does not place."""
+    """Pool and offset of a tensor, or ``None`` if the plan does not place it."""
     tensor, number = names.split(copy)
     if tensor not in graph.tensor or plan.offset is None:
         return None
@@ -46,7 +46,7 @@ def _address(graph: Graph, names: CopyNames, plan: Plan, copy: str) -> tuple[int
 
 
 def check_relations(runs: Sequence[Run], plan: Plan) -> None:
-    """Check that every relation is one that an op allows, and that its tensors lie as it says.
+    """Check that an op allows every relation, and that its tensors lie accordingly.
 
     Raises
     ------
@@ -96,7 +96,7 @@ allows it
 
 
 def describe(relation: Relation) -> str:
-    """A relation in words, for messages.
+    """Text of a relation, for messages.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Stays, places in them, and the runs of ops: who touches which copy of what.
+"""Stays in memory, places in them, and the runs of ops that access them.
 
 Where ops run again, a tensor may lie in several stays of its storage, one after another. The first
-copy of a tensor bears the tensor's name, the others ``tensor~1``, ``tensor~2``, …, as the buffers
-do in which they lie (``cpplan.program.copy_names``). Relations of a plan speak of copies by these
+copy of a tensor has the tensor's name, the others ``tensor~1``, ``tensor~2``, …, like the buffers
+in which they lie (``cpplan.program.copy_names``). Relations of a plan speak of copies by these
 names.
 """
 
@@ -27,21 +27,21 @@ class Stay:
     Attributes
     ----------
     name, number
-        Of the buffer; which of the storage's stays it is.
+        Name of the buffer; number of the stay among the storage's.
     size, alignment
         Bytes.
     placed
-        Whether in the arena.
+        True if the stay is in the arena.
     tensors
-        All that lie in it.
+        Tensors that lie in it.
     kind
-        Of the tensor whose storage it is.
+        Kind of the tensor whose storage it is.
     names
-        What copies of the graph's tensors are called.
+        Names of the copies of the graph's tensors.
     inner
-        Whether it is of a body.
+        True if the stay belongs to a body.
     reads, writes
-        How often ops read and write tensors in it.
+        Numbers of reads and writes by ops of tensors in it.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Place(NamedTuple):
 
     @property
     def copy(self) -> str:
-        """What relations call the copy of the tensor that lies here.
+        """Name, in relations, of the copy of the tensor that lies here.
 
         Examples
         --------
@@ -78,11 +78,11 @@ class Place(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.end - self.begin
 
     def is_at(self, other: Place) -> bool:
-        """Whether these are the same bytes, whatever the tensors."""
+        """True if two places are the same bytes, whatever the tensors."""
         return self[1:] == other[1:]
 
 
@@ -93,11 +93,11 @@ class Run:
     Attributes
     ----------
     step
-        Its first.
+        First step of the run.
     op
-        What runs.
+        The op that runs.
     places
-        Where each of its tensors lies: inputs as read, outputs as written.
+        Places of its tensors: inputs as read, outputs as written.
     passed_on
         Outputs that lay there already, since the op passes on what it reads: these are not written,
         and nothing is copied to them or written in their place.
@@ -111,7 +111,7 @@ class Run:
     passed_on: frozenset[str]
 
     def in_place(self) -> Iterator[tuple[Place, Place]]:
-        """Outputs and inputs that they may be written over."""
+        """Pairs of an output and an input that it may be written over."""
         pairs = [
             (self.places[output], self.places[source])
             for output, source in self.op.in_place
@@ -121,7 +121,7 @@ class Run:
         return compress(pairs, agreed(said, self.written, once=False))
 
     def placements(self) -> Iterator[tuple[Place, Place, int]]:
-        """Parts, what they may lie within, and at which byte of it."""
+        """Parts, the wholes that they may lie within, and their byte offsets there."""
         allowed = [
             (self.places[part], self.places[whole], offset)
             for part, whole, offset in self.op.placements
@@ -133,12 +133,12 @@ class Run:
 
     @property
     def written(self) -> list[Place]:
-        """What the op writes."""
+        """Places that the op writes."""
         names = self.op.outputs + self.op.workspaces
         return [self.places[name] for name in names if name not in self.passed_on]
 
     def relations(self) -> Iterator[tuple[Relation, Place, Place]]:
-        """All that a plan may say of this run, and where its two tensors lie."""
+        """Relations that a plan may have of this run, with the places of the two tensors."""
         for output, source in self.in_place():
             yield Relation("in place", output.copy, source.copy), output, source
         for part, whole, offset in self.placements():
@@ -146,7 +146,7 @@ class Run:
 
 
 def allowed_relations(runs: Iterable[Run]) -> dict[Relation, tuple[Place, Place]]:
-    """What a plan may say of any run, and where the two tensors lie.
+    """Relations that a plan may have of any run, with the places of the two tensors.
 
     Examples
     --------

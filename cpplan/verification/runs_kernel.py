@@ -11,7 +11,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def first_wrong(writes, begin, end, number):
-    """The first access that checks for what is not there, and the first address found wrong.
+    """First check that fails, with the first address found wrong.
 
     ``(-1, -1)`` if there is none. Runs lie in two arrays, sorted by address: where each begins, and
     the number that all of its bytes have; before the first write that is 0.
@@ -19,8 +19,8 @@ def first_wrong(writes, begin, end, number):
     Parameters
     ----------
     writes, begin, end, number
-        Of every access, in time: whether it writes, its addresses, at least one, and the number
-        that is written or must be found.
+        Of every access, in order of time: True if it writes, its addresses (at least one), and the
+        number that is written or must be found.
     """
     begins, numbers = np.zeros(64, np.int64), np.zeros(64, np.int64)
     count = 1
@@ -35,7 +35,7 @@ def first_wrong(writes, begin, end, number):
             continue
         first = np.searchsorted(begins[:count], low)
         after = np.searchsorted(begins[:count], high)
-        # What stays of the last run that is written over begins a run of its own.
+        # The rest of the last run that is written over becomes a run of its own.
         rest = after == count or begins[after] != high
         number_of_rest = numbers[after - 1]
         grown = first + 1 + rest - after

@@ -1,4 +1,4 @@
-"""The writes and checks of a simulation, as arrays: what is put where, and must be found there."""
+"""Script of a simulation: its writes and checks of bytes, as arrays."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Script:
     names, size, alignment, first_step
         Of the buffers: name, bytes, alignment in bytes, and the step of the first access.
     writes
-        Whether it is a write, shape ``(n,)`` like all that follow; else a check.
+        True for a write, False for a check; shape ``(n,)``, as of all that follow.
     serial
-        The number of the write, from 1; of a check, the write whose bytes must be found. What is
-        copied keeps the number of the write it goes back to.
+        The number of the write, from 1; of a check, the write whose bytes must be found. A copy has
+        the number of the write that its bytes come from.
     start
-        Which byte of that write comes first.
+        Position, in that write, of the first byte.
     buffer, begin, end
         Row of the buffer, and the bytes relative to its offset.
     step
-        When.
+        Step of the access.
     tensors, op_names
-        What is accessed, and by whom; empty for a bare problem and for the caller.
+        Tensor accessed, and op that does so; empty for a bare problem and for the caller.
     """
 
     names: Sequence[str]
@@ -57,7 +57,7 @@ class Script:
     op_names: Sequence[str | None]
 
     def subject(self, row: int) -> str:
-        """Whose bytes an access is about: the buffer, or the tensor in it and the op that wrote."""
+        """Subject of an access, for messages: a buffer, or a tensor in it and the op that wrote."""
         name, tensor, op = self.names[self.buffer[row]], self.tensors[row], self.op_names[row]
         if tensor is None:
             return f"buffer {name!r}"
@@ -66,10 +66,10 @@ class Script:
 
 
 def from_touches(touches: Iterable[Touch]) -> Script:
-    """The script of a program.
+    """Script of a program.
 
-    A check asks for what was last written to each of its bytes in a memory where every stay has
-    bytes of its own; bytes that nobody wrote are not asked for.
+    A check looks for the last write to each of its bytes in a memory where every stay has bytes of
+    its own; it skips bytes that nobody wrote.
 
     Raises
     ------
@@ -121,10 +121,10 @@ def from_touches(touches: Iterable[Touch]) -> Script:
 
 
 def from_problem(problem: Problem) -> Script:
-    """The script of a bare problem: a write and a check for each rectangle of steps × bytes.
+    """Script of a bare problem: a write and a check for each rectangle of steps × bytes.
 
     Bytes once destroyed stay so: checking at the last step of each rectangle sees what checks at
-    all of its steps would. A window directly after a full rectangle keeps what that wrote.
+    all of its steps would. A window directly after a full rectangle keeps the bytes written there.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def from_problem(problem: Problem) -> Script:
         & (height[1:] < problem.size[buffer[1:]])
     )
     count, written = len(buffer), np.flatnonzero(~kept)
-    # Serial numbers by step; a kept window bears the number of the rectangle before it.
+    # Serial numbers by step; a kept window has the number of the rectangle before it.
     written = written[np.argsort(lower[written], kind="stable")]
     serial = np.zeros(count, np.int64)
     serial[written] = np.arange(1, len(written) + 1)
@@ -175,7 +175,7 @@ def from_problem(problem: Problem) -> Script:
 
 
 def copies(script: Script) -> bool:
-    """Whether two writes bear the same number, because one only copies.
+    """True if two writes have the same number, because one only copies.
 
     Examples
     --------
@@ -187,9 +187,9 @@ def copies(script: Script) -> bool:
 
 
 def copied_content(content: Content, source: Place, begin: int, unknown: int) -> Content:
-    """What lies from byte ``begin`` on once ``source`` is copied there.
+    """Content from byte ``begin`` on after ``source`` is copied there.
 
-    Bytes that nobody wrote are copied too: they then are those of a write ``unknown``.
+    Bytes that nobody wrote are copied too, with the number ``unknown``.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def copied_content(content: Content, source: Place, begin: int, unknown: int) ->
 
 
 def clip(content: Content, begin: int, end: int) -> Content:
-    """What lies in ``[begin, end)``.
+    """The part of a content that lies in bytes ``[begin, end)``.
 
     Examples
     --------

@@ -1,6 +1,7 @@
-"""The bound "live bytes, shared", proved again: what a step needs however tensors share bytes.
+"""The bound "live bytes, shared", proved again: bytes that a step needs even with sharing.
 
-Step by step, and byte by byte of what placements join, from the touches alone. Slow and plain.
+It goes step by step, and byte by byte through storages that placements join, from the accesses
+alone. Slow and plain.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Places = Mapping[str, int] | Mapping[str, None]
 
 
 def least_bytes(kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]) -> int:
-    """What some step of a program needs, bytes, whatever is shared at this order.
+    """Bytes that some step of a program needs in this order, whatever is shared.
 
     All placements of the graph are taken at once: storages joined by them cover at least the union
     of their bytes at their distances from one another, or, where the distances contradict each
@@ -32,7 +33,7 @@ def least_bytes(kinds: Collection[str], touches: Sequence[Touch], runs: Sequence
 
 
 class Sharing:
-    """What the tensors of a program may share by choice, from the touches alone.
+    """Bytes that the tensors of a program may share by choice, from the accesses alone.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class Sharing:
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
 
     def bytes_alone(self) -> dict[int, int]:
-        """Live bytes of the stays that no placement joins, at every step at which any changes."""
+        """Step -> live bytes of stays that no placement joins, wherever they change."""
         change = dict.fromkeys(sorted({step for span in self.spans.values() for step in span}), 0)
         for stay, (lower, upper) in self.spans.items():
             if stay.name not in self.group:
@@ -60,7 +61,7 @@ class Sharing:
         return dict(zip(change, accumulate(change.values()), strict=True))
 
     def live_sets(self) -> Iterator[tuple[int, list[Stay]]]:
-        """Every step at which something begins or has just ended, with what is joined and live."""
+        """Steps at which a stay begins or has just ended, each with the joined stays live there."""
         joined = [stay for stay in self.spans if stay.name in self.group]
         waiting = sorted(joined, key=lambda stay: self.spans[stay][0], reverse=True)
         live: list[Stay] = []
@@ -71,7 +72,7 @@ class Sharing:
             yield step, list(live)
 
     def at(self, step: int, live: Sequence[Stay]) -> int:
-        """Bytes that a step needs for what placements join, less what its op may overwrite."""
+        """Bytes that a step needs for joined stays, less those that its op may overwrite."""
         joined: dict[int, list[Stay]] = {}
         for stay in live:
             joined.setdefault(self.group[stay.name], []).append(stay)
@@ -103,7 +104,7 @@ class Sharing:
         return groups
 
     def _placements(self) -> Iterator[tuple[str, str, int]]:
-        """Stays, and how far the first lies above the second if placed."""
+        """Pairs of stays, and the distance of the first above the second if placed."""
         for run in self.run_at.values():
             if "placement" not in self.kinds or run.op.bodies:
                 continue
@@ -135,7 +136,7 @@ class Sharing:
 
 
 def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
-    """Whether an op has bytes of an input under a name that an output must not write over, too.
+    """True if an op also has an input's bytes under a name that the output must not overwrite.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
 
 
 def _cover(places: Places, live: Sequence[Stay]) -> int:
-    """Bytes under at least one of the live stays of a group; at least the largest of them."""
+    """Bytes covered by the live stays of a group, at least the largest of them."""
     extents = []
     for stay in live:
         place = places[stay.name]

@@ -1,4 +1,4 @@
-"""The buffers of a program whose ops run once each, without bodies, in one arena: in bulk.
+"""Buffers of a program in one arena, found in bulk if its ops run once each, without bodies.
 
 Every storage then has one stay, so that the steps at which it is touched say all that the access
 trace (:mod:`cpplan.verification.access_trace`) would. Like the trace, it follows from the graph and
@@ -79,7 +79,7 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
             outside[row[tensor.name]] |= wanted == "outside"
             if wanted == "keep":
                 upper[row[tensor.name]] = last + 1
-    # What an op writes where it also reads, it passes on.
+    # An op that reads and writes the same storage passes it on.
     count = len(names)
     passed = np.isin(writing @ [count, 1], reading @ [count, 1])
     reads = np.bincount(reading[:, 1], minlength=count)

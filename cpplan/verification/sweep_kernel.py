@@ -11,7 +11,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def sweep(lower, begin, end, upper, begin_of_ended):
-    """Whether no two rectangles have a byte in common at a step.
+    """True if no two rectangles have a byte in common at a step.
 
     The rectangles that are live lie in an array, sorted by address: while they are disjoint, a new
     one can only meet its two neighbours.

@@ -38,7 +38,7 @@ def to_bytes(array: Array, dtype: str) -> Bytes:
 def from_bytes(raw: Bytes, dtype: str, like: Array) -> Array:
     """The array of ``like``'s shape and type that lies in these bytes; shares them if it can.
 
-    What does not share: packed elements, and addresses that are no multiple of the element's size.
+    Packed elements do not share, nor arrays at addresses that are no multiple of the element size.
     There NumPy works through small buffers, and sums round differently.
     """
     bits = BITS[dtype]

@@ -1,4 +1,4 @@
-"""``verify``: does a plan keep every rule it promises? Geometry only; no solver, no planner."""
+"""``verify``: checks that a plan keeps all rules, by geometry only, without a planner."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def verify(
     Parameters
     ----------
     source
-        What was planned. Of a program the graph counts; the order is the plan's.
+        The model that was planned. Of a program only the graph counts; the order is the plan's.
     plan
         The plan to check.
     dims
@@ -143,9 +143,9 @@ _OF_OPS = (FOOTPRINT, FORCED, MINIMUM_CUT)
 
 
 class _Needs(NamedTuple):
-    """What is needed, what related buffers fill together, and the least that will do.
+    """Buffers that a plan must have, unions of related buffers, and bounds proved.
 
-    What is ``apart`` in any plan, where bytes may be shared by choice.
+    ``apart`` has the bytes that are apart in any plan, if bytes may be shared by choice.
     """
 
     buffers: Problem
@@ -190,7 +190,7 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
-    """Check what an algorithm answered: one offset a row, aligned, as fixed, and no overlap.
+    """Check an algorithm's offsets: one for each row, aligned, as fixed, and no overlap.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def _match_buffers(needed: Problem, plan: Plan, offset: Ints) -> tuple[Ints, Int
 
 
 def _matching_rows(needed: Problem, plan: Plan) -> Ints:
-    """For each buffer needed, its row in the plan; all of the plan's are needed."""
+    """Row in the plan of each buffer needed; raises unless the plan has exactly these."""
     if tuple(plan.buffers) == tuple(needed.names):
         return np.arange(len(needed), dtype=np.int64)
     row = {name: k for k, name in enumerate(plan.buffers)}

@@ -1,4 +1,4 @@
-"""Which write the bytes of an arena go back to, as runs of bytes that one write left."""
+"""Last writes of an arena's bytes, kept as runs of bytes that one write left."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from cpplan.runtime.compiled import is_ready
 from cpplan.verification.loops import CHECKS
 from cpplan.verification.script import Script, copies
 
-# With more accesses than that, a compiled loop keeps the runs, unless it would have to be compiled
-# first.
+# With more accesses, a compiled loop keeps the runs, unless it would have to be compiled first.
 _VERY_MANY = 50_000
 
 
 class WrittenRuns:
-    """An arena too busy to be filled byte by byte; before the first write, all bytes are 0's.
+    """Arena kept as runs of bytes; before the first write, all bytes belong to write 0.
 
     A write costs O(log runs), and what it costs to move their list.
 
@@ -36,7 +35,7 @@ class WrittenRuns:
         self._number = [0]
 
     def write(self, low: int, high: int, number: int) -> None:
-        """Bytes ``[low, high)``, at least one, are that write's."""
+        """Record that a write covers bytes ``[low, high)``, at least one."""
         first = bisect_left(self._begin, low)
         after = bisect_left(self._begin, high, lo=first)
         begins, numbers = [low], [number]
@@ -46,7 +45,7 @@ class WrittenRuns:
         self._begin[first:after], self._number[first:after] = begins, numbers
 
     def first_other(self, low: int, high: int, number: int) -> int | None:
-        """The first byte of ``[low, high)`` that is not that write's."""
+        """First byte of ``[low, high)`` that is not of that write, or ``None``."""
         run = bisect_right(self._begin, low) - 1
         while run < len(self._begin) and self._begin[run] < high:
             if self._number[run] != number:
@@ -55,7 +54,7 @@ class WrittenRuns:
         return None
 
     def number_at(self, address: int) -> int:
-        """The number of the write that a byte goes back to.
+        """Number of the write that a byte comes from.
 
         Examples
         --------
@@ -70,8 +69,8 @@ class WrittenRuns:
 def run_in_runs(script: Script, begin: Ints, end: Ints) -> tuple[int, int] | None:
     """The first check that fails, with the first address found wrong.
 
-    ``begin`` and ``end`` are the addresses of every access. Of very many, a compiled loop keeps the
-    runs, where it is ready.
+    ``begin`` and ``end`` are the addresses of every access. If there are very many, a compiled
+    loop keeps the runs, provided that it is ready.
     """
     number = _numbers(script, begin)
     if len(begin) > _VERY_MANY and _loop_is_compiled():
@@ -82,13 +81,13 @@ def run_in_runs(script: Script, begin: Ints, end: Ints) -> tuple[int, int] | Non
 def first_wrong(
     writes: NDArray[np.bool_], begin: Ints, end: Ints, number: Ints
 ) -> tuple[int, int] | None:
-    """The first access that checks for what is not there, with the first address found wrong.
+    """First check that fails, with the first address found wrong.
 
     Parameters
     ----------
     writes, begin, end, number
-        Of every access, in time: whether it writes, its addresses, at least one, and the number
-        that is written or must be found.
+        Of every access, in order of time: True if it writes, its addresses (at least one), and the
+        number that is written or must be found.
 
     Examples
     --------
@@ -109,7 +108,7 @@ def first_wrong(
 def first_wrong_compiled(
     writes: NDArray[np.bool_], begin: Ints, end: Ints, number: Ints
 ) -> tuple[int, int] | None:
-    """The same, compiled."""
+    """First check that fails, as :func:`first_wrong` finds it; compiled."""
     from cpplan.verification import runs_kernel
 
     # Other strides would be other types, for which the loop would be compiled anew.
@@ -119,9 +118,9 @@ def first_wrong_compiled(
 
 
 def _numbers(script: Script, begin: Ints) -> Ints:
-    """What each access writes, or must find, from 1: one number a write and address of its byte 0.
+    """Number, from 1, that each access writes or must find: one a write and address of its byte 0.
 
-    A write's bytes have several addresses where it is copied. Bytes with the same number are the
+    A write's bytes have several addresses if it is copied. Bytes with the same number are the
     same bytes of the same write, as they have the same address.
     """
     if not copies(script):
