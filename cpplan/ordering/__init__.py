@@ -1,1 +1,1 @@
-"""The order of least live bytes."""
+"""Ordering: orders of the ops with few live bytes at once, and bounds on every order."""

@@ -1,4 +1,4 @@
-"""What every order has in common: bytes that must be live, and ops with a fixed place."""
+"""Facts that hold for every order: bytes that must be live, and ops with a fixed step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OrderBounds:
     forced
         Bytes that are live while the op runs, whatever the order, shape ``(ops,)``.
     cuts
-        Ops that every other op must precede or follow, in the order in which they come.
+        Ops that every other op must precede or follow, in order of execution.
     cut_positions
         The step at which each of the cuts runs in every order, ascending.
     idle
@@ -46,30 +46,30 @@ class OrderBounds:
 
     @property
     def bound(self) -> int:
-        """No order has a smaller peak, bytes."""
+        """Lower bound on the peak of every order, bytes."""
         return int(self.forced.max(initial=self.idle))
 
 
 def order_bounds(
     problem: OrderProblem, *, order: Ints | None = None, deadline: Deadline | None = None
 ) -> OrderBounds:
-    """Bytes that every order has in common, from ancestors and descendants as bit sets.
+    """Bytes live in every order and ops with a fixed step, from ancestors and descendants.
 
     A storage is live while an op runs, in every order, if the op or one of its ancestors brings it
     to life (or it is there from the start), and the op or one of its descendants touches it (or it
     stays to the end).
 
-    Bit sets of all ops at once have ops² bits. So of many ops some are looked at at a time: memory
-    is linear, time O((ops + storages) × ops / 64) words. What the deadline leaves no time for has
-    the bytes that the op itself touches.
+    Ancestors and descendants are bit sets; those of all ops at once would have ops² bits, so that
+    large problems are done in groups of ops: memory is linear, time O((ops + storages) × ops / 64)
+    words. Ops for which the deadline leaves no time keep the bytes that they touch themselves.
 
     Parameters
     ----------
     problem
         Ops and storages.
     order
-        A valid order, to look at the ops with the most bytes there first, and at none that has
-        fewer than some op has in every order.
+        A valid order. The ops with the most bytes in it are done first; those with no more bytes
+        in it than another op has in every order may be left out, as they cannot raise the bound.
     deadline
         Ends the work when it passes; the bounds hold nevertheless.
 
@@ -106,7 +106,7 @@ def order_bounds(
 
 
 def _touched_bytes(problem: OrderProblem) -> Ints:
-    """Bytes that each op itself needs: what it touches, and what is there throughout."""
+    """Bytes that each op needs by itself: storages it touches, and those live throughout."""
     # What is there from the start and stays to the end is live whatever runs.
     always = problem.present & problem.kept
     throughout = problem.base + int(problem.size[always].sum())
@@ -120,7 +120,7 @@ def _touched_bytes(problem: OrderProblem) -> Ints:
 def _forced_bytes(
     problem: OrderProblem, sequence: list[int], columns: Ints, deadline: Deadline
 ) -> Ints:
-    """Bytes live, whatever the order, while each of these ops runs; fewer once time is up."""
+    """Bytes live in every order while each of these ops runs; fewer when time runs out."""
     ops, count = len(problem), len(columns)
     everyone = (1 << count) - 1
     # Of the chosen ops, those at or before an op, and those at or after it.
@@ -182,7 +182,7 @@ def _cut_positions(problem: OrderProblem, sequence: list[int]) -> list[int]:
 
 
 def topological_order(problem: OrderProblem) -> list[int]:
-    """Some order, by Kahn's algorithm; shorter than the problem if it has a cycle."""
+    """A valid order, by Kahn's algorithm; ops on or behind a cycle are missing from it."""
     waiting = [len(before) for before in problem.predecessors]
     order = [op for op, count in enumerate(waiting) if count == 0]
     for op in order:

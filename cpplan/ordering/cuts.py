@@ -1,20 +1,22 @@
-"""A bound on the peak of every order, by minimum cuts: what is live, at least, while an op runs.
+"""A bound on the peak of every order, by minimum cuts: the fewest bytes live while an op runs.
 
-Whatever the order, the ops that have run before an op ``u`` are a downset ``D``: closed under
-predecessors, with all ancestors of ``u``, without ``u`` and its descendants. What is live while
-``u`` runs depends on ``D`` alone: the storages that ``u`` touches, and those that an op of ``D``
-has begun (or that are present) and that an op outside needs (or that are kept). The least over all
-``D`` is a minimum cut between the ancestors and ``u`` with its descendants, ``D`` on the source's
-side (a closure problem, Picard 1976, with a pair of nodes for each storage):
+In every order, the ops that run before an op ``u`` form a downset ``D``: closed under predecessors,
+with all ancestors of ``u``, without ``u`` and its descendants. The bytes live while ``u`` runs
+depend on ``D`` alone: they are those of the storages that ``u`` touches, and of the storages that
+are begun by an op of ``D`` (or present) and needed by an op outside ``D`` (or kept). Their minimum
+over all ``D`` is a minimum cut between the ancestors and ``u`` with its descendants, ``D`` on the
+source's side (a closure problem, Picard 1976, with a pair of nodes for each storage):
 
-* ``v → p`` without limit for each predecessor ``p`` of ``v``: with ``v``, ``p`` has run;
-* ``v → begun → ended → v`` for each ``v`` that touches a storage: the arc in the middle carries its
-  bytes and is cut if one of them has run and another has not; the other arcs have no limit;
-* what is present is begun from the start, on the source's side; what is kept never ends.
+* ``v → p`` of unlimited capacity for each predecessor ``p`` of ``v``: if ``v`` has run, so has
+  ``p``;
+* ``v → begun → ended → v`` for each ``v`` that touches a storage: the arc in the middle has the
+  storage's bytes as capacity and is cut if one of its ops has run and another has not; the other
+  arcs have unlimited capacity;
+* a storage that is present is begun at the source; one that is kept ends at the sink.
 
-The largest of these minima bounds every order. An op's bytes in any order are no less than its
-minimum, so that only ops are cut which exceed the bound in all orders seen; each cut gives another
-order, in which ``D`` runs first and then ``u``.
+The largest of these minima bounds every order. An op has at least its minimum of bytes in any
+order, so that only ops that exceed the bound in all orders seen need a cut. Each cut gives a new
+order: ``D`` first, then ``u``, then the rest.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _SECONDS_PER_ARC = 3e-7
 
 
 class OrderCuts:
-    """Minimum cuts for one op after the other; it can be stopped and continued.
+    """Minimum cuts, one op after another, in a search that can be stopped and continued.
 
     Parameters
     ----------
@@ -44,13 +46,13 @@ class OrderCuts:
     forced
         Bytes that are live while each op runs, whatever the order, shape ``(ops,)``.
     order
-        A valid order to start from: the better, the fewer cuts.
+        A valid order to start from: the lower its peak, the fewer ops need a cut.
 
     Attributes
     ----------
     bounds
-        Bytes that are live at least while each op runs, whatever the order, shape ``(ops,)``:
-        their minimum for those that have been cut, else what is forced.
+        Lower bound on the bytes live while each op runs, in every order, shape ``(ops,)``: the
+        minimum cut where there is one already, else the forced bytes.
     order, peak
         The best order seen, and its peak, bytes.
 
@@ -85,7 +87,7 @@ class OrderCuts:
 
     @property
     def bound(self) -> int:
-        """No order has a smaller peak, bytes; 0 if there are no ops."""
+        """Lower bound on the peak of every order, bytes; 0 if there are no ops."""
         return int(self.bounds.max(initial=0))
 
     def run(self, deadline: Deadline) -> None:
@@ -102,18 +104,21 @@ class OrderCuts:
             self._see(np.concatenate([before, [op], after[after != op]]))
 
     def least(self, op: int) -> tuple[int, np.ndarray]:
-        """As :meth:`CutNetwork.minimum`."""
+        """Fewest bytes live while an op runs, and the ops run then; see :class:`CutNetwork`."""
         return self._network.minimum(op)
 
     def certificate(self) -> CutFlow | None:
-        """The flow that proves the bound, which must be an op's minimum; ``None`` without names."""
+        """Flow that proves the bound; ``None`` if ops or storages have no names.
+
+        Only call it when the bound comes from a minimum cut.
+        """
         problem = self.problem
         if len(problem.names) < len(problem) or len(problem.storages) < len(problem.size):
             return None
         return self._network.certificate(int(np.where(self._settled, self.bounds, -1).argmax()))
 
     def _see(self, order: Ints) -> None:
-        """Take note of an order: no op's minimum exceeds its bytes there."""
+        """Record an order: its bytes are at least every op's minimum, and it may be the best."""
         pressure = self.problem.pressure(order)
         self._seen[order] = np.minimum(self._seen[order], pressure)
         peak = int(pressure.max(initial=0))
@@ -122,7 +127,7 @@ class OrderCuts:
 
 
 class CutNetwork:
-    """The arcs that all cuts have in common; a cut merges what is decided with source or sink.
+    """The flow network of a problem; for each op, decided nodes are merged with source or sink.
 
     Parameters
     ----------
@@ -132,7 +137,7 @@ class CutNetwork:
     Attributes
     ----------
     arcs
-        How many there are, for all cuts the same.
+        Number of arcs, the same for every op.
     """
 
     def __init__(self, problem: OrderProblem):
@@ -157,25 +162,26 @@ class CutNetwork:
         self.arcs = len(self._tails)
 
     def _joined(self, ops: list[int]) -> int:
-        """The op, if there is only one, or a node that stands for any of them."""
+        """The op, if there is only one, else a new node that stands for all of them."""
         if len(ops) == 1:
             return ops[0]
         self._nodes += 1
         return self._nodes - 1
 
     def minimum(self, op: int) -> tuple[int, np.ndarray]:
-        """The fewest bytes live while an op runs, over all orders; which ops have run then.
+        """Fewest bytes live while an op runs, over all orders, and flags of the ops run before it.
 
-        What is live during the first op only is not counted. The flags have shape ``(ops,)``.
+        Bytes live during the first op only (``entry``) are not counted. The flags have shape
+        ``(ops,)``.
         """
         least, done, _ = self._solve(op)
         return least, done
 
     def certificate(self, op: int) -> CutFlow:
-        """The largest flow against an op, in the names of ops and storages.
+        """Maximum flow of an op's cut, by names of ops and storages.
 
-        What flows into or out of several ops that begin or end a storage is told apart by op; where
-        one of them is on the side of source or sink, so is all that flows there.
+        Flow through a node that stands for several ops is divided among these ops; if one of them
+        is merged with the source or the sink, that op gets all of it.
         """
         problem, (_, _, flow) = self.problem, self._solve(op)
         names, storages = problem.names, problem.storages
@@ -216,7 +222,7 @@ class CutNetwork:
         return CutFlow(names[op], tuple(begun), tuple(ended), tuple(waits))
 
     def _solve(self, op: int) -> tuple[int, np.ndarray, Ints]:
-        """As :meth:`minimum`, and the flow through every arc."""
+        """The results of :meth:`minimum`, and the flow through every arc."""
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
         problem, source, sink = self.problem, self._source, self._sink
@@ -250,7 +256,7 @@ class CutNetwork:
 
 
 def _reached(links: Sequence[Sequence[int]], start: int) -> list[int]:
-    """All that follows along the links, the start apart."""
+    """Nodes reached from the start along the links, without the start."""
     found = dict.fromkeys(links[start])
     stack = list(found)
     while stack:

@@ -1,9 +1,9 @@
-"""The ordering problem: in which order do the ops run so that the fewest bytes are live at once?
+"""The ordering problem: an order of the ops with the fewest bytes live at once.
 
-What lives after a set of ops has run depends on that set alone, not on the order within it. A
+The bytes live after a set of ops has run depend on that set alone, not on the order within it. A
 *storage* (a tensor with its views) is allocated when the first op that touches it runs, and freed
-when the last one has; what the caller hands in is there from the start, what the caller gets stays
-to the end. While an op runs, everything it touches is live, and its workspaces and bodies besides.
+when the last one has run; inputs are there from the start, outputs stay to the end. While an op
+runs, every storage it touches is live, and its workspaces and the tensors of its bodies besides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cpplan.program.liveness import outside_storages, to_problem
 
 @dataclass(frozen=True, eq=False)
 class OrderProblem:
-    """Ops, what must run before what, and the storages they touch. Ops and storages are numbers.
+    """Ops with their precedences and the storages they touch, all by number.
 
     Attributes
     ----------
@@ -35,18 +35,19 @@ class OrderProblem:
     size
         Bytes of every storage, shape ``(storages,)``; all positive.
     touched_by
-        For every storage, the ops that read or write it, ascending. What no op touches is live
-        at the first step alone, or throughout if kept: mostly summed up in ``entry`` and ``base``.
+        For every storage, the ops that read or write it, ascending. A storage that no op touches
+        is live throughout if kept, else at the first step only; these are mostly summed up in
+        ``base`` and ``entry``.
     present
-        Whether a storage is live from the start, shape ``(storages,)``.
+        True for a storage that is live from the start, shape ``(storages,)``.
     kept
-        Whether a storage stays live to the end, shape ``(storages,)``.
+        True for a storage that stays live to the end, shape ``(storages,)``.
     base
         Bytes that are live throughout and that no op touches.
     entry
-        Bytes that are live during the first op only (what the caller hands in for nobody).
+        Bytes that are live during the first op only (inputs that no op reads).
     names, storages
-        Names of the ops and of the storages, where there are any.
+        Names of the ops and of the storages; empty if they have none.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class OrderProblem:
 
     @cached_property
     def _touching(self) -> tuple[Ints, Ints]:
-        """``touched_by`` one after the other, and where each storage's ops start."""
+        """``touched_by`` one storage after another, and the start of each."""
         counts = [len(ops) for ops in self.touched_by]
         ops = np.fromiter(chain.from_iterable(self.touched_by), np.int64, sum(counts))
         return ops, np.cumsum([0, *counts[:-1]])
@@ -128,7 +129,7 @@ class OrderProblem:
         return int(self.pressure(order).max(initial=idle))
 
     def is_order(self, order: Iterable[int]) -> bool:
-        """Whether every op comes once, after its predecessors."""
+        """True if every op comes once, after its predecessors."""
         done: set[int] = set()
         for op in order:
             if op in done or not done.issuperset(self.predecessors[op]):
@@ -147,10 +148,10 @@ def order_problem(
     program
         A graph, or a program of it.
     residency
-        What the arena holds of the boundary.
+        Inputs, outputs and constants that the arena holds.
     apart
-        List storages that no op touches each, instead of their sum in ``base`` and ``entry``: for
-        models that place them.
+        List each storage that no op touches, instead of only adding it to ``base`` or ``entry``:
+        for models that place them.
 
     Examples
     --------
@@ -205,9 +206,10 @@ def order_problem(
 
 
 def _bytes_in_bodies(op: Op, graph: Graph, residency: Residency) -> int:
-    """The most bytes that buffers of an op's bodies hold at once, their constants apart.
+    """The most bytes that buffers of an op's bodies hold at once, without their constants.
 
-    The op is looked at alone, its tensors without their views: what else has a buffer is a body's.
+    They are counted in a graph of this op and its own tensors: all other buffers there are those
+    of its bodies.
     """
     if not op.bodies:
         return 0
@@ -228,7 +230,7 @@ def _bytes_in_bodies(op: Op, graph: Graph, residency: Residency) -> int:
 
 
 def _constants_in_bodies(graph: Graph) -> int:
-    """Bytes of the constants that bodies use, which live throughout where constants are kept."""
+    """Bytes of the constants that bodies use, live throughout where constants are kept."""
     total = 0
     for op in graph.ops:
         for body in op.bodies:

@@ -1,8 +1,8 @@
-"""``search_order``: the stages that look for the order with the least pressure.
+"""``search_order``: the stages of the search for the order of least peak.
 
-Bound, constructive orders, minimum cuts, then the pieces between ops with a fixed place: downset
-search, exact as far as its states reach, and window search, in turns on the highest piece. The
-given order is always a candidate.
+The stages are a bound, constructive orders and minimum cuts; then, on the pieces between ops with a
+fixed step, turns on the highest piece: downset search, exact as far as its states reach, window
+search and CP-SAT. The given order is always a candidate.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def search_order(
     seed
         Of the local search.
     report
-        Called at every improvement of either side; what it was told last is what Ctrl-C leaves.
+        Called when the order or the bound improves; the last outcome reported is the result after
+        Ctrl-C.
 
     Examples
     --------
@@ -111,7 +112,7 @@ class OrderSearch:
 
     @property
     def done(self) -> bool:
-        """Whether the best order is good enough, or proved to be one of least peak."""
+        """True if the best order is good enough, or proved to be of least peak."""
         return self.best.peak <= max(self._goal, self.best.bound)
 
     @property
@@ -120,7 +121,7 @@ class OrderSearch:
         return self._effort > active().most_effort
 
     def run(self, deadline: Deadline) -> None:
-        """Go on until done, exhausted, or the deadline."""
+        """Continue until done, exhausted or out of time."""
         try:
             if not self.done:
                 self._begin(deadline) if not self._pieces else self._cut_again(deadline)
@@ -131,7 +132,7 @@ class OrderSearch:
             pass  # asked again, it goes on
 
     def _begin(self, deadline: Deadline) -> None:
-        """Constructive orders and cuts; then the pieces on which turns are taken."""
+        """Run the constructive orders and the minimum cuts, then make the pieces for the turns."""
         problem, bounds = self._problem, self._bounds
         self.best, self._cuts = _construct(
             problem, bounds, self.best, self._goal, deadline, self._report
@@ -141,7 +142,7 @@ class OrderSearch:
             self._cut_into_pieces()
 
     def _cut_again(self, deadline: Deadline) -> None:
-        """Go on with the minimum cuts that had no time in the turns before."""
+        """Continue the minimum cuts that the last run had no time for."""
         cuts = self._cuts
         if cuts is None:
             return
@@ -161,7 +162,7 @@ class OrderSearch:
             piece.offer_bound(int(least[piece.ops].max()), MINIMUM_CUT)
 
     def _turn(self, deadline: Deadline) -> None:
-        """One turn on the piece of largest peak; a longer one next, where that gained nothing."""
+        """Take a turn on the piece of largest peak; if it gains nothing, the next is longer."""
         pieces, best = self._pieces, self.best
         piece = max(pieces, key=lambda piece: piece.peak)
         below = (other.peak for other in pieces if other.peak < piece.peak)
@@ -187,9 +188,9 @@ def _construct(
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
 ) -> tuple[OrderOutcome, OrderCuts | None]:
-    """Forests exactly; else constructive orders and minimum cuts, until one meets the bound.
+    """The best order by Liu's algorithm, constructive orders, cuts and CP-SAT, with the cuts made.
 
-    With the best order, the cuts that were made.
+    A forest is solved exactly; otherwise the methods run until the peak meets the bound.
     """
     cuts: OrderCuts | None = None
     tree = tree_order(problem)
@@ -229,7 +230,7 @@ def _construct(
 
 
 def _merged(best: OrderOutcome, cuts: OrderCuts) -> OrderOutcome:
-    """The better order and the better bound of both."""
+    """Outcome with the better order and the better bound of both."""
     if cuts.peak < best.peak:
         best = best._replace(order=cuts.order, peak=cuts.peak, found_by=MINIMUM_CUT)
     if cuts.bound > best.bound:
@@ -245,7 +246,7 @@ def _construct_by(
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
 ) -> OrderOutcome:
-    """The best of these constructive orders, until one meets the bound."""
+    """The best outcome after these constructive orders, tried until one meets the bound."""
     try:
         for name in names:
             deadline.check()
@@ -268,7 +269,7 @@ def _divide(
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
 ) -> OrderOutcome:
-    """The best of orders made by dividing at minimum cuts, each from the one before."""
+    """The best outcome after orders made by dividing at minimum cuts, each from the one before."""
     order = best.order
     for _ in range(active().divisions):
         least = max(goal, best.bound)
@@ -284,7 +285,7 @@ def _divide(
 
 
 def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> None:
-    """One turn on one piece: exact search, windows, CP-SAT, each longer than in the last turn."""
+    """Take a turn on one piece: exact search, windows and CP-SAT, for longer at more effort."""
     compiled = _compiled(deadline)
     if compiled:
         _search_exactly(piece, effort, deadline)

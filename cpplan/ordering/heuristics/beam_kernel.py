@@ -21,12 +21,12 @@ def extend_beam(
     table,
     cursor,
 ):
-    """Run up to ``steps`` steps, each of which adds one op to every state that is kept.
+    """Extend every state of the beam by one op, up to ``steps`` times.
 
     Parameters
     ----------
     steps, width
-        How many steps, and how many states to keep after each.
+        Number of steps, and number of states to keep after each.
     problem
         ``(before_start, before, after_start, after, touch_start, touches, size, users, present,
         kept, extra, code)``: the edges and touches as ranges of flat arrays, and a random code for
@@ -35,13 +35,13 @@ def extend_beam(
         ``(done, left, ready, ready_count, live, peak, code)``, one row a state: the beam, and the
         rows that the next one is written to. They change places at every step.
     trace
-        ``(parent, ran)``: for every step and state, where it came from.
+        ``(parent, ran)``: for every step and state, the row it was made from and the op it ran.
     candidates
         ``(live, peak, code, parent, ran, heap)``.
     table
-        For removing doubles; a power of two long, -1 where empty.
+        Hash table to remove doubles; a power of two long, -1 where empty.
     cursor
-        ``[step, states, states extended by one op in this call]``; the first two are kept.
+        ``[step, states, extensions by one op in this call]``; the first two carry over to the next.
     """
     before_start, before, after_start, after = problem[0], problem[1], problem[2], problem[3]
     touch_start, touches, size, users = problem[4], problem[5], problem[6], problem[7]
@@ -123,7 +123,10 @@ def extend_beam(
 
 @njit(cache=True)
 def _without_doubles(count, candidates, table):
-    """Of candidates with the same ops done keep the one with the least peak; moves them up."""
+    """Keep, of candidates with the same ops done, the one of least peak; return how many remain.
+
+    Those that remain are moved to the front.
+    """
     cand_live, cand_peak, cand_code, cand_parent, cand_ran, _ = candidates
     mask = 1
     while mask < 2 * count:
@@ -150,7 +153,7 @@ def _without_doubles(count, candidates, table):
 
 @njit(cache=True)
 def _worse(one, two, peak, live, code):
-    """Whether candidate ``one`` ranks behind ``two``; the code breaks ties, in no direction."""
+    """True if candidate ``one`` ranks behind ``two``: by peak, live bytes, then random code."""
     if peak[one] != peak[two]:
         return peak[one] > peak[two]
     if live[one] != live[two]:

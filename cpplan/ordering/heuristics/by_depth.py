@@ -1,4 +1,4 @@
-"""Orders that follow the edges and look at no size: given, depth first, (reverse) post-order.
+"""Orders that follow the edges and ignore sizes: given, depth first, (reverse) post-order.
 
 They are what compilers do without a memory planner: TVM's ``PostOrderVisit``, PyTorch's and LLVM's
 reverse post-order. Each is O(ops + edges).
@@ -18,7 +18,7 @@ from cpplan.runtime.deadline import Deadline
 
 @register("given")
 def given(problem: OrderProblem, deadline: Deadline) -> Ints:
-    """The order in which the ops are listed; where that is no order, :func:`post_order`."""
+    """The order in which the ops are listed, if it is valid, else :func:`post_order`."""
     listed = range(len(problem))
     if all(before < op for op in listed for before in problem.predecessors[op]):
         return np.arange(len(problem))
@@ -27,9 +27,9 @@ def given(problem: OrderProblem, deadline: Deadline) -> Ints:
 
 @register("depth_first")
 def depth_first(problem: OrderProblem, deadline: Deadline) -> Ints:
-    """Next, always, the op that became ready last: a branch is finished before the next begins.
+    """Order that runs next the op that became ready last: one branch is finished after another.
 
-    Of ops that become ready together, the one listed first goes first.
+    Ops that become ready together run as listed.
     """
     waiting = [len(before) for before in problem.predecessors]
     stack = [op for op in reversed(range(len(problem))) if not waiting[op]]
@@ -46,9 +46,9 @@ def depth_first(problem: OrderProblem, deadline: Deadline) -> Ints:
 
 @register("post_order")
 def post_order(problem: OrderProblem, deadline: Deadline) -> Ints:
-    """Back from the ops that nobody waits for, each after what it reads, arguments left to right.
+    """Post-order from the ops without successors, each after its predecessors, left to right.
 
-    An op runs only when the first reader of its result is about to.
+    An op runs only when the first op that waits for it is about to run.
     """
     sinks = [op for op, after in enumerate(problem.successors) if not after]
     return np.array(finished(sinks, problem.predecessors), np.int64)
@@ -56,7 +56,7 @@ def post_order(problem: OrderProblem, deadline: Deadline) -> Ints:
 
 @register("reverse_post_order")
 def reverse_post_order(problem: OrderProblem, deadline: Deadline) -> Ints:
-    """Forward from the ops that wait for nobody; the last one finished runs first."""
+    """Reverse post-order from the ops without predecessors; the last one finished runs first."""
     sources = [op for op, before in enumerate(problem.predecessors) if not before]
     # The roots and branches visited last come first in the end: those listed first.
     backwards = [tuple(reversed(after)) for after in problem.successors]

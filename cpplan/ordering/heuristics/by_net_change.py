@@ -1,9 +1,9 @@
-"""List scheduling: of the ops that are ready, the one after which the fewest bytes are live.
+"""List scheduling: the next op is the ready one after which the fewest bytes are live.
 
 The greedy rule of register-pressure scheduling (Goodman and Hsu, "Code Scheduling and Register
 Allocation in Large Basic Blocks", 1988), with bytes for registers. It looks one step ahead, so that
-it opens cheap branches that it cannot close; read backwards, from the last op to the first, it errs
-elsewhere, and the better of the two is the better start.
+it begins cheap branches that are expensive to finish. In reversed time, from the last op to the
+first, it makes other mistakes, so that both directions are worth trying.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from cpplan.runtime.deadline import Deadline
 
 @register("list_schedule")
 def list_schedule(problem: OrderProblem, deadline: Deadline) -> Ints:
-    """The least net change first; ties by the least pressure during the step, then as listed.
+    """Order by least net change of live bytes, then least pressure during the step, then as listed.
 
-    O((ops + touches) log ops): the net change of an op falls when another op brings one of its
-    storages to life, or leaves it as the last to touch one; each happens once a storage.
+    O((ops + touches) log ops): the net change of an op falls when another op allocates one of its
+    storages, or leaves it as the last op to touch one; each happens once for a storage.
     """
     return np.array(_Schedule(problem).run(), np.int64)
 
@@ -37,7 +37,7 @@ def list_schedule_backward(problem: OrderProblem, deadline: Deadline) -> Ints:
 
 
 class _Schedule:
-    """The ready ops in a heap, with keys that only fall; what a key has left behind is skipped."""
+    """Ready ops in a heap by keys that only fall; entries with an outdated key are skipped."""
 
     def __init__(self, problem: OrderProblem):
         self.problem = problem

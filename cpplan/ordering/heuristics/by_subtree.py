@@ -1,11 +1,11 @@
 """The best order of a forest, in polynomial time: Liu's algorithm for generalized tree pebbling.
 
-If an op's result has a single reader, what the op allocates and frees does not depend on the order.
-An order of a subtree then is a sequence of *segments*, each with the bytes it rises to and the
-bytes it leaves behind, and the best order of a forest merges those of its trees: first the segments
-that leave less than they found, the lowest rise first; then the others, those with the deepest fall
-from their highest point first. Where an op must come after a segment that should come after it, the
-two become one segment.
+If an op's result has a single reader, the bytes that the op allocates and frees do not depend on
+the order. An order of a subtree is then a sequence of *segments*, each with the bytes it rises to
+and the bytes it leaves behind, and the best order of a forest merges the segments of its trees:
+first those that leave no more bytes than they found, the lowest rise first; then the others, the
+deepest fall from the highest point first. Where an op must run after a segment that this rule puts
+behind it, the two become one segment.
 
 Liu, "An application of generalized tree pebbling to sparse matrix factorization" (SIAM J. Alg.
 Disc. Meth. 8, 1987); Abdel-Wahab and Kameda, "Scheduling to minimize maximum cumulative cost
@@ -25,10 +25,11 @@ from cpplan.ordering.problem import OrderProblem
 
 
 def tree_order(problem: OrderProblem) -> Ints | None:
-    """An order with the least peak, if the ops form a forest, else ``None``. O(ops²) at worst.
+    """An order of least peak if the ops form a forest, else ``None``. O(ops²) at worst.
 
-    A forest: every op has at most one successor, and every storage is touched by one op only, or by
-    an op and its successor, or is live throughout; or all this holds in reversed time.
+    The ops form a forest if every op has at most one successor, and every storage is live
+    throughout, or touched by one op only, or by an op and its successor; or if all this holds in
+    reversed time.
 
     Examples
     --------
@@ -65,7 +66,7 @@ def _joined(problem: OrderProblem, one: int, two: int) -> bool:
 
 
 class _Segment:
-    """Ops that run one after another in the best order; bytes are relative to where it begins."""
+    """Ops that run one after another in the best order; bytes are relative to its begin."""
 
     __slots__ = ("key", "left", "ops", "rise")
 

@@ -1,6 +1,6 @@
-"""Beam search over downsets: not one partial order is extended, but the best ``width`` of them.
+"""Beam search over downsets: the best ``width`` partial orders are extended at each step.
 
-What is live after a set of ops does not depend on the order within the set; of two partial orders
+The bytes live after a set of ops do not depend on the order within the set; of two partial orders
 with the same ops, the one with the smaller peak dominates (Ahn et al., "Ordering Chaos:
 Memory-Aware Scheduling of Irregularly Wired Neural Networks for Edge Devices" (SERENITY, MLSys
 2020), whose dynamic program keeps all of them; HMCOS, DAC 2022, bounds their number). Of the rest
@@ -35,9 +35,9 @@ _STEPS = 16
 def beam(
     problem: OrderProblem, deadline: Deadline, width: int | None = None, *, level: int = 0
 ) -> Ints:
-    """The best order that a beam of so many states finds.
+    """The best order found by a beam of ``width`` states.
 
-    When the deadline is over, the beam goes on with its best state alone. O(ops × width × ready
+    Once the deadline has passed, the beam goes on with its best state alone. O(ops × width × ready
     ops) time, O(ops × width) memory.
 
     Parameters
@@ -45,8 +45,8 @@ def beam(
     width
         States kept; if left out, as many as take a second or two for 1,000 ops.
     level
-        Peaks up to so many bytes count as equal, so that live bytes decide: a bound that no order
-        can beat, or a peak that one would be content with.
+        Peaks up to this many bytes count as equal, so that live bytes decide: a lower bound, or a
+        target.
 
     Raises
     ------
@@ -79,9 +79,9 @@ def beam_backward(
 
 
 class _Beam:
-    """The flat arrays that the compiled loop works on (``beam_kernel.extend_beam`` names them).
+    """The flat arrays of the compiled loop; ``beam_kernel.extend_beam`` describes them.
 
-    Rows that no state reaches are never written, so that they take no memory.
+    Rows that no state uses are never written, so that they take no memory.
     """
 
     def __init__(self, problem: OrderProblem, width: int, level: int):
@@ -151,6 +151,6 @@ class _Beam:
 
 
 def _flat(groups: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Where every group starts (and the end), and all of them in a row."""
+    """Start of every group (and the end of the last), and all groups one after another."""
     starts = np.cumsum([0, *map(len, groups)]).astype(np.int64)
     return starts, np.array(list(itertools.chain.from_iterable(groups)), np.int64)

@@ -1,4 +1,4 @@
-"""The same problem in reversed time."""
+"""The ordering problem in reversed time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from cpplan.ordering.problem import OrderProblem
 def reverse_time(problem: OrderProblem) -> OrderProblem:
     """The problem whose orders are this one's read backwards, with the same bytes at every step.
 
-    A storage is live from its first touch to its last, in whichever direction; what was present at
-    the start is kept at the end. Only ``entry``, which belongs to the first step, is left out.
+    A storage is live from its first access to its last in both directions; a storage present at
+    the start is now kept to the end, and the reverse. Only ``entry``, which belongs to the first
+    step, is left out.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Searches for an order: over downsets, windows, cuts, and by CP-SAT."""
+"""Searches for an order: over downsets, by windows, by minimum cuts, and by CP-SAT."""

@@ -1,4 +1,4 @@
-"""Order and offsets together by CP-SAT, where packing the best order leaves a gap."""
+"""Order and offsets together by CP-SAT, for when packing the best order leaves a gap."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ def joint_model(
 ) -> PeakModel[Layout]:
     """The model of all orders with offsets that fit them.
 
-    An op's ``extra`` bytes are one block, and so are ``base`` and ``entry``: where these stand for
-    several buffers, the bound holds for layouts that keep them together (``formulations.joint``).
+    An op's ``extra`` bytes are one block, and so are ``base`` and ``entry``: where one of these
+    stands for several buffers, the bound holds only for layouts that keep them together
+    (``formulations.joint``).
 
     Parameters
     ----------
     problem
         Ops and storages; a few dozen at most.
     alignment
-        Of every storage, bytes, shape ``(storages,)``.
+        Alignment of every storage, bytes, shape ``(storages,)``.
     extra_alignment
         Of every op's ``extra``, bytes, shape ``(ops,)``.
 
@@ -66,7 +67,7 @@ def joint_model(
 def _unit(
     problem: OrderProblem, alignment: Sequence[int] | Ints, extra_alignment: Sequence[int] | Ints
 ) -> int:
-    """Some best layout has all offsets at multiples of this, bytes: see ``address_unit``."""
+    """Unit that divides all offsets of some best layout, bytes: see ``address_unit``."""
     size = np.array([*problem.size, *problem.extra, problem.base, problem.entry], np.int64)
     align = np.array([*alignment, *extra_alignment, 1, 1], np.int64)
     some = size > 0

@@ -51,14 +51,14 @@ def improve_window(
     work: float = 0.1,
     seed: int = 0,
 ) -> bool:
-    """Let the ops of the window ``[begin, end)`` change places if that lowers the peak within it.
+    """Reorder the ops of the window ``[begin, end)`` if that lowers the peak within it.
 
     Parameters
     ----------
     windows
         The order; changed in place.
     begin, end
-        Steps.
+        First step of the window, and the step after its last.
     deadline
         When it passes, the best so far is taken.
     goal
@@ -71,7 +71,7 @@ def improve_window(
     Returns
     -------
     bool
-        Whether the window's peak has fallen.
+        True if the window's peak has fallen.
 
     Examples
     --------

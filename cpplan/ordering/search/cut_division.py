@@ -1,8 +1,8 @@
-"""Orders from minimum cuts: the op with the most bytes has its best place, then the rest.
+"""Orders from minimum cuts: the op with the most bytes gets its best place, then each part.
 
-A minimum cut tells what should run before an op so that the fewest bytes are live beside it. With
-these ops before it and the others after it, both parts are ordering problems again, in which the op
-with the most bytes is next. Parts below a target stay as they are.
+A minimum cut gives the ops that should run before an op so that the fewest bytes are live beside
+it. The ops before it and the ops after it are ordering problems again, each divided at its own op
+with the most bytes. Parts whose peak is at most a target stay as they are.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def divide_by_cuts(
     problem
         Ops and storages.
     order
-        A valid order to start from; what is not divided stays in it.
+        A valid order to start from; parts that are not divided keep it.
     target
-        A pressure that is good enough, bytes.
+        A peak that is good enough, bytes.
     deadline
         When it passes, the order is returned as it stands.
 

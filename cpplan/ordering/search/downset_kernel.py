@@ -1,8 +1,8 @@
-"""Compiled part of the search over downsets; see ``downset_search`` for what it does.
+"""Compiled loop of the search over downsets, which ``downset_search`` describes.
 
 Sets of ops are rows of 64-bit words. States are rows of flat arrays: the set of ops that have run,
-the bytes live after them, the largest pressure on the way, and how the state was reached. A hash
-table of row numbers finds a set again; a binary heap yields the state to extend next.
+the bytes live after them, the largest pressure on the way, and the state and op it was reached by.
+A hash table of row numbers finds the state of a set; a binary heap yields the state to extend next.
 """
 
 # The compiler gives these functions their types.
@@ -72,7 +72,7 @@ def _step(op, done, first, touches, size, users, present, kept):
 
 @njit(cache=True)
 def _before(one, other, peak, count):
-    """Lower pressure first; of equals, more ops done; then the later state."""
+    """True if one state goes before another: by lower pressure, more ops done, then the later."""
     if peak[one] != peak[other]:
         return peak[one] < peak[other]
     if count[one] != count[other]:
@@ -114,7 +114,7 @@ def _pop(heap, length, peak, count):
 
 @njit(cache=True)
 def find(words, done, table):
-    """The slot of the table that holds this set, or the free one where it belongs."""
+    """Slot of the table that holds this set, or the free slot for it."""
     slots = np.uint64(len(table))
     slot = np.int64(_hash(words) % slots)
     while table[slot] >= 0:
@@ -154,10 +154,10 @@ def extend(
     heap,
     cursor,
 ):
-    """Extend up to ``pops`` states; whatever reaches a pressure of ``ceiling`` is dropped.
+    """Extend up to ``pops`` states and return the reason for stopping.
 
-    ``cursor`` holds, and keeps between calls: states used, heap length, the level, and the row of
-    the complete state once there is one. Returns why it stopped.
+    States that reach a pressure of ``ceiling`` are dropped. ``cursor`` keeps between calls: states
+    used, heap length, the level, and the row of the complete state once there is one.
     """
     ops, capacity = len(extra), len(live)
     scratch = np.empty(done.shape[1], np.uint64)

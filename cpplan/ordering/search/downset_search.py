@@ -1,16 +1,17 @@
-"""Search for an order with little pressure: best-first over downsets, exact if it ends by itself.
+"""Search for an order of least peak: best-first over downsets, exact if it ends by itself.
 
-A *downset* is a set of ops closed under predecessors: what may have run at some moment. What is
-live after it does not depend on the order within it, so that each is visited once, by the path with
-the least pressure (a bottleneck shortest path, after Dijkstra). What keeps the states few:
+A *downset* is a set of ops closed under predecessors: the ops that may have run at some moment. The
+bytes live after it do not depend on the order within it, so that each downset is visited once, by
+the path with the least pressure (a bottleneck shortest path, after Dijkstra). Three rules keep the
+states few:
 
-* the search starts at a ``level``; as long as it is not exceeded, it goes for depth;
+* pressures up to a ``level`` count as equal, and the deeper state goes first;
 * an op that frees at least what it allocates, and whose step fits below the level, runs at once;
-* states no better than the incumbent are dropped. If none is left, it is optimal.
+* states no better than the incumbent are dropped. If no state is left, the incumbent is optimal.
 
 With a level that every order must reach, the search is exact, and the level, which rises as states
-run out, bounds every order from below. With a higher one it answers faster whether any order stays
-below that (SERENITY's soft budget, Ahn et al., MLSys 2020), and proves nothing else.
+run out, is a lower bound for every order. With a higher level it finds out faster if any order
+stays below that level (SERENITY's soft budget, Ahn et al., MLSys 2020), but proves nothing else.
 """
 
 from __future__ import annotations
@@ -33,18 +34,19 @@ _SECONDS_PER_STATE = 5e-6
 
 
 class DownsetResult(NamedTuple):
-    """The better of the incumbent and what was found; and what was proved.
+    """The better of the incumbent and the order found, with the bound proved.
 
     Attributes
     ----------
     order
         Ops in order of execution, shape ``(ops,)``.
     peak
-        Of that order, bytes.
+        Peak of that order, bytes.
     level
-        No order has a peak below this, if none has one below the level the search started at.
+        Lower bound on every order's peak, bytes, if the level the search started at is one.
     complete
-        Whether every state was visited or excluded: then ``peak`` is ``level``, or the incumbent.
+        True if the search ended by itself: with an order of peak at most ``level`` or, if no
+        state is left, with the incumbent.
     """
 
     order: Ints
@@ -74,7 +76,7 @@ def search_downsets(
     level
         Pressure that counts as equal to any lower one, bytes.
     states
-        How many states to keep at most; memory is about ``40 + ops / 8`` bytes for each.
+        The most states to keep; memory is about ``40 + ops / 8`` bytes for each.
 
     Examples
     --------
@@ -142,7 +144,7 @@ def search_downsets(
 
 
 def _bit_sets(sets: Sequence[Sequence[int]], words: int) -> NDArray[np.uint64]:
-    """One row of 64-bit words a set, shape ``(sets, words)``."""
+    """Sets as rows of 64-bit words, shape ``(sets, words)``."""
     members, first = _flatten(sets)
     rows = np.repeat(np.arange(len(sets)), np.diff(first))
     flags = np.zeros((len(sets), words * 64), bool)
@@ -151,6 +153,6 @@ def _bit_sets(sets: Sequence[Sequence[int]], words: int) -> NDArray[np.uint64]:
 
 
 def _flatten(sets: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Members one set after another, and where each set starts."""
+    """Members, one set after another, and the start of each set (with the end of the last)."""
     first = np.cumsum([0, *map(len, sets)]).astype(np.int64)
     return np.fromiter((k for members in sets for k in members), np.int64, first[-1]), first

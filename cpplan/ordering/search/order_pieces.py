@@ -1,7 +1,7 @@
-"""An ordering problem cut at the ops that every other op must precede or follow.
+"""An ordering problem in pieces, cut at the ops that every other op must precede or follow.
 
-Such an op runs at the same step in every order, so that what runs before it and what runs after can
-be ordered on their own; the peak is the highest piece's.
+Such an op runs at the same step in every order, so that the ops before it and the ops after it can
+be ordered on their own; the peak is that of the highest piece.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from cpplan.ordering.search.window_search import WindowSearch
 
 
 class OrderPiece:
-    """One piece: its problem, the best order of it so far, and a bound on its every order.
+    """One piece: its problem, its best order so far, and a bound on all its orders.
 
     Attributes
     ----------
     ops
-        Their numbers in the whole problem, shape ``(ops,)``.
+        Numbers of its ops in the whole problem, shape ``(ops,)``.
     order
-        The best order of the ops, renumbered from 0 in the order in which the piece was cut.
+        The best order of its ops, by their positions in ``ops``.
     peak, bound
-        Of that order, and of every order, bytes.
+        Peak of that order, and lower bound on the peak of every order, bytes.
     found_by, bound_by
-        What found the order; what proves the bound.
+        Names of the search that found the order, and of the method that proved the bound.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class OrderPiece:
 
     @cached_property
     def problem(self) -> OrderProblem:
-        """Its ops, renumbered; made when it is asked for, as most pieces are never the highest."""
+        """Ordering problem of its ops, renumbered; made on demand: most are never the highest."""
         return self._whole.window(self._begin, self._begin + len(self.ops))
 
     @cached_property
@@ -59,13 +59,13 @@ class OrderPiece:
         return WindowSearch(self.problem, self.order, self._seed)
 
     def offer(self, order: Ints, name: str) -> None:
-        """Take an order if its peak is lower."""
+        """Replace the best order if this one has a lower peak."""
         peak = self.problem.peak(order)
         if peak < self.peak:
             self.order, self.peak, self.found_by = order, peak, name
 
     def offer_bound(self, bound: int, name: str) -> None:
-        """Take a bound if it is higher."""
+        """Replace the bound if this one is higher."""
         if bound > self.bound:
             self.bound, self.bound_by = bound, name
 

@@ -1,9 +1,9 @@
-"""A stretch of an order as an ordering problem of its own.
+"""A window of an order as an ordering problem of its own.
 
-Let only the ops at the positions ``begin <= position < end`` change places. Which storages live at
-the window's two ends does not depend on the order within, so that the window is an ordering problem
-again: what was touched before is there from the start, what is touched later stays to the end, and
-what lives throughout is ``base``. Its pressure is the whole order's pressure at these positions.
+If only the ops at the steps ``begin <= step < end`` change places, the storages live at the
+window's two ends stay the same, so that the window is an ordering problem again: storages touched
+before it are there from the start, storages touched after it stay to the end, and storages live
+throughout are in ``base``. Its pressure is the whole order's pressure at these steps.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ def window_problem(
 
 
 class OrderWindows:
-    """An order of which windows are taken and put back, with its live bytes kept up to date.
+    """An order whose windows are taken out and put back, with its live bytes kept up to date.
 
-    A window costs O(what its ops touch), however long the order is.
+    A window takes time linear in the touches of its ops, however long the order is.
 
     Parameters
     ----------
     problem
-        Where the order comes from.
+        The ordering problem.
     order
         Every op once, after its predecessors.
 
     Attributes
     ----------
     order
-        The ops as they stand, a list.
+        The ops in their present order, a list.
     live
         Bytes of ``base`` and of the storages live at every step, a list: the pressure without
         ``extra`` and ``entry``.
@@ -170,7 +170,7 @@ class OrderWindows:
             self.live[step] += shift
 
     def _changes(self, begin: int, end: int) -> list[int]:
-        """Bytes by which storages that begin or end within the window change what is live."""
+        """Change of the live bytes at each step, by storages that begin or end in the window."""
         change = [0] * (end - begin + 1)
         for storage in self._touched(begin, end):
             if not self._present[storage] and self._first[storage] >= begin:
@@ -180,7 +180,7 @@ class OrderWindows:
         return change
 
     def _touched(self, begin: int, end: int) -> dict[int, list[int]]:
-        """The storages that the window's ops touch, each with their places in it, ascending."""
+        """Storages that the window's ops touch, with the positions of these ops, ascending."""
         touched: dict[int, list[int]] = {}
         for local, op in enumerate(self.order[begin:end]):
             for storage in self.problem.touches[op]:

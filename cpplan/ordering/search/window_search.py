@@ -1,9 +1,9 @@
-"""Local search on an order: let a window of it be searched anew, below a pressure it exceeds.
+"""Local search on an order: windows of it are searched anew for a peak below a target.
 
-The windows are long (up to a few hundred ops), the searches short: a downset search that counts
-everything below a target as equal runs through such a window almost without branching, or gives up.
-What it finds is put back if the window's pressure has fallen. The target closes in on the best peak
-when searches fail, and moves away when they succeed.
+The windows are long (up to a few hundred ops), the searches short: a downset search that counts all
+pressures up to the target as equal goes through such a window almost without branching, or gives
+up. The order found is put back if it lowers the window's peak. The target comes closer to the best
+peak when searches fail, and moves away when they succeed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDEST, _NARROWEST = 0.02, 1e-4
 
 
 class WindowSearch:
-    """A search that can be continued: it keeps the order it has reached.
+    """A local search by windows that keeps its order and can be continued.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class WindowSearch:
 
     @property
     def order(self) -> Ints:
-        """As it stands, shape ``(ops,)``."""
+        """The present order, shape ``(ops,)``."""
         return np.array(self._windows.order, np.int64)
 
     def restart(self, order: Ints) -> None:
@@ -68,14 +68,14 @@ class WindowSearch:
         self.peak = self.problem.peak(order)
 
     def run(self, searches: int, *, goal: int, states: int, deadline: Deadline) -> None:
-        """So many windows, or until the peak is at most ``goal``, or time is up."""
+        """Search ``searches`` windows, or until the peak is at most ``goal`` or time is up."""
         for _ in range(searches):
             if self.peak <= goal or deadline.expired():
                 return
             self._search_one(goal, states, deadline)
 
     def run_cp_sat(self, searches: int, *, goal: int, deadline: Deadline) -> None:
-        """So many windows by CP-SAT, shorter ones: it sees further than a search that gives up."""
+        """Search ``searches`` shorter windows by CP-SAT, which can see further than downsets."""
         ops = len(self.problem)
         for _ in range(searches):
             if self.peak <= goal or deadline.expired():
@@ -88,7 +88,7 @@ class WindowSearch:
             self.peak = self.problem.peak(self.order)
 
     def _pressure(self) -> Ints:
-        """Of the order as it stands, shape ``(ops,)``."""
+        """Bytes live at each step of the present order, shape ``(ops,)``."""
         pressure = np.array(self._windows.live) + self.problem.extra[self._windows.order]
         pressure[0] += self.problem.entry
         return pressure
