@@ -1,4 +1,4 @@
-"""What proves that no sequence of runs has fewer bytes; a plan's ``bound_by`` is one of these."""
+"""Names of the proofs that every schedule needs some bytes, for the ``bound_by`` of plans."""
 
 FOOTPRINT = "least footprint"
 REACH = "least reach"

@@ -1,8 +1,8 @@
-"""A bound on what every sequence costs, whatever its order: what is retained at some moments.
+"""Lower bounds on the cost of every sequence, from the storages retained at first runs of units.
 
-See ``formulations.retained_at_cuts``. First every unit is a cut by itself, where that is likely to
-matter; then the best of them, and more and more units of a path that leads through the best, are
-cuts together: first by linear relaxation, then in integers by CP-SAT.
+The model is ``formulations.retained_at_cuts``; a *cut* is the first run of a unit. First every unit
+is tried as the only cut, the most promising first; then the best one, and two, four, … units of a
+path through the best, are cuts together: first by linear relaxation, then in integers by CP-SAT.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT 
 
 @dataclass(frozen=True, slots=True)
 class CutBound:
-    """What was proved of every sequence within a limit.
+    """A lower bound on the cost of every sequence within a limit.
 
     Attributes
     ----------
     cost
-        No sequence within the limit costs less.
+        The lower bound.
     name
-        What proves it.
+        Name of its proof.
     cuts
-        The units at whose first runs memory was looked at, in order.
+        The units whose first runs are the cuts of the proof, in order.
     infeasible
-        There is no sequence within the limit at all: it fails at the cuts, or at the end. Then
-        ``cost`` is what had been proved before. If false, there may still be none.
+        True if it is proved that no sequence is within the limit; ``cost`` is then the bound proved
+        before. If false, there may still be none.
     """
 
     cost: int | float
@@ -60,15 +60,15 @@ def cut_bound(
     workers: int = 1,
     seed: int = 0,
 ) -> CutBound:
-    """A bound on the cost of every sequence within a limit, with any number of repetitions.
+    """A lower bound on the cost of every sequence within a limit, with any number of repetitions.
 
     Linear bounds are computed again from their duals, in integers, so that rounding errors cannot
-    make them false; of integer programs, CP-SAT's bound is taken.
+    make them false; for integer programs, CP-SAT's bound is taken.
 
     Parameters
     ----------
     problem
-        Its precedences have no cycle.
+        A problem whose precedences have no cycle.
     limit
         On the peak, bytes.
     deadline
@@ -76,7 +76,7 @@ def cut_bound(
     order
         All units in the order of their first runs, if only such sequences count.
     goal
-        A cost that is good enough: that of a sequence which is known.
+        A bound that is good enough: the cost of a known sequence.
     workers, seed
         For CP-SAT.
 
@@ -103,7 +103,7 @@ def cut_bound(
 
 
 class _Search:
-    """The best bound so far, and ways to a better one."""
+    """The best bound so far, and the steps that raise it."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class _Search:
             self._solve(cuts, self.deadline.share(1 / (len(chosen) - place)))
 
     def _each_alone(self, deadline: Deadline) -> dict[int, float]:
-        """What every unit proves as the only cut: the extra cost, and a little for the bytes."""
+        """Weight of every unit: extra cost it proves as the only cut, and a little for bytes."""
         needs = self._retained_bytes()
         most = float(needs.max(initial=0)) or 1.0
         found: dict[int, float] = {}
@@ -158,7 +158,7 @@ class _Search:
         return found
 
     def _retained_bytes(self) -> np.ndarray:
-        """What is live while each unit runs, if nothing runs twice: at least, or in the order."""
+        """Bytes live at each unit if nothing runs twice, in the given order or in every order."""
         if self.given is None:
             return order_bounds(self.problem.ordering).forced
         needs = np.zeros(len(self.problem), np.int64)
@@ -166,7 +166,7 @@ class _Search:
         return needs
 
     def _heaviest_path(self, weight: dict[int, float]) -> list[int]:
-        """Units each of which runs before the next, of the largest weight together."""
+        """The path of units, each before the next, with the largest total weight."""
         if self.given is not None:
             return list(self.given)
         ordering = self.problem.ordering
@@ -186,7 +186,7 @@ class _Search:
         return path[::-1]
 
     def _relax(self, cuts: tuple[int, ...], deadline: Deadline) -> int | float | None:
-        """The linear bound at some cuts."""
+        """The linear bound at some cuts, or ``None`` if there is none."""
         if self._settled() or deadline.expired():
             return None
         model = self._model(cuts, deadline)
@@ -203,7 +203,7 @@ class _Search:
         return cost
 
     def _solve(self, cuts: tuple[int, ...], deadline: Deadline) -> None:
-        """The bound in integers at some cuts."""
+        """Raise the bound by CP-SAT, in integers, at some cuts."""
         if self._settled() or deadline.expired():
             return
         model = self._model(cuts, deadline)
@@ -237,13 +237,13 @@ class _Search:
 
 
 def _heaviest(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
-    """So many units of a path, or all."""
+    """The ``count`` heaviest units of a path, or all, in its order."""
     by_weight = sorted(range(len(path)), key=lambda place: -weight.get(path[place], 0.0))
     return tuple(path[place] for place in sorted(by_weight[:count]))
 
 
 def _spread(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:
-    """At most so many units of a path: of parts of equal weight, the heaviest of each."""
+    """At most ``count`` units of a path: the heaviest of each part, of parts of equal weight."""
     if count >= len(path):
         return tuple(path)
     heavy = np.array([weight.get(unit, 0.0) for unit in path])

@@ -1,4 +1,4 @@
-"""What no sequence can do without: the bytes that are live while some unit runs."""
+"""Lower bounds on the peak of every sequence, from the bytes live while one unit runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Footprint(NamedTuple):
     Attributes
     ----------
     bytes
-        No sequence has a smaller peak.
+        Lower bound on the peak of every sequence.
     unit
-        While it runs, that much is live; ``None`` if it is what stays live at the end.
+        The unit during which these bytes are live; ``None`` if they are live at the end.
     """
 
     bytes: int
@@ -31,13 +31,17 @@ class Footprint(NamedTuple):
 def least_footprint(problem: RematProblem) -> Footprint:
     """The least bytes that some unit, or the end of every sequence, needs.
 
-    The first time that a unit runs, these are live: what it reads and writes, its workspaces, what
-    its bodies hold at once; all that stays live throughout; and of everything that cannot be
-    computed twice (what is there from the start, what only ops write that may run but once, by
-    ``Op.recomputable`` and ``Op.sequence``) what must exist by then (it is there from the start, or
-    the unit waits for one that touches it) and is needed later (it is kept, or one that touches it
-    waits for the unit). All that is kept is live at the end. ``cpplan.verification.footprint``
-    proves the
+    During the first run of a unit, these bytes are live:
+
+    * the storages that it reads and writes, its workspaces, and the bytes that its bodies hold at
+      once;
+    * all storages that are live throughout;
+    * every storage that cannot be computed twice (it is there from the start, or written only by
+      ops that may run once, by ``Op.recomputable`` and ``Op.sequence``), must exist by then (it is
+      there from the start, or the unit waits for one that touches it) and is needed later (it is
+      kept, or a unit that touches it waits for this unit).
+
+    At the end, all storages that are kept are live. ``cpplan.verification.footprint`` proves the
     same again. O((units + storages) × units / 64) words.
 
     Examples
@@ -78,12 +82,13 @@ def least_footprint(problem: RematProblem) -> Footprint:
 
 
 def shared_footprint(problem: RematProblem, links: Iterable[Link]) -> Footprint:
-    """The least bytes that some unit needs, whatever shares bytes by these links.
+    """The least bytes that some unit needs, whichever of these alias candidates are used.
 
-    That is what it touches, what its bodies hold at once, and what is live throughout and no unit
-    touches. What a unit writes in place counts nothing there. Of storages that are copied to or
-    from one another anywhere, only the largest counts: all others may lie within it.
-    ``cpplan.verification.footprint`` proves the same again. O(touches + links).
+    They are the bytes of the storages that it touches, those that its bodies hold at once, and
+    those live throughout that no unit touches. A storage that the unit may write in place does not
+    count there. Of the storages that are copied to or from one another anywhere, only the largest
+    counts: all others may lie within it. ``cpplan.verification.footprint`` proves the same again.
+    O(touches + links).
 
     Examples
     --------

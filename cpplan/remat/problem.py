@@ -1,9 +1,8 @@
-"""The rematerialization problem: which ops run again, and when, within a memory limit?
+"""The rematerialization problem: a schedule that runs some ops again, within a memory limit.
 
-A *sequence* lists ops in order of execution, some of them more than once. A reader uses the latest
-copy. Running an op again begins new *stays* of what it writes (retention intervals, in MOCCASIN's
-words); a stay ends with the last op that reads it. Peak and cost of a sequence follow from that
-alone.
+A *sequence* (a schedule) lists ops in order of execution, some of them more than once. A reader
+uses the latest copy. Running an op again begins new *stays* (retention intervals) of the storages
+it writes; a stay ends with the last op that reads it. The stays determine the peak of a sequence.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from cpplan.program.liveness import outside_storages
 class RematProblem:
     """Ops that may run again, what they read and write, and what they cost.
 
-    An op here is a *unit*: an op of the graph, followed by those that only show its result under
-    another name or shape (views), which run again whenever it does.
+    They are grouped in *units* (op groups): an op of the graph, followed by the ops that only make
+    views of its result, which run again whenever it does.
 
     Attributes
     ----------
     graph
-        What is computed.
+        The graph.
     units
         For every unit, its ops as positions in ``graph.ops``, in order.
     ordering
@@ -45,12 +44,12 @@ class RematProblem:
     reads, writes
         For every unit, the storages it reads and those it begins, ascending.
     cost
-        Of running each unit once.
+        Cost of running each unit once.
     repeatable
-        Whether it may run again, shape ``(units,)``.
+        True for a unit that may run again, shape ``(units,)``.
     overwrites
-        For every unit, the storages it reads whose bytes one of its results may take over, each
-        another one's; empty where nothing is done in place.
+        For every unit, the storages it reads that it may write over in place, each by a different
+        result; empty where nothing is done in place.
 
     Examples
     --------
@@ -80,25 +79,25 @@ class RematProblem:
         return len(self.units)
 
     def expand(self, sequence: Iterable[int]) -> tuple[int, ...]:
-        """A sequence of units as positions in ``graph.ops``: the order of a Program."""
+        """Order of a Program, as positions in ``graph.ops``, for a sequence of units."""
         return tuple(op for unit in sequence for op in self.units[unit])
 
     def total_cost(self, sequence: Iterable[int]) -> int | float:
-        """What running a sequence costs."""
+        """Cost of running a sequence."""
         return sum_costs(self.cost[unit] for unit in sequence)
 
     @cached_property
     def written_in_parts(self) -> frozenset[int]:
-        """Storages that several units begin: none runs again, and there is one stay."""
+        """Storages that several units begin, which run only once: each has one stay."""
         times = Counter(storage for written in self.writes for storage in written)
         return frozenset(storage for storage, count in times.items() if count > 1)
 
     @cached_property
     def begun_again(self) -> frozenset[int]:
-        """Storages that an op which may run again, by the graph, writes of but does not read.
+        """Storages written, but not read, by some op that the graph allows to run again.
 
-        A program that runs it again holds them in several stays, also where a sequence of units
-        has one: of what is there from the start, and of what several units begin.
+        A program that runs such an op again holds them in several stays. A sequence of units has
+        only one stay of those that are there from the start or begun by several units.
         """
         row = {name: k for k, name in enumerate(self.ordering.storages)}
         root, found = self.graph.root, set[str]()
@@ -109,9 +108,9 @@ class RematProblem:
         return frozenset(row[name] for name in found if name in row)
 
     def stays(self, sequence: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Every stay as ``(storage, position, position)``, from the first to before the second.
+        """Stays as ``(storage, begin, end)``, half-open ranges of positions. O(touches).
 
-        A stay that the last unit to read it overwrites ends before that. O(touches).
+        A stay that is overwritten in place by the last unit to read it ends before that unit.
         """
         ordering, stop = self.ordering, len(sequence)
         began: dict[int, int] = {}
@@ -144,11 +143,11 @@ class RematProblem:
         return live
 
     def peak(self, sequence: Sequence[int]) -> int:
-        """The largest :meth:`pressure`, bytes."""
+        """The largest :meth:`pressure` of a sequence, bytes."""
         return int(self.pressure(sequence).max(initial=self.ordering.base))
 
     def is_sequence(self, sequence: Iterable[int]) -> bool:
-        """Whether every unit runs, after what it waits for, and again only where it may."""
+        """True if every unit runs, after its predecessors, and only repeatable units run again."""
         done: set[int] = set()
         for unit in sequence:
             if not done.issuperset(self.ordering.predecessors[unit]):
@@ -164,8 +163,9 @@ def remat_problem(
 ) -> RematProblem:
     """The rematerialization problem of a graph. O(ops + tensors).
 
-    A unit may run again if its op may (``Op.recomputable``, no ``sequence``) and nobody else writes
-    what it writes. With ``in_place``, it writes over what it is the last to read, where it may.
+    A unit may run again if its ops may (``Op.recomputable``, no ``sequence``), and every storage
+    that it writes lies in the arena and is begun and written by it alone. With ``in_place``, it
+    writes over storages that it is the last to read, where its op allows that.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def _overwrites(
     row: dict[str, int],
     in_place: bool,
 ) -> tuple[tuple[int, ...], ...]:
-    """For every unit, storages whose bytes its results may take over: one for each result."""
+    """For every unit, the storages that its results may write over: at most one for each result."""
     taken: dict[int, dict[str, str]] = {}
     for link in find_links(graph, residency) if in_place else ():
         if not link.in_place:
@@ -268,10 +268,10 @@ def _overwrites(
 
 
 def _leaders(graph: Graph) -> list[int]:
-    """For every op, the op whose unit it belongs to: itself, or the writer whose result it shows.
+    """For every op, the first op of its unit: itself, or the op whose result it makes views of.
 
-    An op joins the unit of the op that wrote what it reads if it writes nothing else than views of
-    that, reads nothing else but constants, and waits for nothing else.
+    An op joins the unit of the op that wrote its input if it writes only views of that input, reads
+    nothing else but constants, and waits for no other op.
     """
     position = {op.name: k for k, op in enumerate(graph.ops)}
     leader = list(range(len(graph.ops)))

@@ -1,10 +1,11 @@
-"""How much memory it takes to reach a unit at all, however often others run before it.
+"""Lower bounds on the memory needed to reach a unit, however often other units run before it.
 
-Looked at backwards: while a unit runs, all that it reads is live. One of these values was begun
-last; while it was made, the others were live already, and what its writer reads. So on, until
-nothing is left but what is there from the start. A way back whose largest step is as small as
-possible is what the unit needs; if no way stays within a level, no sequence does. These are moves
-of the pebble game (Sethi, "Complete register allocation problems", 1975), backwards.
+The search goes backwards. While a unit runs, all values that it reads are live. One of them was
+begun last; while its writer ran, the others were live already, and so were the values that the
+writer reads. This goes on until only values that are there from the start are left. The unit needs
+the bytes of the way back whose largest step is smallest; if no way stays within a level, no
+sequence does. These are moves of the pebble game (Sethi, "Complete register allocation problems",
+1975), backwards.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def reach_bound(
 ) -> Footprint:
     """Bytes that every sequence needs, and the unit that cannot be reached with less.
 
-    Never less than :func:`~cpplan.remat.footprint.least_footprint`. Units are looked at in
-    descending order of what they need by themselves, while sets and time last.
+    Never less than :func:`~cpplan.remat.footprint.least_footprint`. Units are searched in
+    descending order of the bytes they need by themselves, while sets and time last.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def reach_bound(
 
 
 class _Ways:
-    """Sets of storages as bits of an integer, and steps back from one to others."""
+    """Search backwards over sets of storages, each the bits of an integer."""
 
     def __init__(self, problem: RematProblem):
         flat = flatten(problem)
@@ -96,17 +97,17 @@ class _Ways:
         self._reached: set[int] = set()
 
     def own_bytes(self) -> list[int]:
-        """What every unit needs by itself."""
+        """Bytes that every unit needs by itself."""
         units = range(len(self._problem))
         return [self._bytes(self._reads[u] | self._writes[u]) + self._extra[u] for u in units]
 
     def least_beyond(
         self, unit: int, level: int, states: int, deadline: Deadline
     ) -> tuple[int | None, int]:
-        """The least level above at which the unit may be reached, if it cannot be at this one.
+        """The next level at which the unit may be reached, and the number of sets visited.
 
-        ``None`` if it can, or if so many sets or so much time do not tell; and the number of sets
-        looked at.
+        The level is ``None`` if the unit can be reached at this one, or if the sets or the time run
+        out before that is decided.
         """
         own = self._bytes(self._reads[unit] | self._writes[unit]) + self._extra[unit]
         if own > level:
@@ -141,7 +142,7 @@ class _Ways:
         return beyond, looked
 
     def _steps_back(self, held: int) -> list[tuple[int, int]]:
-        """For every value that may have been begun last: bytes while it was, and what was held."""
+        """For every writer that may have run last: bytes live at its run, the set before it."""
         found, left = [], held & ~self._fixed
         total = self._bytes(held)
         while left:

@@ -1,8 +1,8 @@
-"""What a program might run again, though no search here does: for bounds that hold for all.
+"""Relaxation of the problem to all repetitions that a program may make, for bounds on programs.
 
-The searches run a unit again as a whole, and not where others pass on what it writes as views, or
-where it writes what lies outside the arena. A program may do either, and may leave out the views
-of a unit that nobody needs again.
+The searches run a unit again only as a whole, and never one whose results other units pass on as
+views or lie outside the arena. A program may run such ops again, and may leave out the views of a
+unit that no op needs again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from cpplan.remat.problem import RematProblem
 
 
 def relax_repetition(problem: RematProblem) -> RematProblem:
-    """The problem with every repetition that the graph allows, at the least it may cost.
+    """The problem with every repetition that the graph allows, at the least cost possible.
 
-    No program needs fewer bytes than its sequence of units does here, for readers use the latest
-    copy at the latest; and none of its repetitions costs less. The problem itself if it allows
-    all that already. O(ops + tensors).
+    No program needs fewer bytes, or costs less, than its sequence of units does here. It is the
+    same problem if that already allows all repetitions. O(ops + tensors).
 
     Examples
     --------
@@ -56,7 +55,7 @@ def relax_repetition(problem: RematProblem) -> RematProblem:
 
 
 def _held_while_touched(problem: RematProblem) -> OrderProblem:
-    """What has one stay here but may have several: live while a unit touches it, and then only."""
+    """Ordering problem in which storages that may have several stays live only while touched."""
     ordering = problem.ordering
     one_stay = problem.written_in_parts.union(np.flatnonzero(ordering.present).tolist())
     several = sorted(problem.begun_again & one_stay)
@@ -70,7 +69,7 @@ def _held_while_touched(problem: RematProblem) -> OrderProblem:
 
 
 def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:
-    """For every unit, which of its ops each reader of its results needs: at least the first."""
+    """For every unit, the ops of it that each reader of its results needs: at least the first."""
     graph = problem.graph
     position = {op.name: k for k, op in enumerate(graph.ops)}
     unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
@@ -93,7 +92,7 @@ def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:
 
 
 def _made_by(graph: Graph, name: str, position: dict[str, int]) -> list[int]:
-    """The op that makes a tensor and those that made what that is a view of, back to the first."""
+    """The op that makes a tensor, and those that made the tensors it is a view of, to the first."""
     made: list[int] = []
     source = graph.source(name)
     while source is not None and position[source.name] not in made:

@@ -1,9 +1,9 @@
-"""The cheapest sequence of runs within a limit on live bytes: one search, asked for many limits.
+"""The search for the cheapest sequence within a limit on live bytes, for many limits in turn.
 
-First what needs no repetition: the given order, then a searched one. Then sequences by eviction and
-checkpoints, local search, windows, and where there are few units CP-SAT on all of them; what is
-known for one limit is a start for others. Meanwhile bounds: on the bytes that every sequence needs,
-and on what every one within the limit costs.
+First come orders without repetitions: the given order, then a searched one. Then come sequences by
+eviction and checkpoints, local search, windows and, where there are few units, CP-SAT on all of
+them; sequences found for one limit are starts for others. Meanwhile bounds are proved: on the bytes
+that every sequence needs, and on the cost of every sequence within the limit.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class SequenceSearch:
     Parameters
     ----------
     problem
-        Which ops run, and may run again.
+        The rematerialization problem.
     given
         An order of all units.
     joint
-        Whether the order may change; else first runs keep the given one.
+        True if the order may change; else first runs keep the given one.
     links
-        By which storages may share bytes, if any may. What is proved of live bytes then does not
-        hold, and no bounds but the plainest are looked for.
+        Alias candidates, if storages may share bytes. Bounds on live bytes then do not hold, and
+        only the plainest bounds are computed.
     workers, seed
         For the searches.
     report
@@ -57,9 +57,9 @@ class SequenceSearch:
     Attributes
     ----------
     least, least_by
-        What every sequence needs, and how that is known.
+        Bytes that every sequence needs, and the name of the proof.
     known
-        Everything found, the given order first.
+        All outcomes found, the given order first.
     """
 
     def __init__(
@@ -106,22 +106,25 @@ class SequenceSearch:
 
     @property
     def descends(self) -> bool:
-        """Whether :meth:`below` is of use: chains are solved."""
+        """True if :meth:`below` is of use, which it is not for chains: they are solved exactly."""
         return self._chain is None
 
     @property
     def once(self) -> RematOutcome:
-        """Of the orders in which every unit runs once, the one of least peak."""
+        """Outcome of least peak among those that cost no more than running every unit once."""
         return min((o for o in self.known if o.cost <= self.base), key=lambda o: o.peak)
 
     def affords(self, most: float, *, free: bool = True) -> bool:
-        """Whether anything may run again at a cost of ``most``; or what is not free, at least."""
+        """True if some unit may run again at a total cost of at most ``most``.
+
+        With ``free=False``, units that cost nothing do not count.
+        """
         problem = self.problem
         again = [cost for cost, may in zip(problem.cost, problem.repeatable, strict=True) if may]
         return any(self.base + cost <= most and (free or cost > 0) for cost in again)
 
     def take_order(self, order: Sequence[int], name: str) -> RematOutcome:
-        """Add an order that was found elsewhere: none of fewer live bytes is looked for again."""
+        """Add an order found elsewhere, so that none of fewer live bytes is searched for."""
         outcome = self._outcome(order, name)
         self._add(outcome)
         self._orders.append(outcome.sequence)
@@ -129,13 +132,13 @@ class SequenceSearch:
         return outcome
 
     def none_within(self, limit: int) -> bool:
-        """Whether it is proved that every sequence has more than ``limit`` live bytes."""
+        """True if every sequence is proved to have more than ``limit`` live bytes."""
         return self.least.bytes > limit and self._exact
 
     def within(self, limit: int, deadline: Deadline, goal: int | float = 0) -> RematOutcome:
         """The cheapest sequence with at most ``limit`` live bytes; of least peak if none is found.
 
-        Asked again, it goes on. A cost of ``goal`` is good enough.
+        Another call continues the search. A cost of ``goal`` is good enough.
         """
         try:
             for _ in self._stages(limit, goal, deadline):
@@ -150,7 +153,7 @@ class SequenceSearch:
     def below(self, most: float, deadline: Deadline) -> RematOutcome:
         """The sequence of least peak found that costs at most ``most``.
 
-        Local search from the best known. Asked again, it goes on.
+        Local search from the best known; another call continues it.
         """
         descent = self._descents.get(most)
         best = self._cheap(most)
@@ -168,14 +171,14 @@ class SequenceSearch:
         return self._cheap(most)
 
     def ended(self, most: float) -> bool:
-        """Whether :meth:`below` finds nothing more, however long it goes on."""
+        """True if :meth:`below` finds nothing more, however long it goes on."""
         descent = self._descents[most]
         return descent.exhausted or descent.best.peak <= self.least.bytes
 
     def start_below(self, most: float, deadline: Deadline) -> RematOutcome:
-        """Of least peak, what eviction and checkpoints make that costs at most ``most``.
+        """The sequence of least peak by eviction and checkpoints that costs at most ``most``.
 
-        Within limits halfway between what is possible and what was cheap enough.
+        Their limits are found by bisection between a bound and the best peak that is cheap enough.
         """
         self._look_for_reach(None, deadline)
         low = self.least.bytes
@@ -190,11 +193,11 @@ class SequenceSearch:
         return self._cheap(most)
 
     def _cheap(self, most: float) -> RematOutcome:
-        """Of least peak among what is known and costs at most so much."""
+        """Outcome of least peak among the known ones that cost at most ``most``."""
         return min((o for o in self.known if o.cost <= most), key=lambda o: (o.peak, o.cost))
 
     def start(self, limit: int, deadline: Deadline) -> RematOutcome:
-        """What eviction and checkpoints make of the orders known, once for a limit."""
+        """The best sequence by eviction and checkpoints from known orders, made once a limit."""
         if limit not in self._starts:
             orders = [o for o in self._orders if self.joint or o == self.given]
             self._starts[limit] = self._outcome(
@@ -210,15 +213,15 @@ class SequenceSearch:
         return found._replace(bound=bound, bound_by=name)
 
     def cost_bound(self, limit: int) -> tuple[int | float, str]:
-        """What no sequence within the limit costs less than, and how that is known.
+        """Lower bound on the cost of every sequence within the limit, and the name of its proof.
 
-        What was proved for a larger limit holds for a smaller one.
+        A bound proved for a larger limit holds for a smaller one.
         """
         proofs = [proof for proved, proof in self._bounds.items() if proved >= limit]
         return max(proofs, key=lambda proof: proof[0], default=(self.base, RUNS_ONCE))
 
     def bound_cost(self, limit: int, deadline: Deadline) -> None:
-        """Look for a bound on the cost within a limit, or a proof that nothing is."""
+        """Search for a bound on the cost within a limit, or a proof that nothing is within it."""
         if not self._exact:
             return
         best = self.best(limit)
@@ -240,7 +243,7 @@ class SequenceSearch:
             self._prove(limit, proof.cost + once, proof.name)
 
     def _stages(self, limit: int, goal: int | float, deadline: Deadline) -> Iterator[None]:
-        """Every stage in turn; ends with the last, or when local search finds nothing more."""
+        """Run the stages one by one, to the last or until local search finds nothing more."""
         yield
         self.search_order(limit, deadline.share(active().live_order_share))
         yield
@@ -276,7 +279,7 @@ class SequenceSearch:
         yield
 
     def search_order(self, limit: int, deadline: Deadline) -> None:
-        """Look for an order of at most ``limit`` live bytes, unless that was done or is known."""
+        """Search for an order of at most ``limit`` live bytes, unless done before or known."""
         once = self.once
         if once.peak <= limit or limit >= self._order_goal:
             return
@@ -294,7 +297,7 @@ class SequenceSearch:
             self._add(self._outcome(self._orders[-1], found.found_by))
 
     def _look_for_reach(self, goal: int | None, deadline: Deadline) -> None:
-        """Bytes without which some unit is never reached; ``goal`` are enough to know."""
+        """Raise the bound on every sequence's bytes by the reach of its units, up to ``goal``."""
         wanted = math.inf if goal is None else goal
         # What was looked for does not depend on the goal, but for where it ends.
         if self._exact and self.least.bytes < wanted and self._reach_goal < wanted:
@@ -312,10 +315,10 @@ class SequenceSearch:
             self._prove(limit, found.bound, found.bound_by)
 
     def _search(self, limit: int, goal: int | float, deadline: Deadline) -> None:
-        """Local search from the best, and first from what was found for another limit.
+        """Search locally from the best sequence, first from those found for another limit.
 
-        Where costs differ much, the walk first counts runs: steps that are cheap beside the mean
-        would all look alike.
+        Where costs differ much, the search first counts runs instead: repetitions far cheaper than
+        the mean would all look alike.
         """
         best = self.best(limit)
         near = [
@@ -353,7 +356,7 @@ class SequenceSearch:
         )  # fmt: skip
 
     def _solve_whole(self, limit: int, deadline: Deadline) -> None:
-        """CP-SAT with at most two runs of each unit, and then three."""
+        """Run CP-SAT with at most two runs of each unit, and then three."""
         from cpplan.remat.search.cp_sat_remat import improve_sequence
 
         for copies in (2, 3):
@@ -397,5 +400,5 @@ class SequenceSearch:
 
 
 def better(limit: int) -> Callable[[RematOutcome], tuple[int, int | float]]:
-    """What fits is better than what does not; the cheaper, then."""
+    """Sort key of outcomes for a limit: bytes beyond it, then cost."""
     return lambda outcome: (max(0, outcome.peak - limit), outcome.cost)

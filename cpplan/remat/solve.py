@@ -1,8 +1,8 @@
-"""Which ops run again: sequences within a limit, packed into it.
+"""The search for schedules that run ops again: sequences within a limit, packed into it.
 
-A sequence is searched for by its live bytes. Where packing needs more than the limit, sequence and
-offsets are searched for together, and sequences with so many bytes less; where sharing needs less,
-sequences with so many more.
+Sequences are searched for by their live bytes. If packing needs more than the limit, sequence and
+offsets are searched for together, and sequences of as many bytes less are tried; if shared bytes
+make it need less, sequences of as many bytes more are tried.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ NOTHING_AGAIN = (
 
 
 class Packer(Protocol):
-    """Packs a program within a deadline."""
+    """A function that packs a program within a deadline."""
 
     def __call__(self, program: Program, deadline: Deadline, /) -> Packed: ...
 
 
 class Placer(Protocol):
-    """Takes offsets found for a program."""
+    """A function that takes offsets found for a program."""
 
     def __call__(self, program: Program, offsets: Ints, name: str, /) -> Packed: ...
 
@@ -64,11 +64,11 @@ class Rematerialized:
     packed
         The program and its packing, which may exceed the limit if nothing better was found.
     outcome
-        What was found, and proved of its cost.
+        The sequence, with the bound proved on its cost.
     limit
-        Of all pools, bytes; ``None`` if the cost was limited instead.
+        Limit on the bytes of all pools; ``None`` if the cost was limited instead.
     least, least_by, least_op
-        Bytes below which there is no sequence, how that is known, and the op that needs them.
+        Lower bound on the bytes of every sequence, its proof, and the op that needs them.
     joint
         False if first runs keep the given order.
     """
@@ -83,7 +83,7 @@ class Rematerialized:
 
 
 class OrderSearch(Protocol):
-    """Packs the best order found in which nothing runs again, and says what found it.
+    """A function that packs the best order without repetitions, and names the search that found it.
 
     Ctrl-C cancels the deadline.
     """
@@ -97,18 +97,18 @@ class RematSearch:
     Parameters
     ----------
     program
-        Runs every op once.
+        A program that runs every op once.
     residency
-        What the arena holds of the boundary.
+        Inputs, outputs and constants that the arena holds.
     joint
-        Whether the order may change; else first runs keep the program's order.
+        True if the order may change; else first runs keep the program's order.
     order
         A search for orders in which nothing runs again, if the order may change.
     pack, place
-        Pack a program; take offsets found for it (``None`` where they would not do: several pools,
-        or bytes that are shared).
+        Functions that pack a program and that take offsets found for it; ``place`` is ``None``
+        where such offsets are not valid: with several pools, or shared bytes.
     links
-        By which storages may share bytes, if any.
+        Alias candidates, if storages may share bytes.
     workers, seed
         For the searches.
     report
@@ -152,7 +152,7 @@ class RematSearch:
 
     @property
     def base(self) -> int | float:
-        """What running every op once costs."""
+        """Cost of running every op once."""
         return self.sequences.base
 
     def within(self, limit: int, deadline: Deadline) -> Rematerialized:
@@ -207,7 +207,7 @@ class RematSearch:
         return self._judged(trials.best, limit)
 
     def _finish(self, limit: int, trials: Trials, deadline: Deadline) -> None:
-        """Where all searches have ended without a proof: short sequences, then other seeds."""
+        """Try short sequences, then other seeds, after all searches ended without a proof."""
         search = self.sequences
         most = search.cost_bound(limit)[0]
 
@@ -237,7 +237,7 @@ class RematSearch:
     def _short(
         self, live: float, dearest: Callable[[], float | None], deadline: Deadline
     ) -> Iterator[RematOutcome]:
-        """Short sequences of a small problem, as long as there is time and they may be of use."""
+        """Yield short sequences of a small problem, while there is time and they may be of use."""
         problem = self.problem
         if len(problem) > MOST_UNITS:
             return
@@ -299,7 +299,7 @@ class RematSearch:
         return Trial(search.take_order(_units(self.problem, packed.source), name), packed)
 
     def _descend(self, least: Least, deadline: Deadline) -> None:
-        """Pack what is met on the way down to fewer and fewer live bytes."""
+        """Pack the sequences found on the way down to fewer and fewer live bytes."""
         search, tried = self.sequences, {least.best.outcome.sequence}
         if search.descends and not deadline.expired():
             # As regular as the order that it was made from, it often packs best.
@@ -325,7 +325,7 @@ class RematSearch:
                 break
 
     def _bisect(self, least: Least, deadline: Deadline) -> None:
-        """Pack sequences of limits halfway between what is possible and what was found."""
+        """Pack sequences within limits halfway between the bound and the best packing."""
         search, most = self.sequences, least.most
         low, high = search.least.bytes, least.best.outcome.peak
         for left in range(active().bisections, 0, -1):
@@ -365,7 +365,7 @@ class RematSearch:
         keep: Callable[[Trial], None],
         goal: float = 0,
     ) -> None:
-        """Sequence and offsets at once, within a limit; a cost of ``goal`` is good enough."""
+        """Search for sequence and offsets at once, within a limit, until the cost is ``goal``."""
         place = self._place
         if place is None:
             return
@@ -395,7 +395,7 @@ class RematSearch:
         self._seed += 1
 
     def _judged(self, best: Trial, limit: int | None) -> Rematerialized:
-        """The best, with what the search has proved by now."""
+        """Result for the best trial, with the bounds proved so far."""
         search, outcome = self.sequences, best.outcome
         if limit is not None:
             bound, name = search.cost_bound(limit)

@@ -1,8 +1,9 @@
 """Sequences that were packed, and the limit on live bytes to search within next.
 
-What is live says only about what packing needs: holes cost bytes, sharing saves some. So the limit
-on live bytes moves: down by what a packing had too much, up by what it had too little, and then
-between what packed and what did not. Where the cost is limited, the smallest packing is kept.
+A packing may need more bytes than are live, for holes, or fewer, where bytes are shared. So the
+limit on live bytes moves: down by the bytes that a packing had too many, up by those it had left,
+and then between limits that packed and limits that did not. Where the cost is limited, the smallest
+packing is kept.
 """
 
 from __future__ import annotations
@@ -44,29 +45,29 @@ class Least:
         self.most, self.best = most, first
 
     def keep(self, trial: Trial) -> None:
-        """Take a trial if it is smaller, and cheap enough."""
+        """Replace the best trial if this one is smaller, and cheap enough."""
         if trial.outcome.cost <= self.most and trial.packed.value < self.best.packed.value:
             self.best = trial
 
 
 class Trials:
-    """What was packed, the best of it, and what to look for next.
+    """The sequences packed, the best of them, and the limit on live bytes for the next.
 
     Parameters
     ----------
     limit
-        Of all pools, bytes.
+        Limit on the bytes of all pools.
     least
-        Live bytes of every sequence, at least.
+        Lower bound on the live bytes of every sequence.
     sharing
-        Whether a packing may have fewer bytes than are live by its sequence alone.
+        True if a packing may have fewer bytes than are live, as bytes are shared.
 
     Attributes
     ----------
     best
-        The cheapest that fits, or the one that is least beyond the limit.
+        The cheapest trial that fits, or the one that is least beyond the limit.
     target
-        Live bytes that the next sequence may have.
+        Limit on the live bytes of the next sequence.
     """
 
     def __init__(self, limit: int, least: int, *, sharing: bool):
@@ -79,13 +80,13 @@ class Trials:
         self._fails: int | None = None
 
     def keep(self, trial: Trial) -> None:
-        """Take a trial if it is the best; what comes next does not depend on it."""
+        """Record a trial, the new best if it is better; :attr:`target` does not change."""
         self._tried.add(trial.outcome.sequence)
         if self.best is None or self._rank(trial) < self._rank(self.best):
             self.best = trial
 
     def add(self, trial: Trial) -> None:
-        """Note what packing made of a sequence that was searched for within :attr:`target`."""
+        """Record the trial of a sequence searched for within :attr:`target`, and set the next."""
         over, live = trial.over(self.limit), trial.outcome.peak
         target = max(self.target, live)
         self.keep(trial)
@@ -102,12 +103,12 @@ class Trials:
             self.target = self._fits if near else (self._fits + self._fails) // 2
 
     def knows(self, outcome: RematOutcome) -> bool:
-        """Whether the sequence was packed already."""
+        """True if the sequence was packed already."""
         return outcome.sequence in self._tried
 
     @property
     def cost(self) -> int | float | None:
-        """Of the best, if it fits."""
+        """Cost of the best trial if it fits, else ``None``."""
         if self.best is None or self.best.over(self.limit) > 0:
             return None
         return self.best.outcome.cost

@@ -11,9 +11,9 @@ costs of the units and with all that a unit reads and writes counted as live:
                  cost(f_{i+1}, …, f_j) + C(j, k, m - 1) + C(i, j - 1, m)
     D(i, m)      of running f_{i+1}, …, f_n and g_{n-1}, …, g_i, given f_i's value
 
-where to walk from f_i to f_j takes three slots (f_i's value, g_{k+1}'s, f_j's), one more if there
-is something in between, and one less where nothing need be kept: before f_0, or no g has run yet.
-Values of several sizes are another problem: there it may pay to drop a value before its last use.
+where running from f_i to f_j takes three slots (for the values of f_i, g_{k+1} and f_j), one more
+if a forward unit lies between, one less before f_0, and one less if no g has run yet. Values of
+several sizes are another problem: there it may pay to drop a value before its last use.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Chain:
     forward
         f_0, …, f_n.
     backward
-        g_0, …, g_{n-1}: the last one to run comes first.
+        g_0, …, g_{n-1}, the last one to run first.
     size
         Bytes of every value.
     base
@@ -52,10 +52,10 @@ class Chain:
 
 
 def as_chain(problem: RematProblem) -> Chain | None:
-    """The chain that a problem is, or ``None`` if it is something else. O(units).
+    """The units of a chain, forward and back, or ``None`` if the problem is none. O(units).
 
-    Each unit writes one value of the same size, needs no bytes besides, and waits for nothing but
-    what it reads; forward units may run again; nothing but the last value is kept.
+    In a chain each unit writes one value of the same size, needs no other bytes, and waits only for
+    the units whose values it reads; forward units may run again; only the last value is kept.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def solve_chain(
 
 
 def _only_order(problem: RematProblem) -> list[int] | None:
-    """The order of the units if there is but one."""
+    """The order of the units if only one is valid, else ``None``."""
     waiting = [len(before) for before in problem.ordering.predecessors]
     ready = [unit for unit, number in enumerate(waiting) if not number]
     order: list[int] = []
@@ -152,7 +152,7 @@ def _only_order(problem: RematProblem) -> list[int] | None:
 
 
 class _Program:
-    """The recursion, all slots at once; row 0 stands for f_{-1}, before anything has run.
+    """The tables of the recursion, for all numbers of slots; row 0 is the start, f_{-1}.
 
     ``back[i, k, m]`` is C(i, k, m), ``out[i, m]`` is D(i, m); rows are shifted by one.
     """
@@ -176,7 +176,7 @@ class _Program:
             self.out[i + 1] = self._best_out(i)[0]
 
     def _best_back(self, i: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """C(i, k, ·), and the j that gives it, shape ``(slots + 1,)`` each."""
+        """Costs C(i, k, ·), and the j of each, shape ``(slots + 1,)`` each."""
         nowhere = np.zeros(self.slots + 1, np.int64)
         best = np.full(self.slots + 1, self.never)
         if k == i:
@@ -189,7 +189,7 @@ class _Program:
         return self._best_step(i, j, self.back[j + 1, k + 1], held=1)
 
     def _best_out(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """D(i, ·), and the j that gives it; n if f_n is run without another value kept."""
+        """Costs D(i, ·), and the j of each: n if f_n is run without another value kept."""
         j = np.arange(i + 1, self.last)
         after = np.concatenate((self.out[j + 1], np.zeros((1, self.slots + 1), self.out.dtype)))
         return self._best_step(i, np.arange(i + 1, self.last + 1), after, held=0)
@@ -197,8 +197,11 @@ class _Program:
     def _best_step(
         self, i: int, j: np.ndarray, after: np.ndarray, held: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The least over j of walking from f_i to f_j, what comes ``after`` in the slots left, and
-        C(i, j - 1, ·). ``held`` slots are taken by a backward value."""
+        """Least cost over j, by number of slots, and the j of each.
+
+        The cost is that of running from f_i to f_j, plus ``after`` in the slots left, plus
+        C(i, j - 1, ·). ``held`` slots are taken by a backward value.
+        """
         kept = int(i >= 0)
         cost = np.full((len(j), self.slots + 1), self.never)
         cost[:, kept:] = after[:, : self.slots + 1 - kept]
@@ -213,7 +216,7 @@ class _Program:
         return best, j[choice]
 
     def sequence(self) -> list[int] | None:
-        """The units as the least cost has them run."""
+        """The sequence of least cost, or ``None`` if none fits."""
         chain, last = self.chain, self.last
         if self.out[0, self.slots] >= self.never:
             return None

@@ -1,8 +1,8 @@
-"""Segment checkpointing: keep what crosses segments, and run a segment again when it is needed.
+"""Segment checkpointing: values that cross segments are kept, and segments run again when needed.
 
 Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016): of a chain of
 n layers, every √n-th result is kept; the backward pass computes each segment once more. Here the
-forward part of any graph is what an order runs before its fullest position, and values are *far* if
+forward part of any graph is the units before an order's fullest position, and values are *far* if
 they are read from there on.
 """
 
@@ -24,14 +24,15 @@ _RATIO = 1.25
 def checkpoint(
     problem: RematProblem, limit: int, deadline: Deadline, order: Sequence[int] | None = None
 ) -> tuple[int, ...] | None:
-    """The cheapest sequence within ``limit`` bytes that some number of segments gives, or ``None``.
+    """The cheapest sequence by segments within ``limit`` bytes, or ``None`` if none fits.
 
-    Tried are √units segments and numbers a quarter apart, from 1 to all units. O(touches) each.
+    It tries √units segments, and numbers from 1 to all units, each a quarter larger than the one
+    before. O(touches) each.
 
     Parameters
     ----------
     order
-        Of the units; the given one if left out.
+        Order of the units; the given one if left out.
 
     Raises
     ------
@@ -71,7 +72,7 @@ def checkpoint(
 
 
 def square_root_segments(problem: RematProblem) -> tuple[int, ...]:
-    """The given order with √units segments, whatever bytes that takes: Chen et al. (2016).
+    """The sequence by √units segments of the given order, without a limit: Chen et al. (2016).
 
     Examples
     --------
@@ -91,7 +92,7 @@ def square_root_segments(problem: RematProblem) -> tuple[int, ...]:
 
 
 def given_order(problem: RematProblem) -> tuple[int, ...]:
-    """The units as they are numbered if that is an order, else some order.
+    """The units as numbered if that is a valid order, else some valid order.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def given_order(problem: RematProblem) -> tuple[int, ...]:
 
 
 class _Parts:
-    """An order with its fullest position, and which values are read from there on."""
+    """An order with its fullest position, and flags of the values read from there on."""
 
     def __init__(self, problem: RematProblem, order: tuple[int, ...]):
         self._problem, self._order = problem, order
@@ -127,7 +128,7 @@ class _Parts:
         self._filled = np.cumsum(weight, dtype=np.float64)
 
     def sequence(self, segments: int) -> tuple[int, ...]:
-        """With the forward part cut into so many segments, of equal bytes of far values."""
+        """The sequence whose forward part is cut into segments of equal bytes of far values."""
         problem, order = self._problem, self._order
         if not self.turn or not self._filled[-1]:
             return order
@@ -154,7 +155,7 @@ class _Parts:
         return tuple(sequence)
 
     def _run_again(self, segment: list[int], dropped: dict[int, int]) -> dict[int, list[int]]:
-        """For every segment, what must run again for its dropped values, in order."""
+        """For every segment, the units that run again to restore its dropped values, in order."""
         problem, order = self._problem, self._order
         needed = set(dropped)
         again: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
-"""Greedy eviction: run an order; where memory runs out, free values, to compute them on demand.
+"""Greedy eviction: where memory runs out along an order, values are freed and computed on demand.
 
-Values that can be computed again are freed by a rule, the best first; a unit that reads a freed
-value has it computed before, recursively, within the limit as well.
+Values that can be computed again are freed by a rule, the highest score first; before a unit reads
+a freed value, that value is computed again, recursively, within the limit as well.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ _RATE = 2e8
 
 
 class Rule(NamedTuple):
-    """Which value to free: the one with the largest ``size^size × time^time / cost^cost``.
+    """A rule for the value to free: that of largest ``bytes^size × distance^time / price^cost``.
+
+    The price is the cost of computing the value again, with all freed values that this needs.
 
     Attributes
     ----------
     size, time, cost
-        Powers of the bytes of a value, of its time, and of the cost of computing it again (with
-        what it needs and is not there).
+        Exponents of the value's bytes, distance and price.
     future
-        Whether its time is how many units of the order run before its next use; else it is how many
-        units have run since its last one.
+        True if the distance is the number of units of the order before the value's next use, false
+        if it is the number of units run since its last one.
 
     Examples
     --------
@@ -98,7 +99,9 @@ def evict(
 
 
 class Evictions:
-    """Many rules on one problem; a sequence exceeds the limit where nothing is left to free.
+    """Eviction by many rules on one problem, with its arrays made once.
+
+    A sequence exceeds the limit where nothing is left to free.
 
     Examples
     --------
@@ -123,9 +126,9 @@ class Evictions:
         deadline: Deadline,
         factor: np.ndarray | None = None,
     ) -> tuple[int, ...] | None:
-        """A sequence, or ``None`` if it would be too long.
+        """The sequence by a rule, or ``None`` if it would be too long.
 
-        ``factor`` multiplies every storage's product, shape ``(storages,)``.
+        ``factor`` multiplies the score of every storage, shape ``(storages,)``.
         """
         if not prepare(EVICTION, deadline):
             raise TimeUpError

@@ -11,7 +11,7 @@ from numba import njit
 
 @njit(cache=True)
 def run_evicting(flat, order, limit, rule, factor, found):
-    """Run the units in order, freeing values to stay within the limit, computing them on demand.
+    """Run the units in order, free values to stay within the limit, and compute them on demand.
 
     Parameters
     ----------
@@ -22,18 +22,16 @@ def run_evicting(flat, order, limit, rule, factor, found):
     limit
         Bytes.
     rule
-        ``[size, time, cost, future]``: a value is freed for its size, its time and one over its
-        cost, to these powers, the largest product first; its time is how far its next use is, if
-        ``future``, else how long ago its last one was.
+        ``[size, time, cost, future]``, as in :class:`~cpplan.remat.heuristics.eviction.Rule`.
     factor
-        One number a storage that its product is multiplied by.
+        Factor of the score of every storage.
     found
         Filled with the sequence.
 
     Returns
     -------
     Length of the sequence, or -1 if it would be longer than ``found``. Where nothing is left to
-    free, the limit is exceeded: the caller sees.
+    free, the sequence exceeds the limit; the caller checks.
     """
     units, storages = len(flat.extra), len(flat.size)
     position = np.empty(units, np.int64)
@@ -146,7 +144,7 @@ def _pin(flat, unit, pinned, by):
 
 @njit(cache=True)
 def _recoverable(flat, live, done, gone, sure):
-    """Which storages can be computed again from what will not be freed before they are."""
+    """Mark in ``sure`` the storages that can be computed again, in ``gone`` those lost for good."""
     for unit in flat.topological:
         possible = flat.repeatable[unit]
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
@@ -162,7 +160,7 @@ def _recoverable(flat, live, done, gone, sure):
 
 @njit(cache=True)
 def _costs_again(flat, live, done, again):
-    """What computing a unit's values again costs, with those freed that it needs, at most all."""
+    """Set ``again``: cost of each unit's rerun with the freed values it needs, at most all."""
     most = 0.0
     for unit in range(len(flat.cost)):
         most += flat.cost[unit]
@@ -178,10 +176,10 @@ def _costs_again(flat, live, done, again):
 
 @njit(cache=True)
 def _victim(state, flat, rule, factor, unit, now, length, order_length):
-    """The storage to free next: the largest product of those that may be, or -1.
+    """The storage to free next, by the largest score, or -1 if none may be freed.
 
-    What units wait for that run as soon as what they read is there again, and what cannot be
-    computed again, only if there is nothing else.
+    Storages pinned by units that are waiting for their inputs, and those that cannot be computed
+    again, are freed only if there is no other.
     """
     live, pinned, sure, done, again, touched, uses, use_start, cursor, wanted = state
     best, best_class, best_score = -1, 3, -1.0
@@ -224,7 +222,7 @@ def _victim(state, flat, rule, factor, unit, now, length, order_length):
 
 @njit(cache=True)
 def _holds(flat, unit, storage):
-    """Whether the unit reads or writes the storage."""
+    """True if the unit reads or writes the storage."""
     for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
         if flat.reads[t] == storage:
             return True
@@ -236,7 +234,7 @@ def _holds(flat, unit, storage):
 
 @njit(cache=True)
 def _needed(flat, live, done, cursor, use_start, wanted, storage):
-    """Whether something freed that is used later can be computed only with this storage."""
+    """True if a freed value that is used later can be computed only with this storage."""
     for s in range(len(wanted)):
         later = cursor[s] < use_start[s + 1] or flat.kept[s]
         wanted[s] = not live[s] and later and flat.writer[s] >= 0 and done[flat.writer[s]]

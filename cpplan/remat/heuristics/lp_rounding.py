@@ -1,8 +1,8 @@
 """Checkmate's approximation: the linear relaxation of its model, rounded.
 
 Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization" (MLSys
-2020), section 5: what stays between stages is rounded at one half; what must run again follows from
-that. Rounding exceeds the limit it is given, so that smaller ones are tried as well.
+2020), section 5: the storages that stay between stages are rounded at one half; the units that must
+run again follow from them. Rounding may exceed the limit, so that smaller limits are tried as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RATE = 3e8
 def round_relaxation(
     problem: RematProblem, limit: int, order: Sequence[int], deadline: Deadline
 ) -> tuple[int, ...] | None:
-    """The cheapest sequence within ``limit`` bytes that rounding gives, or ``None``.
+    """The cheapest sequence within ``limit`` bytes found by rounding, or ``None``.
 
     Rounded are the relaxations within the limit, nine tenths of it, eight tenths, …, until there is
     none. ``None`` as well where the model has more variables than ``RematTuning.lp_variables``, as
@@ -37,7 +37,7 @@ def round_relaxation(
     Parameters
     ----------
     order
-        All units: that of their first runs. It is the answer if it is within the limit.
+        All units, in the order of their first runs. It is returned if it is within the limit.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def round_relaxation(
 
 
 def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
-    """Whether the relaxation has a solution; it is solved to optimality.
+    """True if the relaxation has a solution; it is solved to optimality.
 
     Raises
     ------
@@ -113,15 +113,15 @@ def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
 def complete(
     problem: RematProblem, order: Sequence[int], stays: Sequence[set[int]]
 ) -> tuple[int, ...]:
-    """The sequence with the fewest runs, given what stays. O(units × touches).
+    """The sequence with the fewest runs, given the storages that stay. O(units × touches).
 
-    A storage that is missing where it is needed is computed again, or has stayed if it cannot be;
-    what stays for nobody is not computed for that.
+    A storage that is missing where it is needed is computed again, or made to stay if it cannot be;
+    a storage that stays but is not needed is not computed.
 
     Parameters
     ----------
     order
-        All units: that of their first runs. Stage t ends with the first run of the t-th.
+        All units, in the order of their first runs. Stage t ends with the first run of the t-th.
     stays
         For every storage, the stages before which it is kept from the stage before.
 
@@ -146,7 +146,7 @@ def complete(
             writer[storage] = min(units, key=first.__getitem__)
 
     def made(storage: int, t: int) -> bool:
-        """Whether it is computed in stage t if it is needed there."""
+        """True if the storage is computed in stage t when it is needed there."""
         unit = writer.get(storage)
         again = unit is not None and (first[unit] == t or bool(problem.repeatable[unit]))
         return again and t not in stays[storage]

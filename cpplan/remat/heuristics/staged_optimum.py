@@ -25,7 +25,7 @@ def cheapest_staged(
     Parameters
     ----------
     order
-        All units: that of their first runs. It is the answer if it is within the limit.
+        All units, in the order of their first runs. It is returned if it is within the limit.
 
     Raises
     ------

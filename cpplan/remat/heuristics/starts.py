@@ -1,4 +1,4 @@
-"""Where a search for a sequence starts: the best that eviction and checkpoints make of orders."""
+"""First sequences for a search: the best by eviction and checkpoints from some orders."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def first_sequence(
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
 ) -> tuple[tuple[int, ...], str]:
-    """The cheapest sequence within ``limit`` bytes, and what it was made by.
+    """The cheapest sequence within ``limit`` bytes, and the name of the rule that made it.
 
-    If none fits, the one of least peak. Each order is a candidate itself; when the deadline passes,
-    those made so far.
+    If none fits, it is the sequence of least peak. Each order is a candidate itself. When the
+    deadline passes, the best one made so far is returned.
 
     Parameters
     ----------
     orders
-        Of the units: at least one.
+        Orders of the units, at least one.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def _close_by(
     limit: int,
     deadline: Deadline,
 ) -> list[tuple[int, ...]]:
-    """Sequences of a rule within ever smaller limits: bisection between this one and the peak."""
+    """Sequences by a rule, their limits bisected between ``limit`` and the order's peak."""
     low, high = limit, problem.peak(order)
     found: list[tuple[int, ...]] = []
     for _ in range(_HALVINGS):
@@ -97,6 +97,6 @@ def _close_by(
 def _rank(
     problem: RematProblem, sequence: tuple[int, ...], limit: int
 ) -> tuple[int, int | float, int]:
-    """Bytes beyond the limit first, then cost, then peak."""
+    """Sort key of a sequence: bytes beyond the limit, then cost, then peak."""
     peak = problem.peak(sequence)
     return max(peak - limit, 0), problem.total_cost(sequence), peak

@@ -1,7 +1,7 @@
-"""Temperatures of an annealing round whose length is a number of moves, and that time may end.
+"""Temperatures of an annealing round that ends after a number of moves or when time is up.
 
-A round that is cut off while it is hot has gained nothing. So it cools by its moves, and where time
-would end it first, by the time: a busy machine makes rounds shorter, and does not spoil them.
+A round that ends while it is hot has gained nothing. So it cools by its moves or, where time would
+end it first, by the time: a busy machine makes rounds shorter but does not spoil them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from cpplan.runtime.deadline import Deadline
 
 
 class Cooling:
-    """Temperatures from ``hot`` to ``cold`` over so many calls, or the time left if that is less.
+    """Temperatures from ``hot`` to ``cold`` over a number of calls, or over the time left if less.
 
     Parameters
     ----------
     hot, cold
         The first temperature and the last.
     calls
-        Of the loop that makes the moves.
+        Number of calls of the loop that makes the moves.
     deadline
         Ends the round.
 
@@ -39,7 +39,7 @@ class Cooling:
         self._deadline, self._time = deadline, deadline.remaining()
 
     def step(self, call: int) -> tuple[float, float]:
-        """Temperatures at the begin and at the end of a call, the first of which is 0."""
+        """Temperatures at the begin and at the end of a call; calls count from 0."""
         begin = call / self._calls
         if call and 0 < self._time < math.inf:
             begin = max(begin, 1 - self._deadline.remaining() / self._time)

@@ -1,4 +1,4 @@
-"""Sequences by CP-SAT: cheaper ones within a memory limit, and proofs that there is none."""
+"""Sequences by CP-SAT: cheaper ones within a memory limit, and proofs that none is cheaper."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class SequenceProof(NamedTuple):
     sequence, cost
         ``None`` if none is known.
     bound
-        No sequence *of those looked at* costs less: so many runs of each unit at most, and of a
-        fixed order if one was given.
+        Lower bound on the cost of every sequence *of the model*: those with a limited number of
+        runs of each unit, and with the given order of first runs if there is one.
     """
 
     sequence: tuple[int, ...] | None
@@ -47,7 +47,7 @@ def improve_sequence(
     seed: int = 0,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome | None:
-    """Look for a sequence within a limit that costs less than the one known.
+    """Lower the cost of a sequence within a limit until it is proved least or time is up.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def improve_sequence(
     deadline
         When it passes, the best so far is returned.
     copies
-        Times that a unit may run at most.
+        The most times that a unit may run.
     free_order
-        Whether first runs may change places. If not, the bound is not moved: other orders are not
-        looked at.
+        True if first runs may change places. If not, the bound is not raised, as other orders are
+        not searched.
     bound
-        A proved bound on every sequence's cost, and what proves it.
+        A proved bound on every sequence's cost, and the name of its proof.
     work
         Units of CP-SAT's deterministic time to spend at most.
     workers
@@ -73,7 +73,7 @@ def improve_sequence(
     seed
         For CP-SAT's random choices.
     report
-        Called, in the calling thread, at every improvement of either side.
+        Called, in the calling thread, when the sequence or the bound improves.
 
     Returns
     -------
@@ -145,10 +145,10 @@ def prove_sequence(
     seed: int = 0,
     report: Callable[[SequenceProof], None] = lambda proof: None,
 ) -> SequenceProof:
-    """The cheapest sequence with so many runs of each unit, of an order of first runs if given.
+    """The cheapest sequence found with at most ``copies`` runs of each unit, and a bound.
 
-    See ``formulations.rematerialization`` for which sequences those are, and
-    :func:`improve_sequence` for the parameters; ``known`` is what there is to improve.
+    With ``order``, first runs keep that order. ``formulations.rematerialization`` describes the
+    sequences, :func:`improve_sequence` the parameters; ``known`` is the sequence to improve.
     """
     if len(problem) == 0 or deadline.expired():
         return known
@@ -182,10 +182,10 @@ def prove_sequence(
 
 
 def cost_beyond(problem: RematProblem, copies: int) -> int | float:
-    """What a sequence costs at least if some unit runs more often than ``copies`` times.
+    """Lower bound on the cost of a sequence in which some unit runs more than ``copies`` times.
 
-    Only units whose repetition can pay are counted: without the others' there is a sequence that
-    costs no more.
+    Only units whose repetition can pay count: leaving out the other repetitions gives a sequence
+    that costs no more.
     """
     from formulations.rematerialization import worth_repeating
 

@@ -1,8 +1,8 @@
-"""The least bytes within a cost: local search to lower and lower limits, each from the last.
+"""Least peak within a cost: local search to lower and lower limits, each from the one before.
 
 A search for the cheapest sequence within a limit starts best from one that almost fits. So the
-limit goes down in steps from what is known: longer ones after a step that succeeded, shorter ones
-after one that failed, and where steps cannot be shorter, more moves.
+limit goes down in steps from the best peak: longer steps after a success, shorter ones after a
+failure and, once they cannot be shorter, more moves.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _RATE, _SHARE = 5e7, 0.15
 
 
 class Descent:
-    """A search for the sequence of least peak that costs at most ``most``; asked again, it goes on.
+    """A search for the sequence of least peak that costs at most ``most``, which can be continued.
 
     Parameters
     ----------
     problem
-        What may run again.
+        The rematerialization problem.
     most
-        What the sequence may cost.
+        The most that the sequence may cost.
     start
         A valid sequence that costs no more.
     joint
-        Whether the order may change; else first runs keep the start's order.
+        True if the order may change; else first runs keep the start's order.
     seed
         Of the moves.
     report
@@ -46,7 +46,7 @@ class Descent:
     Attributes
     ----------
     best
-        Of least peak so far.
+        The sequence of least peak so far.
 
     Examples
     --------
@@ -88,16 +88,16 @@ class Descent:
 
     @property
     def exhausted(self) -> bool:
-        """Whether many moves at the shortest step found nothing."""
+        """True if many moves at the shortest step found nothing."""
         return self._moves > _MOST
 
     def run(self, deadline: Deadline, *, goal: int = 0) -> None:
-        """Go on until the deadline, or until a peak of ``goal`` is reached, or exhausted."""
+        """Lower the peak until it is at most ``goal``, time is up or the search is exhausted."""
         while self.best.peak > goal and not (self.exhausted or deadline.expired()):
             self._go_down(goal, deadline)
 
     def _go_down(self, goal: int, deadline: Deadline) -> None:
-        """One step."""
+        """Take one step: search below the best peak, and adapt the step or the moves."""
         problem, best, dear = self._problem, self.best, self._dear
         limit = max(goal, min(int(best.peak * (1 - self._step)), best.peak - 1))
         begin = dear if dear is not None and dear.peak <= limit else best

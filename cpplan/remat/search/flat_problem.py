@@ -13,7 +13,7 @@ from cpplan.remat.problem import RematProblem
 
 
 class FlatProblem(NamedTuple):
-    """Ranges of flat arrays: what unit ``u`` reads is ``reads[read_start[u] : read_start[u + 1]]``.
+    """Flat arrays: unit ``u`` reads the storages ``reads[read_start[u] : read_start[u + 1]]``.
 
     Attributes
     ----------
@@ -22,15 +22,16 @@ class FlatProblem(NamedTuple):
     read_start, reads, write_start, writes
         Storages that every unit reads and begins.
     spared
-        For everything read, 1 if the unit overwrites it where it is the last to read it.
+        For every entry of ``reads``, 1 if the unit overwrites the storage when it is the last to
+        read it, else 0.
     writer
         The one unit that begins a storage; -1 if it is there from the start or several units do.
     size, present, kept
-        Of every storage.
+        As in the ordering problem, for every storage.
     in_parts
-        Whether several units begin a storage: there is one stay of it.
+        True for a storage that several units begin: it has one stay.
     extra, repeatable, cost
-        Of every unit; ``cost`` as floating-point numbers.
+        As in the problem, for every unit; ``cost`` as floating-point numbers.
     topological
         Units, each after its predecessors.
     base, entry
@@ -109,7 +110,7 @@ def flatten(problem: RematProblem) -> FlatProblem:
 
 
 def _ranges(rows: Sequence[Iterable[int]]) -> tuple[Ints, Ints]:
-    """Where each row starts, one more than rows, and the rows one after another."""
+    """Start of each row (and the end of the last), and the rows one after another."""
     lists = [list(row) for row in rows]
     start = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(row) for row in lists], out=start[1:])

@@ -1,9 +1,9 @@
 """Simulated annealing over sequences: order and repetitions change together.
 
-A move computes a value again before one of its readers (and perhaps what that needs), lets some
-unit run once less, exchanges one repetition for another, or moves units in a row. Bytes beyond the
-limit are priced, so that the way between two good sequences may lead through one that does not fit
-(strategic oscillation: Glover, 1989; annealing: Kirkpatrick et al., 1983).
+A move computes a value again before one of its readers (and perhaps the values that this needs),
+runs some unit once less, exchanges one repetition for another, or moves units in a row. Bytes over
+the limit have a price, so that the way between two good sequences may lead through one that does
+not fit (strategic oscillation: Glover, 1989; annealing: Kirkpatrick et al., 1983).
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ def search_sequences(
 ) -> RematOutcome:
     """The cheapest sequence found within ``limit`` bytes.
 
-    If none is found, the one of least peak: its ``peak`` exceeds the limit. The start is never
-    left for a worse one.
+    If none is found, it is the one of least peak, which exceeds the limit. The result is never
+    worse than the start.
 
     Parameters
     ----------
     problem
-        What may run again.
+        The rematerialization problem.
     limit
-        Bytes.
+        On the peak, bytes.
     start
-        A valid sequence, whether it fits or not.
+        A valid sequence, which need not fit.
     deadline
         When it passes, the best so far is returned.
     goal_cost
-        A cost that is good enough, where it fits.
+        A cost that is good enough for a sequence that fits.
     joint
-        Whether first runs may change places.
+        True if first runs may change places.
     seed
         Of the moves.
     moves
-        So many at most; without a number, until the deadline, or as many as take minutes.
+        The most moves to try; if ``None``, until the deadline, or as many as take minutes.
     report
         Called at every better sequence.
 
@@ -122,10 +122,10 @@ def search_sequences(
 
 
 class _Walk:
-    """One annealing round after another, from the best sequence so far or from its order.
+    """Annealing rounds from the best sequence so far, or from its order alone.
 
-    Its order is that of first runs, with nothing repeated: what does not fit finds a way of its
-    own from there.
+    Its order is that of first runs, with nothing repeated; from there a round can find other
+    repetitions.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class _Walk:
         self._kept[: len(best.sequence)] = best.sequence
 
     def round(self, moves: int, deadline: Deadline, *, anew: bool) -> RematOutcome | None:
-        """A better sequence than the best so far, or ``None``."""
+        """Outcome of one round if it is better than the best so far, else ``None``."""
         from cpplan.remat.search.sequence_kernel import anneal
 
         best = self._best

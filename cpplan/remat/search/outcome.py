@@ -1,4 +1,4 @@
-"""What a search for a sequence has found and proved."""
+"""The outcome of a search for a sequence: the sequence found and the bound proved."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class RematOutcome(NamedTuple):
     sequence
         Units in order of execution, some of them repeated.
     peak
-        Its live bytes at most, within the limit.
+        The most bytes live at a position of it, within the limit.
     cost
-        What running it costs.
+        Cost of running it.
     bound
-        No sequence within the limit costs less.
+        Lower bound on the cost of every sequence within the limit.
     found_by, bound_by
-        What found the sequence; what proves the bound.
+        Names of the search that found the sequence, and of the bound's proof.
     """
 
     sequence: tuple[int, ...]

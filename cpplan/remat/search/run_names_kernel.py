@@ -1,4 +1,4 @@
-"""Which run of one sequence is which of the next, one move later; imports numba."""
+"""Numbers of the runs of a sequence, kept the same from one move to the next; imports numba."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -19,7 +19,7 @@ def differs(slot, storages, slots, begin, begin2, ids, other_ids, stop, stop2, m
 
 @njit(cache=True)
 def name_inserted(sequence, ids, length, other, other_ids, n, free, left, moved, stamp):
-    """Runs of a sequence with some in a row inserted; how many, or -1 if there is no room."""
+    """Number the runs of a sequence after an insertion; return how many, or -1 without room."""
     more, place = n - length, 0
     if more > left:
         return -1
@@ -44,7 +44,7 @@ def name_removed(sequence, ids, length, other, other_ids, n, moved, stamp):
 
 @njit(cache=True)
 def name_moved(sequence, ids, other, other_ids, n, moved, stamp):
-    """Runs of a sequence in which some in a row have moved."""
+    """Number the runs of a sequence in which some in a row have moved."""
     low, high = 0, n
     while low < n and sequence[low] == other[low]:
         low += 1
@@ -74,7 +74,7 @@ def name_moved(sequence, ids, other, other_ids, n, moved, stamp):
 
 @njit(cache=True)
 def same_order(sequence, first, other, n, seen, stamp):
-    """Whether units run first in the same order."""
+    """True if the first runs of two sequences have the same order."""
     k = 0
     for position in range(n):
         unit = other[position]

@@ -171,7 +171,7 @@ def _copy(source, begin, end, target, at):
 
 @inner_loop
 def _keeps_order(sequence, length, turn):
-    """Whether units run for the first time in turn."""
+    """True if first runs keep the order given by ``turn``."""
     ahead = 0
     for position in range(length):
         if turn[sequence[position]] > ahead:
@@ -249,7 +249,7 @@ def _grow(random, flat, block, most, rank):
 
 @inner_loop
 def _ran(sequence, place, unit):
-    """Whether the unit runs before a place."""
+    """True if the unit runs before a place."""
     for position in range(place):
         if sequence[position] == unit:
             return True
@@ -269,7 +269,7 @@ def _pick_copy(random, sequence, length, count):
 
 @inner_loop
 def _removable(flat, sequence, length, first, position):
-    """Whether what waits for the unit still finds it run before."""
+    """True if the units that wait for this one still run after it without this run."""
     unit = sequence[position]
     if first[unit] != position:
         return True
@@ -363,7 +363,7 @@ def _move(random, flat, sequence, length, other, first, reach):
 
 @inner_loop
 def _ready(flat, unit, first, place):
-    """Whether all that the unit waits for runs before a place."""
+    """True if all predecessors of the unit run before a place."""
     for t in range(flat.before_start[unit], flat.before_start[unit + 1]):
         if first[flat.before[t]] >= place:
             return False
@@ -372,7 +372,7 @@ def _ready(flat, unit, first, place):
 
 @inner_loop
 def _ready_before(flat, unit, first, place, begin):
-    """Whether nothing that the unit waits for runs from one place up to another."""
+    """True if no predecessor of the unit has its first run from ``place`` to before ``begin``."""
     for t in range(flat.before_start[unit], flat.before_start[unit + 1]):
         before = first[flat.before[t]]
         if before >= place and before < begin:
