@@ -59,7 +59,10 @@ def offer_first_plans(incumbent: Incumbent, deadline: Deadline) -> None:
 
 
 def offer_packing(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
-    """What a heuristic answers, checked; time for the last check of all is kept."""
+    """Offer a heuristic's offsets to the incumbent, after checking them.
+
+    For many buffers, time for the last check of the run is reserved.
+    """
     problem = incumbent.reduction.problem
     deadline.check()
     waits = len(problem) > active().at_once and not deadline.endless

@@ -14,10 +14,10 @@ from cpplan.packing.search.outcome import Outcome
 
 
 class Incumbent:
-    """What the stages of a run pass on to one another.
+    """The best packing so far, with its bounds, that the stages of a run pass on.
 
-    Independent parts are kept apart: each takes its offsets from whatever packed it best, and the
-    peak is the highest part's.
+    Independent parts are kept apart: each has the offsets of the method that packed it best, and
+    the peak is that of the highest part.
 
     Attributes
     ----------
@@ -68,17 +68,17 @@ class Incumbent:
 
     @property
     def peak(self) -> int:
-        """Of the whole problem, bytes."""
+        """Peak of the whole problem, bytes."""
         return max(int(self.part_peak.max(initial=0)), self._least_peak)
 
     @property
     def found_by(self) -> str | None:
-        """What packed the highest part."""
+        """Name of the method that packed the highest part."""
         return self._found_by[self.highest_part()] if len(self.part_peak) else "no bytes"
 
     @property
     def good_enough(self) -> bool:
-        """Whether the peak is at most the goal."""
+        """True if the peak is at most the goal."""
         return self.goal is not None and self.peak <= self.goal
 
     @property
@@ -114,7 +114,7 @@ class Incumbent:
         self._record(name)
 
     def part_state(self, part: int, rows: Ints) -> Outcome:
-        """Where a search on one part starts from."""
+        """Outcome that a search on one part starts from."""
         return Outcome(self.offsets[rows], int(self.part_peak[part]), int(self.part_bound[part]))
 
     def offer_bound(self, part: int, bound: Bound) -> None:
@@ -122,7 +122,7 @@ class Incumbent:
         self.part_bound[part] = max(self.part_bound[part], bound.value)
 
     def offer_part(self, part: int, rows: Ints, outcome: Outcome) -> None:
-        """Take what a search on one part found and proved."""
+        """Take the packing and the bound of a search on one part, where they are better."""
         if outcome.peak < self.part_peak[part]:
             self.offsets[rows] = outcome.offsets
             self.part_peak[part] = outcome.peak

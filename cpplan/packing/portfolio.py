@@ -4,8 +4,8 @@ Few buffers are CP-SAT's, which settles them at once. Else our own exact search 
 local search, then CP-SAT: that is the order in which they most often end a run. With more than one
 worker, the exact search has a thread of its own beside the others.
 
-With many buffers, only what takes about linear time a move is tried: insertion in windows of time,
-priority rules, and ejection.
+With many buffers, only searches of about linear time a move are tried: insertion in windows of
+time, priority rules, and ejection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 class Aim(NamedTuple):
-    """What a turn is for.
+    """Aim of a turn: the peaks of use to it, its deadline and its listener.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Aim(NamedTuple):
     deadline
         Ends the turn.
     offer
-        Told of every improvement; answers whether the part needs no more.
+        Called with every improvement; returns true if the part needs no more.
     """
 
     goal: int
@@ -89,7 +89,7 @@ class PartSearch:
             self._local.append((self._ranking, active().rankings_a_buffer * len(problem)))
 
     def turn(self, state: Outcome, effort: int, aim: Aim) -> bool:
-        """One turn of every search; whether the part needs no more.
+        """Run one turn of every search; return true if the part needs no more.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What can be planned: a graph, a program, or a bare packing problem."""
+"""Sources of a plan as packing problems: a graph, a program, or a bare packing problem."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def as_problem(
 
 
 def _check_fixed(problem: Problem) -> None:
-    """Whether the buffers whose offset is given leave one another in peace. O(n log n)."""
+    """Raise ``InputError`` if two buffers with fixed offsets overlap. O(n log n)."""
     rows = np.array(sorted(problem.fixed), np.int64)
     offsets = np.array([problem.fixed[row] for row in rows.tolist()], np.int64)
     given = problem.subset(rows)

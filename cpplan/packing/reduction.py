@@ -40,7 +40,7 @@ class Reduction:
     step: Ints
 
     def restore(self, offsets: Ints, original: Problem) -> Ints:
-        """Offsets for all rows of the original problem; what never holds a byte lies at zero."""
+        """Offsets for all rows of the original problem; rows that never hold a byte lie at zero."""
         full = np.zeros(len(original), np.int64)
         full[self.rows] = offsets
         for row, offset in original.fixed.items():
@@ -54,7 +54,7 @@ class Reduction:
 
 
 def reduce_problem(problem: Problem) -> Reduction:
-    """Drop what cannot matter and find the independent parts. O(n log n).
+    """Drop rows and steps that cannot matter, and find the independent parts. O(n log n).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Why it does not fit, in words: how many bytes are missing, and what lives at the fullest step."""
+"""Reasons why a problem does not fit: bytes missing, and buffers live at the fullest step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMED = 8
 
 
 def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: int) -> str:
-    """One line for a plan that could not be made.
+    """Message in one line for a plan that could not be made.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def explain_shortfall(problem: Problem, bound: Bound, best_peak: int, capacity: 
     best_peak
         The smallest peak found, bytes; above the capacity.
     capacity
-        What it should have fitted into, bytes.
+        Limit that the plan exceeds, bytes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Greedy by conflicts: what is live together with the most others chooses first.
+"""Greedy by conflicts: the buffer live together with the most others is placed first.
 
 The idea of TVM's Unified Static Memory Planner (``greedy_by_conflicts``), with each buffer aligned
 by its own alignment and gaps filled.

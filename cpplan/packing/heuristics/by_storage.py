@@ -1,4 +1,4 @@
-"""Whole storages, one above the other: what a runtime without offsets does, as a packing.
+"""Whole storages, one above the other: a packing for comparison with runtimes without offsets.
 
 Each storage is as large as its largest buffer, and its buffers lie at its start (see
 ``cpplan.storages``).

@@ -1,9 +1,8 @@
 """TVM's Unified Static Memory Planner as published, under names of its own.
 
-Every buffer lists all that are live together with it. What comes out may be wrong, since the
+Every buffer lists all buffers that are live together with it. The offsets may be invalid, since the
 published algorithms round to the neighbour's alignment (see ``cpplan.packing.heuristics.usmp``)
-and know no
-fixed offsets; whoever calls checks.
+and know no fixed offsets; the caller checks.
 """
 
 from __future__ import annotations

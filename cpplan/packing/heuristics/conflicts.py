@@ -102,9 +102,9 @@ def _candidates(
 
 
 def one_way_conflicts(lists: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Of conflict lists by buffer, the pairs that only one of the two mentions, and self-conflicts.
+    """Pairs that only one of their two conflict lists mentions, and conflicts with oneself.
 
-    Planners that follow such lists literally overlap these pairs.
+    Planners that follow such lists to the letter let these pairs overlap.
 
     Examples
     --------

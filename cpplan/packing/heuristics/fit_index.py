@@ -1,8 +1,8 @@
-"""An index of placed buffers by time, for a great many of them: who is in the way at these steps?
+"""An index by time of the placed buffers, for problems with a great many buffers.
 
 First fit of ``n`` buffers needs, for each, those placed before that are live together with it. A
-list of conflicts says so, but at a million buffers it has a hundred million entries. Here a span of
-a buffer is listed in *buckets* of time instead: on a level whose buckets are at least as wide as
+list of conflicts has them, but at a million buffers it has a hundred million entries. Here a span
+of a buffer is listed in *buckets* of time instead: on a level whose buckets are at least as wide as
 the span is long, so that it lies in one or two of them. Looking up a range of steps reads the
 buckets that it meets on every level; memory is linear in the spans whatever their lengths.
 

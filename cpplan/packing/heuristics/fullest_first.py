@@ -1,4 +1,4 @@
-"""Fullest steps first: for a great many buffers, of which few are live when memory is fullest.
+"""Fullest steps first, for a great many buffers with few of them live when memory is fullest.
 
 Where the live bytes come near their maximum, there is no room for holes; elsewhere a simple rule
 will do. So the buffers that are live at some full step are packed first. They fall into parts that

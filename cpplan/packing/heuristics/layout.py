@@ -18,7 +18,7 @@ _CHECK_EVERY = 256
 
 
 def placement_seconds(buffers: int) -> float:
-    """About how long placing one of so many buffers takes, where time is counted in work."""
+    """Approximate seconds to place one of this many buffers, where time is counted in work."""
     return 1e-5 + 5e-9 * buffers
 
 
@@ -94,9 +94,9 @@ class Layout:
         return int(starts[fits[np.argmin(room[fits])]])
 
     def _holes(self, row: int, at_least: int) -> tuple[Ints, Ints]:
-        """Where a hole in address space starts for this buffer, and what it would leave unused.
+        """Starts of the holes in address space for a buffer, and the bytes left unused in each.
 
-        Negative room means that it does not fit; the last hole is open-ended.
+        Negative bytes mean that it does not fit; the last hole is open-ended.
         """
         forbidden_from, forbidden_to = self._forbidden(row)
         # An offset strictly between the two would overlap: what ends last so far is the next start.

@@ -1,7 +1,7 @@
-"""What an allocator would do that sees one request at a time, in order of execution.
+"""Online fit: offsets by an allocator that sees one request at a time, in order of execution.
 
-Only what is live at that moment can be in the way, so that a list of free holes is all there is to
-look at: O(n × holes), whatever the number of buffers.
+Only buffers live at that moment can be in the way, so that a list of free holes is enough:
+O(n × holes).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def best_fit(problem: Problem, deadline: Deadline) -> Ints:
 
 
 def _allocate(problem: Problem, order: Ints, deadline: Deadline, *, tightest: bool) -> Ints:
-    """Serve the requests in order; what has ended by then is free again."""
+    """Serve the requests in order; buffers that have ended by then are free again."""
     lower, upper = problem.lower.tolist(), problem.upper.tolist()
     size, alignment = problem.size.tolist(), problem.alignment.tolist()
     ending = np.argsort(problem.upper, kind="stable").tolist()
@@ -77,7 +77,7 @@ class _Holes:
         self._end = {0: self._ENDLESS}
 
     def take(self, size: int, alignment: int, *, tightest: bool) -> int:
-        """The lowest address where so many bytes fit, or the lowest in the tightest hole."""
+        """The lowest address with ``size`` free bytes, or the lowest in the tightest hole."""
         best, place, room = 0, -1, self._ENDLESS
         for k, begin in enumerate(self._begin):
             start = -(-begin // alignment) * alignment

@@ -69,7 +69,7 @@ def segregated_fit(problem: Problem, deadline: Deadline) -> Ints:
 
 
 def _empty(requests: int, top: int) -> _Memory:
-    """No blocks yet, and room for all that so many requests can cut."""
+    """Memory without blocks, with room for all blocks that the requests can make."""
     from cpplan.packing.heuristics import segregated_fit_kernel as kernel
 
     # No two holes are neighbours, and no hole is last.

@@ -64,7 +64,7 @@ def _take(memory, size, alignment):
 
 @inner_loop
 def _cut(memory, hole, begin, end):
-    """Take ``[begin, end)`` out of a hole; what is left on either side is a hole again."""
+    """Take ``[begin, end)`` out of a hole; the rest on either side is a hole again."""
     _unlist(memory, hole)
     for low, high in ((memory.begin[hole], begin), (end, memory.end[hole])):
         if low < high:

@@ -45,7 +45,7 @@ class Skyline:
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
-        """Whether every buffer is one rectangle that may lie at any height."""
+        """True if every buffer is one rectangle that may lie at any height."""
         return not problem.gaps and not problem.fixed
 
     def place(

@@ -1,11 +1,10 @@
-"""Compiled lowest-offset-first over a skyline; :mod:`cpplan.packing.heuristics.skyline` prepares
-for it.
+"""Compiled lowest-offset-first over a skyline, for :mod:`cpplan.packing.heuristics.skyline`.
 
-Offsets never decrease, so all that counts of what is placed is the highest end over each section:
-the skyline. Only a buffer whose lifespan lies within the lowest stretch of it, the valley, can lie
-as low as that; where none does, the valley is lost up to its lower neighbour. So there are at most
-as many looks as buffers and stretches, each a search in a k-d tree over lifespans that keeps, for
-every node, the first rank of what is still waiting below it.
+Offsets never decrease, so that only the highest end of the placed buffers over each section counts:
+the skyline. Only a buffer whose lifespan lies within its lowest stretch, the valley, can lie as low
+as the valley; if there is none, the valley is filled up to its lower neighbour. So there are at
+most as many looks as buffers and stretches, each a search in a k-d tree over lifespans that keeps,
+for every node, the first rank of the buffers still waiting below it.
 """
 
 # The compiler gives these functions their types.
@@ -48,10 +47,10 @@ def start_on_skyline(rank, leaf_row, first, skyline, state):
 def place_on_skyline(
     leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline, state, looks
 ):
-    """So many looks at the lowest valley; whether all buffers are placed then, into ``offset``.
+    """Place buffers in ``looks`` looks at the lowest valley; return if all are placed.
 
-    Always the buffer that can lie lowest (before it is aligned), of equals the one of the lowest
-    rank. The peak so far is ``state[1]``; -1 as soon as a buffer would end above ``limit``.
+    The next buffer is the one that can lie lowest (before it is aligned), of equals the one of the
+    lowest rank. The peak so far is ``state[1]``; -1 as soon as a buffer would end above ``limit``.
     """
     height, end, before, heap, where = skyline
     leaves, sections = len(leaf_row), len(height)

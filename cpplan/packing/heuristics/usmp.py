@@ -44,7 +44,7 @@ class UsmpBuffer:
 
 
 class PoolAllocation(NamedTuple):
-    """Where USMP puts a buffer: name of the pool, and byte offset in it."""
+    """Place of a buffer by USMP: name of the pool, and byte offset in it."""
 
     pool: str
     offset: int
@@ -55,7 +55,7 @@ Allocations = dict[str, PoolAllocation]
 
 @dataclass(frozen=True, slots=True)
 class UsmpProblem:
-    """What USMP's algorithms are given.
+    """Input of USMP's algorithms: buffers and pools.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class UsmpProblem:
                     raise InputError(f"buffer {buffer.name!r}: unknown {what} {wrong!r}")
 
     def lists(self) -> dict[str, tuple[str, ...]]:
-        """The conflict lists as given; ``one_way_conflicts`` tells what is amiss with them."""
+        """The conflict lists as given; ``one_way_conflicts`` finds their faults."""
         return {buffer.name: buffer.conflicts for buffer in self.buffers}
 
     def to_problem(self, name: str = "usmp") -> Problem:

@@ -1,12 +1,12 @@
-"""What buffers cost at least because the pools in which they cost least do not hold them all.
+"""Lower bounds on the access cost, as the cheapest pools of the buffers do not hold them all.
 
-Sort the candidates of every buffer by what it costs there. Its cost is that of the first, plus, for
+Sort the candidate pools of every buffer by its cost there. Its cost is that of the first, plus, for
 each k, the step from the k-th to the next if it lies in none of the first k. For one set S of pools
-take the buffers whose first k are S: at a step at which more bytes are live than S can hold, some
-of these buffers lie elsewhere. Which ones, and how few bytes they may be over all steps, is a
-covering problem of intervals: every step has a deficit, a buffer may pay once, with at most its
-size, for all steps of its life. In fractions, and at one price a byte, it is solved exactly by
-going through the steps and letting those pay that live longest from there.
+take the buffers whose first k are S: at a step with more bytes live than S can hold, some of these
+buffers lie elsewhere. Choosing them, with the fewest bytes over all steps, is a covering problem of
+intervals: every step has a deficit, and a buffer may pay once, with at most its size, for all steps
+of its life. In fractions, and at one price a byte, it is solved exactly by going through the steps
+and letting those buffers pay that live longest from there.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cpplan.packing.pools.objective import Level
 
 
 def least_access(problem: Problem, level: Level, limits: Sequence[int | None]) -> tuple[int, int]:
-    """What all buffers cost where each costs least, and what they must cost beyond that.
+    """Access cost of all buffers in their cheapest pools, and a lower bound on the cost beyond it.
 
     Parameters
     ----------
     level
-        Its ``access`` counts, in its units.
+        A level of the objective, for its ``access`` in its units.
     limits
         The largest peak each pool may have, bytes, or ``None``.
 
@@ -69,9 +69,9 @@ def least_access(problem: Problem, level: Level, limits: Sequence[int | None]) -
 def _least_outside(
     problem: Problem, price: dict[int, int], kept: Sequence[int], room: Sequence[int]
 ) -> int:
-    """What some buffers pay at least for lying outside pools of this room.
+    """Lower bound on the price that some buffers pay for lying outside pools of this room.
 
-    ``price`` is what each pays, and ``kept`` are those that cannot leave.
+    ``price`` is the price of each, and ``kept`` are the buffers that cannot leave.
     """
     large = [row for row in price if problem.size[row] > max(room)]
     paid = sum(price[row] for row in large)

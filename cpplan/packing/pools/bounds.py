@@ -169,7 +169,7 @@ def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> Poo
 
 
 def _cheapest(amount: int, weight: Sequence[int], limits: Sequence[int | None]) -> int:
-    """What so many bytes cost in the cheapest pools that hold them; what none holds, nothing."""
+    """Cost of an amount of bytes in the cheapest pools; bytes that none holds cost nothing."""
     cost = 0
     for price, limit in sorted(zip(weight, limits, strict=True), key=lambda pair: pair[0]):
         part = amount if limit is None else min(amount, limit)

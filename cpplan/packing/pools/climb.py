@@ -70,10 +70,10 @@ class PoolClimb:
         deadline: Deadline,
         found: Callable[[PoolLayout], object] = lambda layout: None,
     ) -> None:
-        """Make so many moves, or until the values are no more than ``goal``. O(n²) a move.
+        """Make ``moves`` moves, or until the values are no more than ``goal``. O(n²) a move.
 
-        ``found`` is told every layout that is better than the last. Raises ``TimeUpError`` in
-        mid-move; what was reached stays.
+        ``found`` is called with every layout that is better than the last. Raises ``TimeUpError``
+        in mid-move; the layout reached is kept.
         """
         if self.layout is None:
             self._try(self._order, self._preferred, deadline, found)

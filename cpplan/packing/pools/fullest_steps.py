@@ -1,4 +1,4 @@
-"""How much of what is live at a step a pool must hold, whatever the others hold."""
+"""Lower bounds on a pool's peak, from the live bytes that the other pools cannot hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIVE, BEYOND = "live bytes", "live bytes beyond the other pools"
 
 
 class PoolBound(NamedTuple):
-    """No layout has less than ``value``; ``step`` and ``pool`` are where that shows, if at one."""
+    """Lower bound on all layouts, with the step and the pool that prove it, if there is one."""
 
     value: int
     name: str

@@ -19,22 +19,22 @@ Report = Callable[[tuple[int | float, ...] | None, tuple[int | float, ...], str]
 
 
 class PoolIncumbent:
-    """What the stages of a run pass on to one another.
+    """The best layout so far, with its values and bounds, that the stages of a run pass on.
 
-    Level 0 is the bytes beyond the capacities; the objective's levels follow. There is a layout
-    from the first moment on, but it may not fit. A level is *settled* once its value meets its
-    bound; the next one's bound then holds for layouts that do as well in the settled ones.
+    Level 0 is the bytes beyond the capacities; the objective's levels follow. There is always a
+    layout, but it may not fit. A level is *settled* once its value meets its bound; the bound of
+    the next level then holds for layouts that are as good in the settled ones.
 
     Attributes
     ----------
     problem, levels
-        What is minimised: bytes beyond the capacities, and the objective.
+        The problem, and the levels minimised: bytes beyond the capacities, and the objective.
     layout
-        The best found.
+        The best layout found.
     values, bounds
-        Of every level, in its units.
+        Value and lower bound of every level, in its units.
     found_by
-        What found the layout.
+        Name of the method that found the layout.
     """
 
     def __init__(self, problem: Problem, levels: Sequence[Level], report: Report):
@@ -74,7 +74,7 @@ class PoolIncumbent:
 
     @property
     def limits(self) -> list[int | None]:
-        """Of every pool's peak, as the capacities and the levels before the active one set them."""
+        """Limits on every pool's peak, by the capacities and the levels before the active one."""
         active = self.active
         return self._limits(len(self.levels) - 1 if active is None else active)
 
@@ -117,7 +117,7 @@ class PoolIncumbent:
         return tuple(level.shown(value) for level, value in pairs)
 
     def _settled(self) -> int:
-        """How many leading levels are settled."""
+        """Number of leading levels that are settled."""
         active = self.active
         return len(self.levels) if active is None else active
 

@@ -1,4 +1,4 @@
-"""What several pools cost: an objective as numbers to be made small one after another.
+"""Objectives for several pools, as levels to be minimised one after another.
 
 Every objective is a list of levels. Of two layouts the better one is smaller at the first level at
 which they differ. All levels have one form,
@@ -41,7 +41,7 @@ class Level:
     beyond
         Bytes of every pool that cost nothing.
     access
-        What using a buffer costs in each pool, in units of 1/scale, shape ``(n, pools)``.
+        Cost of using a buffer in each pool, in units of 1/scale, shape ``(n, pools)``.
     scale
         Units of a cost of one.
     """
@@ -70,7 +70,7 @@ class Level:
 
 
 def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> Ints:
-    """Where the highest buffer of each pool ends, bytes, shape ``(pools,)``.
+    """Peak of each pool, bytes, shape ``(pools,)``.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> Ints:
 def objective_value(
     problem: Problem, objective: str, pool: Ints, offset: Ints
 ) -> tuple[int | float, ...]:
-    """What a layout costs; compared as tuples.
+    """Values of a layout at all levels of an objective, to be compared as tuples.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
 
 
 def excess_level(problem: Problem) -> Level:
-    """Bytes beyond the capacities, all pools together: what fits has none."""
+    """Level of the bytes beyond the capacities, all pools together: 0 if the layout fits."""
     weight = tuple(0 if pool.capacity is None else 1 for pool in problem.pools)
     beyond = tuple(pool.capacity or 0 for pool in problem.pools)
     return Level(weight, beyond, np.zeros((len(problem), len(problem.pools)), np.int64))

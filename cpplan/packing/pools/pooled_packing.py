@@ -1,4 +1,4 @@
-"""What comes of packing into several pools."""
+"""The result of packing into several pools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpplan.model.problem import Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PooledPacking:
-    """A layout over several pools, and what was proved.
+    """A layout over several pools, and the bounds proved.
 
     Attributes
     ----------
@@ -22,9 +22,10 @@ class PooledPacking:
     objective_value, objective_bound
         As a plan's; no value without a layout.
     found_by, bound_by
-        What found the layout; what proves each level's bound, or that nothing fits.
+        Name of the method that found the layout, and of the proof of each level's bound, or of the
+        proof that nothing fits.
     message
-        Why there is no layout, where there is none.
+        The reason for having no layout, if there is none.
     """
 
     status: Status

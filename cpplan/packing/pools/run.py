@@ -1,7 +1,7 @@
 """One run of packing into several pools: heuristics, and searches that take turns.
 
-Bytes are first taken as a liquid: CP-SAT assigns pools so that each can hold what is live in it.
-Each pool of such an assignment is then a packing problem of its own.
+Bytes are first taken as a liquid: CP-SAT assigns pools so that each can hold its live bytes. Each
+pool of such an assignment is then a packing problem of its own.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _ANY = 2**62
 
 
 class _Liquid(NamedTuple):
-    """An assignment, and what it costs as long as only live bytes count."""
+    """An assignment, and its values as long as only live bytes count."""
 
     pool: Ints
     value: int
 
 
 class PoolRun:
-    """What a run knows so far; see ``pack_pools`` for the parameters."""
+    """State of a run over several pools; see ``pack_pools`` for the parameters."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class PoolRun:
         return True
 
     def _pour(self, active: int, effort: int) -> bool:
-        """One run on live bytes, from the best assignment known; pack what it finds quickly."""
+        """Assign pools by live bytes, from the best assignment known, and pack them quickly."""
         best = self.liquid.get(active)
         start, peaks = self.state.layout, None
         if best is not None:
@@ -169,7 +169,7 @@ class PoolRun:
         return True
 
     def _liquid_peaks(self, pool: Ints) -> Ints:
-        """What every pool needs at least for an assignment."""
+        """Lower bound on every pool's peak for an assignment, bytes, shape ``(pools,)``."""
         parts = (self.small.in_pool(k, np.flatnonzero(pool == k)) for k in range(self.pools))
         return np.array([lower_bound(part).value for part in parts], np.int64)
 

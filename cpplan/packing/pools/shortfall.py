@@ -1,4 +1,4 @@
-"""Why several pools do not hold a problem: what is missing, in which pool, and what lives there."""
+"""Reasons why several pools cannot hold a problem: bytes missing, pool, and buffers live there."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _candidates(problem: Problem, number: int) -> Ints:
 
 
 def _live(problem: Problem, step: int | None, rows: Ints) -> str:
-    """What of these rows lives at a step, or at their fullest one."""
+    """Text that lists the buffers of these rows live at a step, or at their fullest one."""
     part = problem.subset(rows)
     if step is None:
         times, live = part.live_profile()

@@ -72,7 +72,7 @@ def _last_bit(word):
 
 @njit(cache=True, nogil=True)
 def explore(board, search, ranked, nodes, margin):
-    """Continue for so many nodes. ``Search.floor`` holds the offsets if ``FOUND``."""
+    """Continue for ``nodes`` nodes. ``Search.floor`` holds the offsets if ``FOUND``."""
     counter = search.counter
     last = counter[NODES] + nodes
     sections = len(search.total)

@@ -53,10 +53,10 @@ _WORK_A_SLICE, _SECONDS_A_LOOK = 1_000_000, 2e-8
 
 
 def applies_to(problem: Problem) -> bool:
-    """Whether the canonical order loses nothing: no fixed offsets, no windows, and not too large.
+    """True if canonical orders lose no packing: no fixed offsets, no windows, and not too large.
 
-    Something that holds only its upper bytes at some step can lie above a buffer that it is lower
-    than at another.
+    A buffer that holds only its upper bytes at some step can lie above another buffer there, and
+    below it at another step.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class _Attempt:
 
     @property
     def bytes(self) -> int:
-        """Of its tree."""
+        """Bytes of its search tree."""
         return sum(column.nbytes for column in self.search)
 
 

@@ -162,7 +162,7 @@ def with_more_room(search: Search) -> Search:
 
 
 def _compressed(matrix: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.int32]]:
-    """Where each row's columns start, and the columns."""
+    """Start of each row's columns, and the columns one row after another."""
     rows, columns = np.nonzero(matrix)
     first = np.searchsorted(rows, np.arange(len(matrix) + 1)).astype(np.int64)
     return first, columns.astype(np.int32)

@@ -1,4 +1,4 @@
-"""What the canonical search knows, compiled: placing, postponing, what follows, and taking back."""
+"""Compiled state of the canonical search: placing, postponing, propagation, and taking back."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
@@ -119,7 +119,7 @@ def _blame_section(board, search, section):
 
 @inner_loop
 def _fits(board, search, count):
-    """Whether every section touched by the raised buffers can still hold what is not placed."""
+    """True if every section of the raised buffers can still hold its buffers not yet placed."""
     fits = True
     for k in range(count):
         row = search.raised[k]
@@ -216,7 +216,7 @@ def postpone(board, search, row):
 
 @inner_loop
 def may_fit(board, search):
-    """What :func:`_fits` asks, before anything is placed."""
+    """True if every section can hold its buffers before anything is placed; see :func:`_fits`."""
     for row in range(len(search.floor)):
         if search.floor[row] > board.highest[row]:
             return False

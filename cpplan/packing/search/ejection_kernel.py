@@ -21,7 +21,7 @@ _LEAST = 1e-300
 def insert_waiting(
     lower, upper, size, alignment, worth, ceiling, moves, relocations, layout, waiting, left, random
 ):
-    """Place what is waiting, letting out what is in the way, for so many moves.
+    """Place waiting buffers for ``moves`` moves, letting out the buffers in the way.
 
     Parameters
     ----------
@@ -126,10 +126,10 @@ def insert_waiting(
 def _least_blocked(
     row, lower, upper, size, alignment, worth, failures, ceiling, by_bottom, by_top, count, random
 ):
-    """Where what is in the way is worth least, and what that is worth.
+    """Offset at which the buffers in the way are worth least, and their worth.
 
     Between two buffers' edges nothing changes: each stretch of offsets is judged at its lower end,
-    on the floor or on top of something. Any of equals, at either end of its stretch.
+    on the floor or on top of a buffer. Of equals, any is taken, at either end of its stretch.
     """
     low, up, step = lower[row], upper[row], alignment[row]
     highest = (ceiling - size[row]) // step * step

@@ -79,9 +79,9 @@ class EjectionSearch(LocalSearch):
         return not problem.gaps and not problem.fixed
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """So many moves, or until the peak is at most ``goal``; O(n) a move.
+        """Make ``moves`` moves, or until the peak is at most ``goal``; O(n) a move.
 
-        Raises ``TimeUpError`` between moves; :meth:`best` then has what was reached.
+        Raises ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.EJECTION, deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on

@@ -14,7 +14,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 def applies_to(problem: Problem) -> bool:
-    """Whether any of them can represent the problem.
+    """True if any of the exact searches can represent the problem.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class ExactSearch:
         deadline: Deadline,
         report: Callable[[Outcome], object] = lambda outcome: None,
     ) -> Outcome:
-        """Continue for so many nodes; see :meth:`NicheSearch.run`."""
+        """Continue for ``nodes`` nodes; see :meth:`NicheSearch.run`."""
         for search, share in self._turns:
             state = search.run(
                 state,

@@ -178,7 +178,7 @@ def search(
     cursor,
     random,
 ):
-    """Make so many moves, or until all buffers are placed below ``target``; returns whether."""
+    """Make ``moves`` moves, or until all are placed below ``target``; return if they are."""
     buffers = len(size)
     skyline, waiting = np.empty(sections, np.int64), np.empty(buffers, np.int64)
     ends, starts = np.empty(buffers, np.int64), np.empty(buffers, np.int64)

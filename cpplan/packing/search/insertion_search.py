@@ -42,7 +42,7 @@ _CELLS_A_CALL = 10_000_000
 
 
 def applies_to(problem: Problem) -> bool:
-    """Whether this search can represent the problem: no windows, and not too many buffers.
+    """True if this search can represent the problem: no windows, and not too many buffers.
 
     Examples
     --------
@@ -110,10 +110,10 @@ class InsertionSearch(LocalSearch):
         self._target = 0
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Make so many moves, or until the peak is at most ``goal`` or the known bound.
+        """Make ``moves`` moves, or until the peak is at most ``goal`` or the known bound.
 
         Time for a move is in proportion to the spans of all buffers, in sections. Raises
-        ``TimeUpError`` between moves; :meth:`best` then has what was reached.
+        ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
         from cpplan.packing.search import insertion_kernel as kernel
 
@@ -193,7 +193,7 @@ class InsertionSearch(LocalSearch):
 
 
 def _conflicts(problem: Problem) -> np.typing.NDArray[np.bool_]:
-    """Which buffers are ever live together; shape ``(n, n)``. O(spans · n)."""
+    """True for each pair of buffers that are ever live together; shape ``(n, n)``. O(spans · n)."""
     spans, count = problem.spans, len(problem)
     meets = np.zeros((count, count), bool)
     for row, lower, upper in zip(

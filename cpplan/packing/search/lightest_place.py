@@ -1,4 +1,4 @@
-"""Where a buffer would be in the way of least."""
+"""The offset at which a buffer overlaps others at the least cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the local searches for a packing have in common: each keeps the best one it has met."""
+"""The common base of the local searches for a packing: each keeps the best one it has met."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LocalSearch(ABC):
 
     @abstractmethod
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Make so many moves; may raise ``TimeUpError`` in mid-move."""
+        """Make ``moves`` moves; may raise ``TimeUpError`` in mid-move."""
 
     def best(self, state: Outcome) -> Outcome:
         """``state``, or what this search reached if that is lower."""

@@ -129,7 +129,7 @@ def _take_back(shape, fill):
 
 @njit(cache=True, nogil=True)
 def explore(shape, fill, limit, highest, rank, nodes):
-    """Continue for so many nodes. ``Fill.offset`` holds the offsets if ``FOUND``.
+    """Continue for ``nodes`` nodes. ``Fill.offset`` holds the offsets if ``FOUND``.
 
     ``limit`` is the end of the arena, rounded up to units; ``highest`` a buffer's highest offset.
     """

@@ -49,7 +49,7 @@ _WORK_A_SLICE, _SECONDS_A_LOOK = 2_000_000, 1e-8
 
 
 def applies_to(problem: Problem) -> bool:
-    """Whether the search can represent the problem: one whole rectangle a buffer, one alignment.
+    """True if the search can represent the problem: one whole rectangle a buffer, one alignment.
 
     Examples
     --------

@@ -85,7 +85,7 @@ def make_shape(problem: Problem, unit: int) -> Shape:
 
 
 def start(shape: Shape, known: Fill | None = None) -> Fill:
-    """Where nothing is placed; with the weights and failures of an earlier search, if given."""
+    """State with nothing placed, and the weights and failures of an earlier search, if given."""
     count, sections = len(shape.size), int(shape.upper.max())
     left, crossing = np.zeros(sections + 1, np.int64), np.zeros(sections + 2, np.int64)
     np.add.at(left, shape.lower, shape.size)

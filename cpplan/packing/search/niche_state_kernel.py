@@ -53,7 +53,7 @@ def put(shape, fill, row, sign):
 
 @inner_loop
 def is_open(shape, fill, row):
-    """Whether a buffer may be next: not placed, and of equal ones the first."""
+    """True if a buffer may be next: not placed, and of equal ones the first."""
     return not fill.placed[row] and (shape.twin[row] < 0 or fill.placed[shape.twin[row]])
 
 

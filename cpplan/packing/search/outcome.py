@@ -1,4 +1,4 @@
-"""What searches hand back: the best they know, and who found and proved it."""
+"""Outcomes of searches: the best solution, its bound, and the names of their sources."""
 
 from __future__ import annotations
 

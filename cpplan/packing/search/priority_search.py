@@ -78,10 +78,10 @@ class PrioritySearch(LocalSearch):
         return Skyline.applies_to(problem)
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Try the preorders, then so many rules, or until the peak is at most ``goal``.
+        """Try the preorders, then ``moves`` rules, or until the peak is at most ``goal``.
 
-        O(n log n) a rule. Raises ``TimeUpError`` between two rules; :meth:`best` then has what was
-        reached.
+        O(n log n) a rule. Raises ``TimeUpError`` between two rules; :meth:`best` then has the best
+        packing reached.
         """
         if not prepare(loops.SKYLINE, deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on

@@ -50,9 +50,10 @@ class RankingSearch(LocalSearch):
         self._ranked: Ints | None = None
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Try the preorders, then so many moves, or until the peak is at most ``goal``.
+        """Try the preorders, then ``moves`` moves, or until the peak is at most ``goal``.
 
-        O(n²) a move. Raises ``TimeUpError`` in mid-move; :meth:`best` then has what was reached.
+        O(n²) a move. Raises ``TimeUpError`` in mid-move; :meth:`best` then has the best packing
+        reached.
         """
         while self._starts and not self._reached(goal):
             self._try(preorder(self.problem, self._starts.pop(0)), deadline)

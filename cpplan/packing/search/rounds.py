@@ -60,7 +60,7 @@ class Rounds(ABC, Generic[A]):
 
     @abstractmethod
     def _explore(self, attempt: A, nodes: int) -> tuple[int, int]:
-        """Continue for so many nodes; what ended that, and the nodes it took."""
+        """Continue for ``nodes`` nodes; return the reason for the end, and the nodes taken."""
 
     @abstractmethod
     def _found(self, attempt: A) -> Ints:
@@ -76,7 +76,7 @@ class Rounds(ABC, Generic[A]):
         deadline: Deadline,
         report: Callable[[Outcome], object] = lambda outcome: None,
     ) -> Outcome:
-        """Continue for so many nodes: lower the peak, raise the bound, or end with proof.
+        """Continue for ``nodes`` nodes: lower the peak, raise the bound, or end with a proof.
 
         Parameters
         ----------

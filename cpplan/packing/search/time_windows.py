@@ -50,7 +50,7 @@ class Piece(NamedTuple):
     level: int
 
     def clashes(self, offsets: Ints) -> bool:
-        """Whether anything free meets what was cut off of an obstacle."""
+        """True if a free buffer overlaps a part cut off from an obstacle."""
         count, free, high = len(self.rows), self.problem, self.high
         end = offsets[:count] + free.size[:count]
         above = np.flatnonzero(end > self.level)
@@ -92,7 +92,7 @@ class TimeWindows:
             self.movable[row] &= all(gap.begin >= gap.end for gap in gaps)
 
     def count(self, lower: int, upper: int) -> int:
-        """How many buffers' lifespans meet these steps. O(log n)."""
+        """Number of buffers whose lifespans meet these steps. O(log n)."""
         started = np.searchsorted(self._lower, upper, side="left")
         return int(started - np.searchsorted(self._upper, lower, side="right"))
 
@@ -103,9 +103,9 @@ class TimeWindows:
         return rows[self.problem.upper[rows] > lower]
 
     def around(self, row: int, count: int, before: float) -> tuple[int, int] | None:
-        """Steps around a lifespan that about so many lifespans meet, never more; ``None`` if none.
+        """Steps around a lifespan that nearly ``count`` lifespans meet; ``None`` if more always do.
 
-        ``before`` is the share of what is added that lies before the lifespan.
+        ``before`` is the share of the added steps that lies before the lifespan.
         """
         lower, upper = int(self.problem.lower[row]), int(self.problem.upper[row])
         if self.count(lower, upper) > count:

@@ -93,9 +93,9 @@ class WindowedInsertion(LocalSearch):
         self._current: Ints | None = None
 
     def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Pack so many windows, or until the peak is at most ``goal``.
+        """Pack ``moves`` windows, or until the peak is at most ``goal``.
 
-        Raises ``TimeUpError`` within a window; :meth:`best` then has what was reached.
+        Raises ``TimeUpError`` within a window; :meth:`best` then has the best packing reached.
         """
         if not prepare(loops.INSERTION, deadline.share(COMPILING_SHARE)):
             return state  # the next turn will ask again; others go on

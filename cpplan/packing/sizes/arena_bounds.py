@@ -1,4 +1,4 @@
-"""What every layout with offsets that stay needs at each size, without search."""
+"""Lower bounds on the arena at each size, for layouts with the same offsets, without search."""
 
 from __future__ import annotations
 

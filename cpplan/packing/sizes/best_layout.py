@@ -1,4 +1,4 @@
-"""The best layout for a set of sizes so far, and what is proved about it, level by level."""
+"""The best layout for a set of sizes so far, and the bounds proved, level by level."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ Report = Callable[[tuple[int, ...], tuple[int, ...], str], None]
 
 
 class BestLayout:
-    """What the stages of a run pass on to one another.
+    """The best layout so far, with its values and bounds, that the stages of a run pass on.
 
     Attributes
     ----------
     sizes
-        What is planned.
+        The sizes planned.
     reduction
-        Of the merged problem; rows below are its rows.
+        Reduction of the merged problem; rows below are its rows.
     bytes
-        Of these rows at every size, shape ``(sizes, rows)``.
+        Bytes of these rows at every size, shape ``(sizes, rows)``.
     levels
-        What is minimised.
+        Levels that are minimised.
     offsets
-        Of the rows, bytes.
+        Offsets of the rows, bytes.
     arenas
-        At every size, of all buffers, shape ``(sizes,)``.
+        Arena of all buffers at every size, bytes, shape ``(sizes,)``.
     values, bounds
-        Of every level. A bound holds for all layouts that are the best on the levels before.
+        Value and lower bound of every level. A bound holds for all layouts that are the best on the
+        levels before.
     found_by
-        What found the offsets.
+        Name of the method that found the offsets.
     """
 
     def __init__(
@@ -61,22 +62,22 @@ class BestLayout:
         report(tuple(self.values), tuple(self.bounds), found_by)
 
     def arenas_of(self, offsets: Ints) -> Ints:
-        """What a layout of the rows needs at every size."""
+        """Arena that a layout of the rows needs at every size, bytes."""
         needed: Ints = np.maximum((offsets + self.bytes).max(axis=1, initial=0), self._least)
         return needed
 
     @property
     def done(self) -> bool:
-        """Whether every level is the smallest it can be, or the first cannot be met at all."""
+        """True if every level is proved smallest, or no layout keeps the capacities."""
         return self.hopeless or all(map(self.settled, range(len(self.levels))))
 
     @property
     def hopeless(self) -> bool:
-        """Whether no layout keeps the capacities."""
+        """True if it is proved that no layout keeps the capacities."""
         return self.levels[0].name == EXCESS and self.bounds[0] > 0
 
     def settled(self, number: int) -> bool:
-        """Whether a level is proved to be the smallest it can be."""
+        """True if a level is proved to be the smallest it can be."""
         return self.values[number] <= self.bounds[number]
 
     def settled_before(self, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""One layout for several sizes, and its price: what planning each size alone would need."""
+"""One layout for several sizes, and its price against plans for each size alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SizesLayout:
-    """Offsets that stay, and what the arena needs at every size.
+    """Offsets that are the same at every size, and the arena needed at each.
 
     At a size, everything lies within that size's arena: growing it moves nothing. The layout is
     also valid at any sizes that are, buffer by buffer, at most those of one of these.

@@ -64,7 +64,7 @@ def _in_turns(
     seed: int,
     most_effort: int | None,
 ) -> bool:
-    """All levels, in turns; whether there is nothing left to do, other than for want of time."""
+    """Search all levels in turns; return true if nothing is left to do, false if time ran out."""
     effort = 1
     while not best.done and (most_effort is None or effort <= most_effort):
         exhausted = True
@@ -112,7 +112,7 @@ def _take_topmost_bound(best: BestLayout, number: int) -> None:
 def _run_cp_sat(
     best: BestLayout, number: int, deadline: Deadline, work: float, workers: int, seed: int
 ) -> bool:
-    """One run for one level; whether the model was small enough for one."""
+    """Run CP-SAT for one level; return true if the model was small enough."""
     problem, level = best.reduction.problem, best.levels[number]
     total = int(problem.size.sum() + problem.alignment.sum())
     total += max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)

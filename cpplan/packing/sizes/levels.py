@@ -1,4 +1,4 @@
-"""What makes one layout for several sizes better than another: levels, compared one by one."""
+"""Levels of the objective for several sizes, compared one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXCESS, LARGEST, WORST_PRICE = "excess", "largest arena", "worst price"
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One number to be minimised: the largest, over some sizes, of what the arena there costs.
+    """One number to be minimised: the largest cost of an arena, over some sizes.
 
     With arena ``a`` at size ``k``, that is ``scale * (a - free[k]) / base[k]``, rounded up, and at
     least 0.
@@ -51,7 +51,7 @@ class Level:
     scale: int = 1
 
     def value(self, arenas: Ints) -> int:
-        """What these arenas cost, of all sizes; shape ``(sizes,)``."""
+        """Value of the level for the arenas of all sizes, of shape ``(sizes,)``."""
         rows = zip(self.sizes.tolist(), self.base.tolist(), self.free.tolist(), strict=True)
         # Python's integers: a product may not fit into 64 bits.
         found: list[int] = [-(-self.scale * (int(arenas[k]) - f) // b) for k, b, f in rows]

@@ -92,7 +92,7 @@ class OrderClimb:
         return np.argsort(-(hung + problem.size), kind="stable").astype(np.int64)
 
     def run(self, number: int, moves: int, deadline: Deadline) -> None:
-        """So many moves for one level, the levels before at least as good as they are.
+        """Make ``moves`` moves for one level, keeping the levels before at least as good.
 
         O(n²) a move. Raises ``TimeUpError`` in mid-move.
         """

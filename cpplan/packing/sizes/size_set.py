@@ -26,7 +26,7 @@ _HIGHEST = 2**62
 
 @dataclass(frozen=True, eq=False)
 class SizeSet:
-    """Buffers, and what each has at every size.
+    """Buffers, and the bytes of each at every size.
 
     Attributes
     ----------
@@ -102,9 +102,7 @@ class SizeSet:
 
     @cached_property
     def merged(self) -> Problem:
-        """The problem whose layouts are those valid at every size, and whose peak is the largest
-        arena.
-        """
+        """Problem whose layouts are those valid at every size, its peak being the largest arena."""
         layers = self._layers()
         if len(layers) == 1:
             return replace(self.problem, size=layers[0])

@@ -142,7 +142,7 @@ def _check_capacities(capacities: Sequence[int | None], sizes: SizeSet) -> tuple
 
 
 def _is_merged(sizes: SizeSet, number: int) -> bool:
-    """Whether the problem at one size is the one whose layouts are valid at all."""
+    """True if the problem at one size is the merged problem of all sizes."""
     merged = sizes.merged
     return merged.gaps == sizes.problem.gaps and bool((sizes.bytes[number] == merged.size).all())
 

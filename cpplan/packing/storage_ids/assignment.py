@@ -1,4 +1,4 @@
-"""Which storage every buffer lies in, how large the storages are, and what was proved."""
+"""Assignments of buffers to storages: storage ids, sizes of the storages, and bounds."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class StorageAssignment:
     expressions: Mapping[int, int | Dim] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many storages there are."""
+        """Number of storages."""
         return len(self.bytes)
 
     @property

@@ -1,4 +1,4 @@
-"""``check_assignment``: whether buffers that share a storage may. It knows no planner."""
+"""``check_assignment``: a check of storage assignments that knows no planner."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def improve(
     workers: int = 1,
     seed: int = 0,
 ) -> None:
-    """Look for a smaller total than an assignment's until there is provably none.
+    """Lower the total of an assignment until it is proved least or time is up.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ def _aside(problem: Problem, group: Ints, rows: Ints) -> int:
 
 
 def _literals(problem: Problem) -> int:
-    """How many literals a model has, at most."""
+    """Upper bound on the number of literals of a model."""
     count = len(problem)
     choices = count if problem.gaps else len(np.unique(problem.size))
     return count * choices // 2
 
 
 def count_entries(problem: Problem) -> int:
-    """Literals in the constraints on what is live at one step, at most. O(n log n).
+    """Upper bound on the literals of the constraints on live buffers at a step. O(n log n).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which buffers may share at all: the group of each, by dtype or by what the user says."""
+"""Groups of buffers that may share storages, by dtype or by the user's keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiler would do, named after its pass."""
+"""Assignments as compilers make them, each preset named after the compiler's pass."""
 
 from __future__ import annotations
 

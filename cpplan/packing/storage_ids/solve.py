@@ -170,7 +170,7 @@ class _Best:
         )
 
     def run(self, name: str, deadline: Deadline) -> None:
-        """Take what a baseline finds, if it is the first or better."""
+        """Run a baseline, and take its assignment if it is the first or better."""
         self.offer(ALGORITHMS[name](self.problem, self.group, deadline), name)
 
     def offer(self, storage: Ints, name: str) -> None:

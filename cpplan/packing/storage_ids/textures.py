@@ -34,7 +34,7 @@ class TextureAssignment:
     height: Ints
 
     def __len__(self) -> int:
-        """How many textures there are."""
+        """Number of textures."""
         return len(self.width)
 
 

@@ -26,9 +26,9 @@ def assign_apart(
     assign: Assign,
     alone: Collection[str] = (),
 ) -> StorageAssignment:
-    """What ``assign`` makes of the buffers with bounds, and storages of their own for the others.
+    """Assignment by ``assign`` of the buffers with bounds, with separate storages for the others.
 
-    Of the others, those named in ``alone`` share with none. What was proved is of the bytes of
+    Of the others, those named in ``alone`` share with none. The bound proved is on the bytes of the
     bounded storages.
     """
     sizes = _unbounded_sizes(source, problem)
