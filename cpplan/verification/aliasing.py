@@ -35,7 +35,7 @@ class Union:
 def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
     """Stays that may share bytes by choice: of tensors between ops, written by one run alone.
 
-    A stay that an op begins by writing only a view of it, since the op runs again, is excluded.
+    A stay of which a repeated op first writes only a view is excluded.
     """
     writers: dict[Stay, set[int | None]] = defaultdict(set)
     whole: set[Stay] = set()

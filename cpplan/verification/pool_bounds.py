@@ -278,7 +278,8 @@ def _shifted_bits(sizes: Sequence[int], room: int) -> int:
 def _demands(part: Rectangles, leaves: np.ndarray, room: int) -> Iterator[tuple[int, int]]:
     """Steps with more bytes live than ``room``, and the bytes that must have left, in order.
 
-    Of neighbouring steps only those after which something ends: the others hold a part of it.
+    Of neighbouring steps only those after which a rectangle ends: the rectangles of the others are
+    among theirs.
     """
     held = part.end - part.begin
     begins, ends = np.unique(part.lower), np.unique(part.upper)
