@@ -25,9 +25,11 @@ _INTERRUPTED = 130
     "--output",
     required=True,
     metavar="FILE.parquet",
-    help="The table. Run again, what is in it and unchanged is not done again.",
+    help="The table; a later run keeps its unchanged rows.",
 )
-@click.option("--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with it.")
+@click.option(
+    "--baseline", "baselines", multiple=True, metavar="NAME", help="Compare with this heuristic."
+)
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
@@ -38,7 +40,7 @@ _INTERRUPTED = 130
     "--task-seconds",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="End a task that takes longer, with all that is not planning.",
+    help="End a task that takes longer, reading and checking included.",
 )
 @click.option(
     "--task-memory",

@@ -37,8 +37,8 @@ from cpplan.model.errors import InputError
     "answer_paths",
     multiple=True,
     metavar="FILE",
-    help="What another planner needs for MODEL: ONNX Runtime's profile (.json), or what XLA, vela "
-    "or TVM printed (.txt).",
+    help="Another planner's answer for MODEL: a profile of ONNX Runtime (.json), or a listing of "
+    "XLA, vela or TVM (.txt).",
 )
 @with_options(
     request_options(

@@ -153,7 +153,7 @@ READING = (
         "dims",
         multiple=True,
         metavar="N=8|N=1..128|N=1..",
-        help="Bind a symbolic dimension, or bound it: for a plan that holds at any.",
+        help="Bind a symbolic dimension, or bound it for a plan of all its values.",
     ),
 )
 KINDS = (
@@ -162,7 +162,7 @@ KINDS = (
         "kinds",
         multiple=True,
         metavar="KIND=on|off",
-        help="Whether ops of this kind may write over their inputs, whatever MODEL says.",
+        help="Let ops of this kind write over their inputs or not, whatever MODEL says.",
     ),
 )
 WORKSPACES = (

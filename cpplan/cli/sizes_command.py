@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     "capacities",
     multiple=True,
     metavar="BYTES|any",
-    help="What the arena may have: at every size, or once for each --at, in their order.",
+    help="Most bytes of the arena: for every size, or once for each --at, in their order.",
 )
 @with_options(
     request_options(

@@ -25,7 +25,9 @@ from cpplan.cli.printing import naming, print_out
 @with_options(BOUNDARY)
 @with_options(SEARCHING)
 @click.option(
-    "--group-by", type=click.Choice(["dtype"]), help="What must not be mixed in one storage."
+    "--group-by",
+    type=click.Choice(["dtype"]),
+    help="Keep tensors that differ in this in separate storages.",
 )
 @click.option(
     "--algorithm", metavar="NAME", help="This baseline alone (storage_tokens, shared_objects, …)."

@@ -15,14 +15,14 @@ from cpplan.cli.printing import naming, print_out
     type=click.Choice(["bytes", "cost", "seconds"]),
     default="bytes",
     show_default=True,
-    help="What is compared; less is better.",
+    help="Quantity to compare; less is better.",
 )
 @click.option(
     "--factor",
     "factors",
     multiple=True,
     type=click.FloatRange(min=1),
-    help="At which to read the performance profile.",
+    help="Factor at which to read the performance profile.",
 )
 @click.option("--models", is_flag=True, help="Instead, the bytes of each model (Markdown).")
 @click.option("--json", "json_path", metavar="FILE|-", help="The summary as JSON.")
