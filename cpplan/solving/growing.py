@@ -1,4 +1,4 @@
-"""A plan of symbolic sizes at some values, planned anew where they are beyond its bounds."""
+"""Plans of symbolic sizes at given values, planned anew for values beyond the bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def grown_at(plan: Plan, values: Mapping[str, int]) -> SizedPlan:
 
 
 def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
-    """A plan of other sizes in the same order; nothing is shared but what lies within another."""
+    """Plan of other sizes in the same order, with placements within tensors as the only sharing."""
     plan, layout = sized.plan, sized.layout
     if len(plan.pools) > 1:
         raise InputError("a plan of several pools cannot grow: plan the graph anew")

@@ -1,4 +1,4 @@
-"""Order and offsets decided together, where the best order cannot be packed into its live bytes."""
+"""Search for order and offsets together, if the best order does not pack into its live bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpplan.runtime.budget import Budget
 def joint_problem(program: Program, residency: Residency, most_ops: int) -> OrderProblem | None:
     """The ordering problem with a storage for every buffer, or ``None`` if models do not apply.
 
-    They do to a graph that is small and without bodies: there what they prove holds.
+    The models apply to small graphs without bodies, for which their proofs hold.
     """
     graph = program.graph
     if not 0 < len(graph.ops) <= most_ops or any(op.bodies for op in graph.ops):
@@ -36,7 +36,7 @@ def improve_jointly(
     most_ops: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
-    """A lower peak by another order, or a proof that there is none; else what came in."""
+    """Packing and outcome improved by order and offsets together, or unchanged."""
     program = packed.source
     assert isinstance(program, Program)
     gap = packed.peak > outcome.bound

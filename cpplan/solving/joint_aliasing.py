@@ -1,4 +1,4 @@
-"""Order, sharing and offsets decided together, where what was found is not proved smallest."""
+"""Search for order, aliases and offsets together, if the best packing is not proved smallest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def improve_sharing_jointly(
     most_ops: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
-    """A lower peak by another order or other links, or a proof of none; else what came in."""
+    """Packing and outcome improved by order, links and offsets together, or unchanged."""
     program, search = packed.source, packed.sharing
     assert isinstance(program, Program)
     assert search is not None

@@ -1,7 +1,7 @@
 """``solve``: the stages and their one deadline.
 
-If asked, look for the order with the least pressure; pack; verify what is returned. Each stage ends
-early with a proof. The deadline and Ctrl-C end the run with the best plan so far.
+The stages search for the order of least peak, if asked; pack; and verify the plan returned. Each
+stage ends early with a proof. The deadline and Ctrl-C end the run with the best plan so far.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def _make_run(source: Program | Problem, request: Request, budget: Budget) -> Ru
 
 
 def _with_reason(plan: Plan, run: Run) -> Plan:
-    """The plan; where a gap is left and so was time, its message says why the run ended."""
+    """The plan, with the reason why the run ended if both a gap and time are left."""
     fits = run.goal is not None and plan.peak is not None and plan.peak <= run.goal
     if plan.status in ("optimal", "infeasible") or fits:
         return plan

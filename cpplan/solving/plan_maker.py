@@ -1,4 +1,4 @@
-"""From what the stages found and proved to the Plan that is handed out."""
+"""Plans made from the packings and bounds that the stages found."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def make_plan(
     ceiling
         The limit, if there is one, bytes.
     searched
-        What the order search found and proved; its bound then replaces the packing's, which holds
-        for one order only.
+        The outcome of the order search; its bound then replaces the packing's, which holds for one
+        order only.
     ends
-        With which ops every order had to begin, and with which to end.
+        The ops with which every order had to begin, and those with which it had to end.
     runtime
         Seconds so far.
     history
@@ -97,7 +97,7 @@ def make_plan(
 
 
 def _certificate(packed: Packed, searched: OrderOutcome | None) -> CutFlow | None:
-    """What proves the bound to others: a flow is one of the storages as they are, unshared."""
+    """Certificate of the bound, if any: a flow, valid only if no storages share bytes."""
     if searched is None or searched.bound_by != MINIMUM_CUT or packed.sharing is not None:
         return None
     return searched.certificate
@@ -164,7 +164,7 @@ def make_remat_plan(
 
 
 def _cost_bound(outcome: RematOutcome, plan: Plan) -> int | float:
-    """What no plan costs less than; a search rounds sums of numbers otherwise than the plan."""
+    """Lower bound on the cost of every plan, made to agree with the plan's rounding of sums."""
     assert plan.cost is not None
     assert plan.base_cost is not None
     if outcome.bound_by == RUNS_ONCE:
@@ -232,7 +232,7 @@ def _make_pooled_plan(
 
 
 def _columns(packed: Packed) -> dict[str, Any]:
-    """What follows from what was packed, however that was done."""
+    """Columns of a plan that follow from the packing alone."""
     problem, source = packed.problem, packed.source
     program = source if isinstance(source, Program) else None
     places = _last_places(program, problem) if program else {}

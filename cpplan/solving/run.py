@@ -1,4 +1,4 @@
-"""One run of ``solve``: what was asked for, and the stages in the order in which they are run."""
+"""One run of ``solve``: its options, and its stages in the order in which they run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ORDERS_ALONE = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was asked for, the one deadline, and the history that all stages write.
+    """A run: its options, the one deadline, and the history that all stages write.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Run:
     history
         Every improvement.
     reasons
-        Why stages ended without a proof although there was time left.
+        Reasons why stages ended without a proof although there was time left.
     """
 
     request: Request
@@ -87,7 +87,7 @@ class Run:
     def pack(
         self, source: Program | Problem, deadline: Deadline, best: Packed | None = None
     ) -> Packed:
-        """Offsets for one order; ``best`` is what another order has already reached."""
+        """Packing of one order; ``best`` is the packing of another order so far."""
         start = deadline.elapsed()
         with without_collection():
             problem = as_problem(source, self.residency, self.request.pools)
@@ -115,7 +115,7 @@ class Run:
         return Packed(source, problem, incumbent=incumbent)
 
     def place(self, program: Program, offsets: Ints, name: str) -> Packed:
-        """Offsets that were found together with the program, one a buffer of its problem."""
+        """Packing from offsets found together with the program, one a buffer of its problem."""
         problem = as_problem(program, self.residency)
         incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling)
         incumbent.replace(offsets[incumbent.reduction.rows], name)
@@ -206,7 +206,7 @@ class Run:
         return search.within(limit, self.deadline)
 
     def search_within(self, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
-        """A search for orders that has its own deadline, and says what found the best."""
+        """Function that searches for orders by its own deadline, and names the best's source."""
 
         def search(deadline: Deadline) -> tuple[Packed, str]:
             packed, outcome = replace(self, budget=self.budget.until(deadline)).search(source)
@@ -256,14 +256,14 @@ class Run:
         return best, outcome
 
     def _settled(self, best: Packed, outcome: OrderOutcome) -> bool:
-        """Whether nothing is left to search for: proved, good enough, or proved not to fit."""
+        """True if nothing is left to search for: proved, good enough, or proved not to fit."""
         hopeless = self.ceiling is not None and outcome.bound > self.ceiling
         return hopeless or best.good_enough or best.peak <= outcome.bound
 
     def _search_jointly(
         self, best: Packed, outcome: OrderOutcome, most_ops: int
     ) -> tuple[Packed, OrderOutcome]:
-        """Order, offsets and what is shared decided together, where that is still of use."""
+        """Improve order, aliases and offsets together, if that is still of use."""
         if self._settled(best, outcome) or self.deadline.expired():
             return best, outcome
         improve = improve_jointly if best.sharing is None else improve_sharing_jointly
@@ -274,7 +274,7 @@ class Run:
     def _go_on(
         self, best: Packed, outcome: OrderOutcome, turns: Iterator[OrderOutcome]
     ) -> tuple[Packed, OrderOutcome]:
-        """Search for orders while there are a gap and time, and pack what may be better."""
+        """Search for orders while a gap and time are left, and pack those that may be better."""
         if self._settled(best, outcome) or self.deadline.expired():
             return best, outcome
         source, tried = best.source, {tuple(outcome.order.tolist())}
@@ -306,7 +306,7 @@ class Run:
         return self.deadline.share(1 if last else tuning.order_share)
 
     def _packing_deadline(self) -> Deadline:
-        """The run's, or a moment if that is over: an order is of no use until it is packed."""
+        """The run's deadline, or a moment if it is over, as an order is of no use until packed."""
         if not self.deadline.expired():
             return self.deadline
         by_work = self.deadline.deterministic and not self.deadline.cancelled
@@ -384,7 +384,7 @@ class Run:
         return shared, None if complete else relax_sharing(ordering, links)
 
     def _floor(self, program: Program) -> int:
-        """Bytes that are live at once at this order, whatever is shared."""
+        """Lower bound on the bytes live at once in this order, whichever aliases are used."""
         problem = as_problem(program, self.residency)
         if not self.sharing:
             return int(problem.live_bytes().max(initial=0))
@@ -396,12 +396,12 @@ class Run:
         return shared_bound(problem, links, ProgramLives(program, problem, self.residency)).value
 
     def stop_early(self, reason: str) -> None:
-        """Note why a stage ends without a proof, if it has time left."""
+        """Record why a stage ends without a proof, if it has time left."""
         if not self.deadline.expired() and reason not in self.reasons:
             self.reasons.append(reason)
 
     def record(self, peak: int | None, bound: int | None, source: str) -> None:
-        """Note an improvement, and tell who watches."""
+        """Record an improvement, and report it to the caller's listener."""
         event = Progress(self.deadline.elapsed(), peak, bound, source)
         self.history.append(event)
         if self.request.progress is not None:
@@ -409,12 +409,12 @@ class Run:
 
 
 class _RelaxedBound:
-    """A bound on every order and all links, from a problem that no links save more than.
+    """Lower bound on every order and all links, from a relaxed problem.
 
     Parameters
     ----------
     relaxed
-        That problem, and the bytes by which its bounds are too high.
+        The relaxed problem, and the bytes by which its bounds are too high.
     start
         A valid order.
     seed
@@ -428,11 +428,11 @@ class _RelaxedBound:
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing more to prove."""
+        """True if there is nothing more to prove."""
         return self._search is not None and (self._search.done or self._search.exhausted)
 
     def run(self, deadline: Deadline) -> tuple[int, str]:
-        """The best bound after so much more time, bytes, and what proves it."""
+        """The best bound after a search until the deadline, bytes, and the name of its proof."""
         from cpplan.ordering.solve import OrderSearch
 
         if self._search is None:

@@ -21,7 +21,7 @@ def is_share(limit: object) -> bool:
     Raises
     ------
     InputError
-        If it ends in ``%`` but is no share.
+        If the limit ends in ``%`` but is no share.
 
     Examples
     --------
@@ -35,12 +35,12 @@ def is_share(limit: object) -> bool:
 
 
 def parse_share(text: str) -> Fraction:
-    """A share written as ``"60%"``.
+    """Fraction for a share written as ``"60%"``.
 
     Raises
     ------
     InputError
-        If it is none, or not positive.
+        If the text is no share, or the share is not positive.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is the same at all sizes: the order of ops, and what they write over their inputs.
+"""Choices that are the same at all sizes: the order of ops, and the inputs written over in place.
 
 Both are chosen with every variable at its largest, where bytes are scarcest.
 """
@@ -21,7 +21,7 @@ from cpplan.solving.tuning import SolvingTuning
 
 
 class Choices(NamedTuple):
-    """The program in its order, and which buffers are written over which."""
+    """The program in its order, and the buffers written in place over others."""
 
     program: Program
     relations: tuple[Relation, ...] = ()
@@ -57,7 +57,7 @@ def choose(run: Run, program: Program, listed: Sequence[Mapping[str, int]]) -> C
 
 
 def _whole_buffers(graph: Graph) -> Graph:
-    """The graph in which only what fills its buffer is done in place: a view's place may move."""
+    """The graph with in-place writes of whole buffers only, as the place of a view may move."""
     ops = []
     for op in graph.ops:
         bodies = tuple(_nothing_in_place(body) for body in op.bodies)
@@ -75,10 +75,10 @@ def _nothing_in_place(graph: Graph) -> Graph:
 
 
 def merge_related(problem: Problem, relations: Sequence[Relation]) -> tuple[Problem, Ints]:
-    """One buffer for all that are written over one another, and the merged row of every buffer.
+    """Problem with one buffer for all written over one another, and the row of every buffer in it.
 
-    Such buffers have the same bytes at every size: that is what a graph of symbolic sizes asks of
-    what may be done in place.
+    Such buffers have the same bytes at every size, as a graph of symbolic sizes requires of aliases
+    in place.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From a layout for several sizes to what is handed out."""
+"""Plans made from a layout for several sizes."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def plan_of(
     rows: Ints,
     layout: SizesLayout,
 ) -> Plan:
-    """The layout as a plan at the size with the largest arena, and what depends on variables.
+    """Plan of the layout at the size with the largest arena, with its symbolic expressions.
 
     Parameters
     ----------
     run
         What was asked for.
     choices
-        The order, and what is done in place.
+        The order, and the aliases in place.
     listed
         The sizes.
     problems
-        What was laid out, at each size.
+        The packing problem at each size.
     rows
-        The row there of every buffer, shape ``(buffers,)``.
+        Row of every buffer in these problems, shape ``(buffers,)``.
     layout
-        Of these problems.
+        The layout of these problems.
     """
     program, relations = choices
     needed: Ints = layout.lower_bound if layout.arena is None else layout.arena
@@ -72,7 +72,7 @@ def plan_of(
 
 
 def _shortfall(problems: Sequence[Problem], layout: SizesLayout) -> str:
-    """Why there is no plan: a size that does not fit alone, or all of them together."""
+    """Message why there is no plan: a size that does not fit alone, or all of them together."""
     for k, capacity in enumerate(layout.capacities):
         bound = lower_bound(problems[k])
         if capacity is not None and bound.value > capacity:
@@ -89,7 +89,7 @@ def _shortfall(problems: Sequence[Problem], layout: SizesLayout) -> str:
 def sizes_plan_of(
     layout: SizesLayout, listed: Sequence[Mapping[str, int]], plan: Plan, runtime: float
 ) -> SizesPlan:
-    """The plan with what every size needs, and how long it took in seconds."""
+    """Plan for several sizes with the bytes needed at each, and the seconds it took."""
     limits = layout.capacities or (None,) * len(listed)
     sizes = tuple(
         PlannedSize(

@@ -1,4 +1,4 @@
-"""What ``plan_sizes`` hands out: one plan, and what it needs at every size it was made for."""
+"""The result of ``plan_sizes``: one plan, and the arena it needs at every size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PlannedSize(NamedTuple):
     arena
         Bytes needed of the arena, ``None`` if there is no plan.
     lower_bound
-        No layout with offsets that stay at all sizes needs less here.
+        Lower bound on the arena here of every layout with the same offsets at all sizes.
     alone, alone_bound
         Bytes needed where this size is planned alone, and a bound on that.
     capacity
@@ -41,12 +41,12 @@ class PlannedSize(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its values, in words."""
+        """Text for the values of this size."""
         return size_label(self.values)
 
     @property
     def price(self) -> float | None:
-        """What offsets that stay cost here: ``arena / alone``, 1 where both are 0."""
+        """Price of the same offsets at all sizes: ``arena / alone``, 1 if both are 0."""
         if self.arena is None:
             return None
         return self.arena / self.alone if self.alone else 1.0
@@ -60,7 +60,7 @@ class PlannedSize(NamedTuple):
 
 
 class PlannedLevel(NamedTuple):
-    """Something that was minimised, with what came before it kept at its best."""
+    """A level that was minimised, with the levels before it kept at their best."""
 
     name: str
     value: int
@@ -69,7 +69,7 @@ class PlannedLevel(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SizesPlan:
-    """One plan for several sizes: offsets stay, and what is needed of the arena follows the size.
+    """One plan for several sizes: the offsets are the same, the arena depends on the size.
 
     At a size, everything lies within that size's arena, so growing it moves nothing.
 
@@ -123,7 +123,7 @@ class SizesPlan:
         return frame
 
     def save(self, path: str | PathLike[str], *, clock: bool = False) -> None:
-        """Write it as JSON, whole or not at all; ``clock=True`` adds the runtime."""
+        """Write the plan as JSON, whole or not at all; ``clock=True`` adds the runtime."""
         open_door("SizesPlan.save")(self, path, clock=clock)
 
     @classmethod
@@ -140,7 +140,7 @@ class SizesPlan:
 
 
 def size_label(values: Mapping[str, int]) -> str:
-    """Values of variables in words.
+    """Text for the values of variables.
 
     Examples
     --------
