@@ -40,7 +40,7 @@ def anneal_packed(
 ):  # fmt: skip
     """Random moves of runs and of stays, judged by cost plus ``weight`` for every byte shared.
 
-    What is worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
+    A move that is worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
 
     Parameters
     ----------
@@ -48,25 +48,25 @@ def anneal_packed(
         A :class:`~cpplan.remat.search.flat_problem.FlatProblem`; ``extra`` and ``entry`` are block
         sizes.
     slots
-        Of every run: its written storages, and one more if any unit has a block.
+        Slots of every run: its written storages, and one more if any unit has a block.
     limit
         Bytes; no stay ends above.
     sequence, ids, length
-        Units, and the number of each run, unique; overwritten with where the walk ends, whose
-        length is returned.
+        Units, and the unique number of each run; overwritten with those at the end of the walk,
+        whose length is returned.
     off, align, size
-        Of every slot: first the storages (what is there from the start, or written in parts), then
-        ``slots`` for each run, last what is handed in for nobody.
+        Offset, alignment and size of every slot: first the storages (those there from the start, or
+        written in parts), then ``slots`` for each run, last the inputs that no op reads.
     best
-        ``(sequence, ids, off)``, filled with the best: what shares least, the cheapest of those.
+        ``(sequence, ids, off)``, filled with the cheapest of those that share the fewest bytes.
     result
         ``[length, bytes shared, cost]`` of ``best``, on entry too.
     moves, weight, hot, cold
-        How many; see above; temperatures at the first and at the last move.
+        Number of moves; the price of a byte; temperatures at the first and at the last move.
     reach
         Positions that a unit moves at most; if negative, only offsets change.
     joint
-        Whether first runs may change their order.
+        True if first runs may change their order.
     random
         A ``numpy.random.Generator``.
     """

@@ -1,11 +1,12 @@
-"""Sequences and their offsets, searched for together.
+"""Search for a sequence and its offsets together.
 
-A sequence whose live bytes fit may still not fit packed: where the profile is flat, packing loses
-a tenth. Here every stay has an offset below the limit throughout, and stays may share bytes while
-the search is under way. First they are separated with the sequence as it is; then runs and offsets
-change together by simulated annealing, the bytes shared priced against the cost of what runs: a
-stay is moved away, or the value is computed again later, whichever is cheaper. Where neither ends
-in something that fits, so do sequences with fewer live bytes.
+A sequence whose live bytes fit may still not fit packed: where the live bytes are about the same at
+all steps, packing loses a tenth. Here every stay (retention interval) always has an offset below
+the limit, and stays may share bytes during the search. First they are separated, with the sequence
+unchanged; then runs and offsets change together by simulated annealing. Shared bytes have a price
+beside the cost of the runs: a stay is moved away, or its value is computed again later, whichever
+is cheaper. If neither leads to a packing that fits, the same is tried on sequences with fewer live
+bytes.
 """
 
 from __future__ import annotations
@@ -67,12 +68,13 @@ class PackedSequence(NamedTuple):
     sequence
         Units in order of execution, some of them repeated.
     offsets
-        Of the buffers of ``to_problem(Program(graph, problem.expand(sequence)), residency)``,
-        bytes, shape ``(buffers,)``.
+        Offsets of the buffers of
+        ``to_problem(Program(graph, problem.expand(sequence)), residency)``, bytes, shape
+        ``(buffers,)``.
     peak
         The largest end of a buffer, within the limit.
     cost
-        What running the sequence costs.
+        Cost of running the sequence.
     """
 
     sequence: tuple[int, ...]
@@ -116,7 +118,7 @@ def search_packed(
     seed
         Of the moves.
     moves
-        So many at most; without a number, until the deadline, or as many as take an hour or so.
+        The most moves to try; if ``None``, until the deadline, or as many as take an hour or so.
     report
         Called at every better sequence that fits.
 
@@ -189,7 +191,7 @@ def search_packed(
 
 
 def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
-    """Rounds in which bytes shared cost little at first: small problems are often solved so."""
+    """Run rounds with a low first price of shared bytes, which often solves small problems."""
     while not (walk.fits or deadline.expired()):
         walk.round(moves, deadline, warm=True)
         moves = int(moves * _GROWTH)
@@ -242,7 +244,7 @@ class _Walk:
         return float(self._result[2])
 
     def packed(self) -> PackedSequence:
-        """The best so far, which fits."""
+        """The best so far as a packed sequence; it must fit."""
         from cpplan.remat.search.stay_kernel import find_stays
 
         sequence, runs, off = self._best
@@ -263,7 +265,7 @@ class _Walk:
         return PackedSequence(units, offsets, peak, self._problem.total_cost(units))
 
     def separate(self, deadline: Deadline, moves: int) -> None:
-        """Give the best other offsets, so that its stays share less; ``moves`` for each stay."""
+        """Change the best's offsets so that its stays share less, by ``moves`` for each stay."""
         from cpplan.remat.search.stay_kernel import find_stays
 
         sequence, runs, off = self._best
@@ -314,7 +316,7 @@ class _Walk:
             self._price = self._price / _FALL if self.fits else self._price * _RISE
 
     def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:
-        """Sizes and alignments of what the runs write."""
+        """Set the sizes and alignments of the stays and blocks that the runs begin."""
         from cpplan.remat.search.stay_kernel import measure_run
 
         for k in range(length):

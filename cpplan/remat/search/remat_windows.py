@@ -1,7 +1,7 @@
-"""Local search on a sequence: CP-SAT chooses a window of it anew, within the memory limit.
+"""Local search on a sequence: CP-SAT solves windows of it anew, within the memory limit.
 
 For sequences too long for one model. A window of some dozens of runs is solved in a fraction of a
-second; what it finds takes the place of the window if it costs less.
+second; the runs found replace the window if they cost less.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def improve_windows(
     seed: int = 0,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome:
-    """Let windows of a sequence be chosen anew until time is up, or the cost meets the bound.
+    """Solve windows of a sequence anew until time is up, or the cost meets the bound.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def improve_window(
     work: float = 0.5,
     seed: int = 0,
 ) -> tuple[int, ...]:
-    """The sequence with the window ``[begin, end)`` chosen anew, if that costs less.
+    """The sequence with the window ``[begin, end)`` solved anew, if that costs less.
 
     For the parameters see :func:`improve_windows`.
     """

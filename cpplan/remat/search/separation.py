@@ -1,7 +1,7 @@
 """Offsets within a limit for stays of known sizes and times, by guided local search.
 
 Stays may share bytes at first. One after another moves to where it shares least, weighted pair by
-pair; where nothing moves any more, what still shares bytes weighs more (Voudouris and Tsang, 1999;
+pair; once no stay moves, pairs that still share bytes get more weight (Voudouris and Tsang, 1999;
 for packing, with moves along one axis: Egeblad, Nielsen and Odgaard, 2007).
 """
 
@@ -37,7 +37,7 @@ def separate_stays(
     *,
     moves: int | None = None,
 ) -> tuple[Ints, int]:
-    """Offsets that share as few bytes as possible, and how many; zero if they are a packing.
+    """Offsets that share as few bytes as possible, and the bytes shared: zero for a packing.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def separate_stays(
     random
         For the order of moves.
     moves
-        So many at most; without a number, until the deadline.
+        The most moves to try; if ``None``, until the deadline.
 
     Examples
     --------

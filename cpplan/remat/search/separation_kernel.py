@@ -15,9 +15,9 @@ _NEVER = 1 << 60
 
 @njit(cache=True)
 def separate(random, stays, weight, low, best, limit, moves):
-    """Move stays to where they cost least; bytes shared at best, each pair's counted once.
+    """Move stays to where they cost least, and return the fewest bytes shared, pair by pair.
 
-    What two stays share costs their weight for every byte. Where no stay that shares bytes has a
+    Every byte that two stays share costs the pair's weight. When no stay that shares bytes has a
     better offset, the weight of every pair that shares some rises by one.
 
     Parameters
@@ -101,7 +101,7 @@ def _shared(i, begin, end, low, high, bottom, top, count):
 
 @njit(cache=True)
 def _raise(begin, end, low, high, by_low, weight, queue, waits):
-    """Raise the weights of pairs that share bytes; how many stays wait then."""
+    """Raise the weights of pairs that share bytes; return the number of stays that wait then."""
     waiting = 0
     for place in range(len(by_low)):
         i = by_low[place]
@@ -121,7 +121,7 @@ def _raise(begin, end, low, high, by_low, weight, queue, waits):
 
 @njit(cache=True)
 def _near(i, begin, end, low, high, by_low, by_high, weight, near):
-    """Both ends of what lives at the same time as a stay, ascending, and the weights."""
+    """Set both ends of the stays live at the same time as one, ascending, and the weights."""
     lows, highs, rises, falls = near
     first, last, prices = begin[i], end[i], weight[i]
     count = 0
@@ -140,8 +140,8 @@ def _near(i, begin, end, low, high, by_low, by_high, weight, near):
 def cheapest(random, size, step, top, near):
     """``(offset, price)`` where a stay of ``size`` bytes costs least, a multiple of ``step``.
 
-    The price is piecewise linear: as a stay moves up, what it shares with another grows, keeps,
-    and shrinks. The pieces' ends are merged in order. Offsets are at most ``top``.
+    The price is piecewise linear: as a stay moves up, the bytes it shares with another grow, are
+    constant, and shrink. The pieces' ends are merged in order. Offsets are at most ``top``.
     """
     lows, highs, rises, falls = near
     meets, inside, leaves, past = 0, 0, 0, 0

@@ -63,7 +63,7 @@ def anneal(
     """Random moves: compute a value again, compute it once less, move units.
 
     A sequence is judged by its cost, plus ``weight`` for every ``limit`` bytes beyond the limit at
-    some position. What is worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
+    some position. A move worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _keeps_order(sequence, length, turn):
 
 @inner_loop
 def _insert(random, flat, rank, sequence, length, other):
-    """Before some reader of a value, compute it again, and perhaps what that reads, and so on."""
+    """Compute a value again before one of its readers, and perhaps the values that needs."""
     block = np.empty(_INSERTED, np.int64)
     place, count = random.integers(0, length), 0
     unit = sequence[place]
@@ -318,7 +318,7 @@ def _exchange(random, flat, rank, sequence, length, other, count, first):
 
 @inner_loop
 def _move(random, flat, sequence, length, other, first, reach):
-    """Some units in a row run earlier or later."""
+    """Move some units in a row to an earlier or a later place."""
     size = 1
     while size < _BLOCK and random.random() < 0.4:
         size += 1

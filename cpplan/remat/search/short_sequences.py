@@ -1,7 +1,7 @@
-"""Every short sequence of a small problem, one after another.
+"""Enumeration of the short sequences of a small problem.
 
-For what is left when searches have ended: a sequence whose live bytes fit may not fit packed where
-another does, and several pools or shared bytes make live bytes a poor guide. Few units have few
+It is for the end of a search: a sequence whose live bytes fit may not fit packed where another
+does, and with several pools or shared bytes, live bytes are a poor guide. Few units have few
 sequences, so that all of them can be packed.
 """
 

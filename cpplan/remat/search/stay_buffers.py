@@ -1,6 +1,6 @@
-"""The buffers of a program that runs ops again, and the stays of a sequence: which is which.
+"""Conversion from stays of a sequence to buffers of a program that runs ops again.
 
-Besides stays of storages, an arena holds what no op touches, and buffers of ops' bodies.
+Besides stays of storages, an arena holds storages that no op touches, and buffers of ops' bodies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 class StayBuffers:
-    """Offsets of stays as offsets of buffers.
+    """Converter from offsets of stays to offsets of buffers.
 
     Buffers that live throughout and that no unit touches lie at the arena's end. What a unit's
     bodies need lies in one block, and so does what the caller hands in for nobody.

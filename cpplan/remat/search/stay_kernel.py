@@ -1,4 +1,4 @@
-"""Stays of a sequence, their offsets, and what they share; imports numba."""
+"""Stays of a sequence, their offsets, and the bytes they share; imports numba."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -134,7 +134,7 @@ def shift(
     random, slot, limit, most, align, begin, end, active, count, pending, off, size, near, moved,
     before,
 ):  # fmt: skip
-    """Give a stay another offset, and those in its way too; bytes shared more, or ``NO``."""
+    """Move a stay, and those in its way; return the bytes shared more, or ``NO``."""
     found = 0
     for k in range(count):
         other = active[k]
@@ -253,7 +253,7 @@ def measure_slots(flat, slots, sequence, ids, length, run, align, size):
 
 @njit(cache=True)
 def measure_run(flat, slots, unit, run, align, size):
-    """Sizes and alignments of what a run writes."""
+    """Set the sizes and alignments of the stays and the block that a run begins."""
     storages = len(flat.size)
     slot = storages + run * slots
     for t in range(flat.write_start[unit], flat.write_start[unit + 1]):

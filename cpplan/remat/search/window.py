@@ -1,7 +1,7 @@
-"""A stretch of a sequence as a rematerialization problem of its own.
+"""A window of a sequence as a rematerialization problem of its own.
 
-What runs at the positions ``begin <= position < end`` may be chosen anew, the rest stays. Values
-that are still read, in the stretch or after it, are there at its beginning; those read after it are
+The runs at the positions ``begin <= position < end`` may be chosen anew, the others stay. Values
+that are still read, in the window or after it, are there at its beginning; those read after it are
 kept to its end. Units that have run before need not run, but may.
 """
 
@@ -133,7 +133,7 @@ def _units(
     live: set[int],
     others: int,
 ) -> list[int]:
-    """Those that run, and those that might run again, ascending."""
+    """Units that run in the window, and those that might run again, ascending."""
     writer = {
         storage: unit
         for unit, written in enumerate(problem.writes)
