@@ -13,11 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 FIRST_WORDS = {"How", "Of", "What", "Where", "Whether", "Which"}
 RIDDLES = ("so many", "of which")
 LONGEST = 100
-# Rooms whose docstrings are still to be rewritten; none may be added.
-NOT_DONE = (
-    "cpplan/ordering",
-    "cpplan/packing", "cpplan/remat", "cpplan/solving",
-)  # fmt: skip
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -44,10 +39,9 @@ def fault(text: str) -> str | None:
 
 
 def faults(folder: str) -> list[str]:
-    """Faults in the docstrings of a file, or of a folder's files, one line each."""
+    """Faults in the docstrings of a folder's files, one line each."""
     found = []
-    top = ROOT / folder
-    for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
+    for path in sorted((ROOT / folder).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for line, text in docstrings(path):
             broken = fault(text)
@@ -56,18 +50,9 @@ def faults(folder: str) -> list[str]:
     return found
 
 
-def is_done(name: str) -> bool:
-    return not any(f"{name}/".startswith(f"{room}/") for room in NOT_DONE)
-
-
 @pytest.mark.parametrize("folder", ["cpplan", "formulations"])
 def test_docstrings_state_what_they_describe(folder: str) -> None:
-    assert [text for text in faults(folder) if is_done(text.split(":", 1)[0])] == []
-
-
-@pytest.mark.parametrize("room", NOT_DONE)
-def test_rooms_listed_as_not_done_have_faults(room: str) -> None:
-    assert faults(room), f"{room} is done: remove it from NOT_DONE"
+    assert faults(folder) == []
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class OrderSearch:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the longest turn has been taken."""
+        """True if the longest turn has been taken."""
         return self._effort > active().most_effort
 
     def run(self, deadline: Deadline) -> None:
@@ -311,7 +311,7 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
 
 
 def _compiled(deadline: Deadline) -> bool:
-    """Whether the loops are ready, after a wait; until they are, CP-SAT goes on alone."""
+    """True if the loops are ready, after a wait; until they are, CP-SAT goes on alone."""
     return prepare(ORDERING, deadline.share(COMPILING_SHARE))
 
 

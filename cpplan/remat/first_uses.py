@@ -28,7 +28,7 @@ def use_packed_sequences() -> None:
 
 
 def _recomputable() -> RematProblem:
-    """Four ops, of which the first had better run twice within twelve bytes."""
+    """Four ops; within twelve bytes, the first had better run twice."""
     tensors = Tensor("a", 4), Tensor("b", 8), Tensor("c", 2), Tensor("y", 1, kind="output")
     ops = (
         Op("f", outputs=("a",)),

@@ -101,7 +101,7 @@ class SequenceSearch:
 
     @property
     def few(self) -> bool:
-        """Whether CP-SAT may find more than local search."""
+        """True if CP-SAT may find more than local search."""
         return self._exact and len(self.problem) <= active().cp_sat_units
 
     @property

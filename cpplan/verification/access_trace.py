@@ -192,7 +192,7 @@ class _Scope:
         return math.lcm(*(tensor.alignment for tensor in self.tensors[root]))
 
     def place(self, name: str, reader: str = "the caller") -> Place:
-        """Where the tensor's latest value lies."""
+        """Buffer and byte offset at which the tensor's latest value lies."""
         if (stay := self.home.get(name)) is not None:
             return self._place_in(stay, name)
         holder = self.graph.holder[name]

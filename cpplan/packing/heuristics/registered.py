@@ -114,7 +114,7 @@ def names(*, as_published: bool = True) -> tuple[str, ...]:
 
 
 def portfolio(buffers: int = 0) -> tuple[str, ...]:
-    """The names that ``solve`` tries on so many buffers, in this order.
+    """Names that ``solve`` tries on a number of buffers, in this order.
 
     Those for many buffers need the loops of ``cpplan.packing.loops.MANY_BUFFERS``.
 

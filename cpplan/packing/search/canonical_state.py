@@ -21,7 +21,7 @@ _CHANGES_A_BUFFER = 50
 
 
 class Board(NamedTuple):
-    """What does not change: all in address units; compressed rows of members and neighbours.
+    """Data of a search that do not change, in address units: members and neighbours as rows.
 
     ``highest`` is the highest offset a buffer may have, ``limit[0]`` the end of the arena.
     """
@@ -41,7 +41,7 @@ class Board(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Where the search stands. ``floor[b] >= rest[b]``, the top of what is placed below ``b``.
+    """State of the search. ``floor[b] >= rest[b]``, the top of the buffers placed below ``b``.
 
     The first ``waiting[s]`` members of a section are those not placed. ``slot`` is where the member
     of an entry of ``Board.sections`` is, and ``entry`` the reverse.

@@ -25,7 +25,7 @@ _LEVELS, _WAYS = 16, 32
 
 
 class Shape(NamedTuple):
-    """What does not change. Row ``k`` starts before its twin, an equal buffer, if it has one."""
+    """Data that do not change. Row ``k`` starts before its twin, an equal buffer, if it has one."""
 
     lower: Ints
     upper: Ints
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Where the search stands; ``ways[first_way[l] : first_way[l + 1]]`` are those of level l.
+    """State of the search; ``ways[first_way[l] : first_way[l + 1]]`` are those of level l.
 
     ``counted`` holds for the niche that begins in a section how many ways its corners have, and how
     many changes of floors there had been then; ``changed``, after how many each floor last changed.

@@ -1,4 +1,4 @@
-"""Where the niche search stands, compiled: what a decision changes; see ``niche_state``."""
+"""Changes that a decision of the niche search makes to its state, compiled."""
 
 # The compiler gives these functions their types.
 # mypy: ignore-errors
