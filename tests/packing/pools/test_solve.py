@@ -165,7 +165,7 @@ def test_bad_input_is_named():
     off_grid = replace(fixed, pools=(Pool("p", alignment=8),))
     with pytest.raises(InputError, match=r"'a': fixed offset 4 is not a multiple .* of pool 'p'"):
         pack_pools(off_grid, "total", Budget(Deadline(1)))
-    with pytest.raises(InputError, match="'least' is not understood: expected one of total"):
+    with pytest.raises(InputError, match="'least' is not understood: expected one of preference"):
         pack_pools(replace(fixed, fixed={}), "least", Budget(Deadline(1)))
 
 
