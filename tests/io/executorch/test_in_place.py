@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # ExecuTorch warns while it is imported, where no mark applies yet.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import executorch_models  # noqa: F401
+    from support import executorch_models  # noqa: F401
 
 import torch  # noqa: E402
 from executorch.exir import memory  # noqa: E402

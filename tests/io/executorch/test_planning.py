@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # ExecuTorch warns while it is imported, where no mark applies yet.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import executorch_models  # noqa: F401
+    from support import executorch_models  # noqa: F401
 
 import torch  # noqa: E402
 from executorch.exir import to_edge, to_edge_transform_and_lower  # noqa: E402
