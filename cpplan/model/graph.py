@@ -14,10 +14,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.model.answers import Answer
+from cpplan.model.axes import Axis
 from cpplan.model.dependencies import check_acyclic, find_predecessors
 from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
-from cpplan.model.graph_checks import check_producers, check_references, check_unique, check_views
+from cpplan.model.graph_checks import (
+    check_axes,
+    check_producers,
+    check_references,
+    check_unique,
+    check_views,
+)
 from cpplan.model.names import check_name, tuple_of
 from cpplan.model.printable import quote
 from cpplan.model.tensor import LIMIT, Tensor, read_count
@@ -97,6 +104,7 @@ class Op:
     bodies: tuple[Graph, ...] = ()
     after: tuple[str, ...] = ()
     sequence: str | None = None
+    axes: tuple[Axis, ...] = ()
 
     def __post_init__(self) -> None:
         if self._is_plain():
@@ -116,6 +124,8 @@ class Op:
                 f"not {self.sequence!r}"
             )
         check_name(f"op {self.name!r}: sequence", self.sequence or "", empty=True)
+        object.__setattr__(self, "axes", tuple_of(Axis, f"op {self.name!r}: axes", self.axes))
+        check_unique(f"op {self.name!r}: axis", (axis.name for axis in self.axes))
         for field, length in (("in_place", 2), ("placements", 3)):
             for relation in tuple_of(object, f"op {self.name!r}: {field}", getattr(self, field)):
                 if not isinstance(relation, (tuple, list)) or len(relation) != length:
@@ -165,6 +175,7 @@ class Op:
             and set(map(type, (self.placements, self.bodies, self.after))) == {tuple}
             and not (self.placements or self.bodies or self.after)
             and self.sequence is None
+            and self.axes == ()
             and all(
                 type(pair) is tuple and len(pair) == 2 and pair[0] in outputs and pair[1] in inputs
                 for pair in self.in_place
@@ -234,6 +245,7 @@ class Graph:
         check_references(self)
         check_producers(self)
         check_views(self)
+        check_axes(self)
         check_acyclic(self)
 
     @cached_property

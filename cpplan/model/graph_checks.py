@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
+    from cpplan.model.axes import Axis, Window
     from cpplan.model.graph import Graph, Op
 
 
@@ -153,3 +154,51 @@ def check_views(graph: Graph) -> None:
 
 def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+def check_axes(graph: Graph) -> None:
+    """Raise if an axis of an op contradicts the shapes of its tensors.
+
+    Every window names a tensor of the op that has a shape with this axis and whole bytes an
+    element; the windows of an output cover it without overlap, or the axis accumulates and lists
+    none. O(windows).
+    """
+    for op in graph.ops:
+        for axis in op.axes:
+            here = f"op {op.name!r}: axis {axis.name!r}"
+            windows = axis.window
+            for name, window in windows.items():
+                if name not in op.inputs and name not in op.outputs:
+                    raise InputError(f"{here}: {name!r} is no input or output of the op")
+                shape = graph.tensor[name].shape
+                if shape is None or window.axis >= len(shape):
+                    raise InputError(
+                        f"{here}: {name!r} has no axis {window.axis}: "
+                        f"its shape is {'unknown' if shape is None else list(shape)}"
+                    )
+            for name in op.outputs:
+                if axis.accumulates and name in windows:
+                    raise InputError(f"{here}: accumulates, but has a window of output {name!r}")
+                if axis.accumulates:
+                    continue
+                if name not in windows:
+                    raise InputError(f"{here}: has no window of output {name!r}")
+                _check_covers(graph, here, axis, windows[name])
+
+
+def _check_covers(graph: Graph, here: str, axis: Axis, window: Window) -> None:
+    """Raise if the steps of an axis do not write each position of an output just once."""
+    shape = graph.tensor[window.tensor].shape
+    assert shape is not None
+    extent, reached = shape[window.axis], 0
+    if window.table is None:
+        regular = window.offset == 0 and window.stride == window.size
+        reached = axis.extent * window.stride if regular else -1
+    else:
+        for start, stop in window.table:
+            reached = stop if start == reached else extent + 1
+    if reached != extent:
+        raise InputError(
+            f"{here}: its {axis.extent} steps must write each of the {extent} positions of "
+            f"{window.tensor!r} along axis {window.axis} just once"
+        )

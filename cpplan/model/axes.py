@@ -1,0 +1,155 @@
+"""Axes along which an op can run in pieces: which part of each tensor a part of its work touches.
+
+An op that can be split has one or more axes of iteration: rows of an image, channels, rows of a
+matrix. A piece of the op covers an interval ``[a, b)`` of an axis. A :class:`Window` says which
+interval of a tensor's own axis belongs to it: what an input must hold, or what is written of an
+output. A convolution of stride ``s``, dilation ``d``, ``k`` taps and ``p`` rows of padding needs
+``[a s - p, (b - 1) s - p + d (k - 1) + 1)``, within the tensor: what lies outside is padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cpplan.model.errors import InputError
+from cpplan.model.names import check_name, tuple_of
+
+__all__ = ["Axis", "Window"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Interval of a tensor's axis that belongs to an interval ``[a, b)`` of an op's axis.
+
+    It is ``[a * stride + offset, (b - 1) * stride + offset + size)`` within the tensor, which may
+    be empty; or, if there is a table, from the first position of entry ``a`` to the last of entry
+    ``b - 1``.
+
+    Attributes
+    ----------
+    tensor
+        Name of an input or output of the op.
+    axis
+        Axis of the tensor's shape.
+    stride, offset, size
+        Positions from one step of the op to the next, of the first step, and that one step covers.
+    table
+        Interval ``(start, stop)`` of every step, for what is not regular (resizing). Neither
+        starts nor stops ever decrease.
+
+    Examples
+    --------
+    >>> rows = Window("image", axis=1, stride=2, offset=-1, size=3)
+    >>> rows.interval(0, 4, extent=16)
+    (0, 8)
+    >>> rows.interval(4, 8, extent=16)
+    (7, 16)
+    """
+
+    tensor: str
+    axis: int
+    stride: int = 1
+    offset: int = 0
+    size: int = 1
+    table: tuple[tuple[int, int], ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_name("a window's tensor", self.tensor)
+        here = f"window of {self.tensor!r}"
+        for field in ("axis", "stride", "size"):
+            _check_integer(f"{here}: {field}", getattr(self, field), least=0)
+        _check_integer(f"{here}: offset", self.offset)
+        if self.table is not None:
+            object.__setattr__(self, "table", _read_table(here, self.table))
+
+    def interval(self, start: int, stop: int, extent: int) -> tuple[int, int]:
+        """Interval within a tensor of this extent; empty ones are ``(position, position)``."""
+        if self.table is not None:
+            low, high = self.table[start][0], self.table[stop - 1][1]
+        else:
+            low = start * self.stride + self.offset
+            high = (stop - 1) * self.stride + self.offset + self.size
+        low = min(max(low, 0), extent)
+        return low, max(min(high, extent), low)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of an op's work, along which it can run in pieces.
+
+    Attributes
+    ----------
+    name
+        Unique within the op: ``"rows"``, ``"columns"``, ``"channels"``, ``"terms"`` …
+    extent
+        Steps along it; a piece covers some that follow one another.
+    windows
+        What a piece touches of inputs and outputs, one a tensor. A tensor that is not listed is
+        needed whole by every piece. The windows of an output cover it without overlap.
+    accumulates
+        True if pieces add up: each adds its part to the whole outputs, which no window lists.
+
+    Examples
+    --------
+    >>> Axis("rows", 8, (Window("x", 1, 2, -1, 3), Window("y", 1))).window["x"].size
+    3
+    """
+
+    name: str
+    extent: int
+    windows: tuple[Window, ...]
+    accumulates: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("an axis's name", self.name)
+        here = f"axis {self.name!r}"
+        _check_integer(f"{here}: extent", self.extent, least=1)
+        object.__setattr__(self, "windows", tuple_of(Window, f"{here}: windows", self.windows))
+        names = [window.tensor for window in self.windows]
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"{here}: tensor {name!r} has more than one window")
+        for window in self.windows:
+            if window.table is not None and len(window.table) != self.extent:
+                raise InputError(
+                    f"{here}: the table of {window.tensor!r} has {len(window.table)} entries, "
+                    f"expected {self.extent}"
+                )
+
+    @property
+    def window(self) -> dict[str, Window]:
+        """Windows by tensor."""
+        return {window.tensor: window for window in self.windows}
+
+
+def _check_integer(what: str, value: object, least: int | None = None) -> None:
+    """Raise if a value is no integer, or a smaller one than it may be."""
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or (least is not None and value < least)
+    ):
+        expected = "an integer" if least is None else f"an integer >= {least}"
+        raise InputError(f"{what} must be {expected}, not {value!r}")
+
+
+def _read_table(here: str, table: object) -> tuple[tuple[int, int], ...]:
+    """The table of a window as tuples.
+
+    Raises
+    ------
+    InputError
+        If an entry is no interval, or starts or stops decrease.
+    """
+    entries = tuple_of(object, f"{here}: table", table)
+    read: list[tuple[int, int]] = []
+    for entry in entries:
+        if not isinstance(entry, (tuple, list)) or len(entry) != 2:
+            raise InputError(f"{here}: table must hold pairs (start, stop), not {entry!r}")
+        start, stop = entry
+        for value in entry:
+            _check_integer(f"{here}: table", value, least=0)
+        if stop < start or (read and (start < read[-1][0] or stop < read[-1][1])):
+            raise InputError(f"{here}: table must hold intervals in ascending order")
+        read.append((start, stop))
+    return tuple(read)
