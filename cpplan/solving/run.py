@@ -306,8 +306,8 @@ class Run:
         return self.deadline.share(1 if last else tuning.order_share)
 
     def _packing_deadline(self) -> Deadline:
-        """The run's deadline, or a moment if it is over, as an order is of no use until packed."""
-        if not self.deadline.expired():
+        """The run's deadline, or a grace if none is left: an order is of no use until packed."""
+        if self.deadline.remaining() > self._tuning.moment:
             return self.deadline
         by_work = self.deadline.deterministic and not self.deadline.cancelled
         return Deadline(self._tuning.grace, deterministic=by_work)

@@ -32,8 +32,9 @@ class SolvingTuning:
         not packed: packing loses a few percent at most.
     last_turn
         Share of all time; a turn of the search for orders that would leave less takes it too.
-    grace
-        Seconds for packing an order that is found when no time is left, or after Ctrl-C.
+    moment, grace
+        Seconds: an order that is found when less than a moment is left, or after Ctrl-C, is packed
+        within this grace.
     joint_ops, joint_ops_in_the_end
         Ops up to which CP-SAT decides order and offsets together: before the other searches for
         orders go on, and after they have ended. The model has a rectangle with variable sides for
@@ -50,6 +51,7 @@ class SolvingTuning:
     bound_share: float = 0.3
     rival: float = 1.05
     last_turn: float = 0.02
+    moment: float = 0.05
     grace: float = 1.0
     joint_ops: int = 40
     joint_ops_in_the_end: int = 150
