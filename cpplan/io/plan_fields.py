@@ -58,6 +58,8 @@ _OPTIONAL: dict[str, _Types] = {
     "first": (list,),
     "last": (list,),
     "certificate": (dict, type(None)),
+    "pieces": (list,),
+    "copied_bytes": _INTEGER_OR_NULL,
 }
 # Fields that follow from others, written for readers of the file other than cpplan.
 _DERIVED: dict[str, _Types] = {"gap": _NUMBER_OR_NULL, "method": _TEXT_OR_NULL}
@@ -83,6 +85,7 @@ _POOL: dict[str, _Types] = {
     "write_latency": _NUMBER,
 }
 _RESIDENCY = {"inputs": _TEXT, "outputs": _TEXT, "constants": _TEXT}
+_PIECES: dict[str, _Types] = {"op": _TEXT, "axes": (list,), "cuts": (list,)}
 _EVENT = ((int, float), _INTEGER_OR_NULL, _INTEGER_OR_NULL, _TEXT)
 _WORDS = {str: "a string", int: "an integer", float: "a number", dict: "an object", list: "a list"}
 
@@ -137,6 +140,10 @@ def check_fields(values: Mapping[str, Any]) -> None:
     _check_object("residency", values["residency"], _RESIDENCY)
     if len(values["residency"]) > len(_RESIDENCY):
         raise InputError(f"residency: expected {', '.join(_RESIDENCY)} and nothing else")
+    for number, pieces in enumerate(values.get("pieces", ())):
+        _check_object(f"pieces {number}", pieces, _PIECES)
+        if len(pieces) > len(_PIECES):
+            raise InputError(f"pieces {number}: expected {', '.join(_PIECES)} and nothing else")
     if not _all_buffers_right(values["buffers"]):
         for number, row in enumerate(values["buffers"]):
             _check_object(f"buffer {number}", row, _BUFFER)

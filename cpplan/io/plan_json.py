@@ -13,6 +13,7 @@ import numpy as np
 from cpplan.io.plan_fields import check_derived, check_fields
 from cpplan.model.certificates import CutFlow, read_certificate
 from cpplan.model.errors import InputError, located
+from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan, Progress, Relation
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap
@@ -116,6 +117,12 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
         "relations": [list(relation) for relation in plan.relations],
     }
     values |= {key: list(ops) for key in ("first", "last") if (ops := getattr(plan, key))}
+    if plan.copied_bytes is not None:
+        values["pieces"] = [
+            {"op": cut.op, "axes": list(cut.axes), "cuts": list(map(list, cut.cuts))}
+            for cut in plan.pieces
+        ]
+        values["copied_bytes"] = plan.copied_bytes
     if plan.certificate is not None:
         values["certificate"] = plan.certificate.to_dict()
     if plan.symbols is not None:
@@ -219,6 +226,8 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         first=tuple(values.get("first", ())),
         last=tuple(values.get("last", ())),
         certificate=_certificate(values.get("certificate")),
+        pieces=tuple(Pieces(**pieces) for pieces in values.get("pieces", ())),
+        copied_bytes=values.get("copied_bytes"),
     )
     check_derived(values, plan)
     return plan

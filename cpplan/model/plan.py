@@ -17,6 +17,7 @@ import numpy as np
 
 from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
+from cpplan.model.pieces import Pieces
 from cpplan.model.pool import Objective, Pool
 from cpplan.model.problem import Gap, Problem, Spans
 from cpplan.model.residency import Residency
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from cpplan.symbolic.sized import SizedPlan
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
-Scope = Literal["given order", "every order"]
+Scope = Literal["given order", "every order", "every splitting"]
 RelationKind = Literal["in place", "placement"]
 
 
@@ -102,7 +103,7 @@ class Plan:
         The limit asked for, if any.
     scope
         Orders that the bound covers: ``"given order"`` or ``"every order"`` (which begins and ends
-        as ``first`` and ``last`` say).
+        as ``first`` and ``last`` say); or ``"every splitting"``: every order and all pieces.
     found_by, bound_by
         Name of the search that found the offsets; name of the bound.
     order
@@ -111,6 +112,15 @@ class Plan:
         Names of the ops with which all orders had to begin and to end, as asked for.
     certificate
         The flow that proves the bound, if that is a minimum cut.
+    pieces
+        Cuts of the ops that run in pieces. ``order`` then names pieces, and ``buffers`` has bands:
+        the plan is one of the graph of pieces (:mod:`cpplan.splitting.piece_graph`).
+    copied_bytes
+        Bytes that a runtime copies whose kernels need each operand in one part, to gather the
+        bands that a run reads and to paste those that it writes; ``None`` if ops were not to be
+        split. The bands that one run touches of one tensor are in one part if they are one band, or
+        differ along one axis only, before which every extent is 1, and follow one another in the
+        arena; all their bytes are copied if they are not.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.
     cost_bound, cost_bound_by
@@ -186,6 +196,8 @@ class Plan:
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     certificate: CutFlow | None = None
+    pieces: tuple[Pieces, ...] = ()
+    copied_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.pool is None:

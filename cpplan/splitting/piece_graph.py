@@ -1,0 +1,471 @@
+"""The graph of pieces: from a graph and the cuts of its ops follows one graph, with these rules.
+
+*Pieces.* An op with cuts becomes one op a piece, in the place of the op and in lexicographic order
+of their intervals; ``conv1[0:8]`` and, along two axes, ``conv1[0:8,4:9]``. All other ops stay
+whole.
+
+*Windows.* Along each axis of a tensor that one of the axes cut has a window for, a piece touches
+the window's interval; along all other axes it touches the whole tensor. An empty interval means
+that the piece does not touch the tensor at all.
+
+*Bands.* A tensor is cut, along each of its axes, at the ends of all intervals that pieces of its
+writer and of its readers touch; each product of the parts between is a tensor of its own, a
+*band*. It has the tensor's kind, alignment and pools, and bears the intervals of the axes that
+have cuts, in the order of the shape: ``t[0:8]``, ``t[0:8,4:9]``. So each piece reads and writes
+whole bands, and mostly several; a tensor without cuts keeps its name. Not cut are constants,
+tensors of unknown shape or type, elements that are not whole bytes, views, and tensors that have
+views; pieces read them whole, and an op that writes one cannot be cut along an axis of it.
+
+*Equal bands.* The two tensors of an in-place pair, or of a placement, of an op with cuts have the
+same cuts along every axis for which a cut axis has the identity as window of both (stride 1,
+offset 0, size 1, no table) and both have the same extent: their bands correspond to each other.
+
+*Accumulating axes.* Along one, each piece adds to all bands that the op writes. The first piece
+makes ``y+8`` (for band ``y``, where 8 steps of the axis are in it), the next reads it and writes
+``y+16``, and the last writes ``y``: all of them the same storage, of which the later are views.
+
+*Costs.* A piece's share of the op's cost is that of its steps: with ``w`` of the op's ``n`` steps
+in the pieces before and with it, the costs of these add up to ``cost * w // n`` (``cost * w / n``
+where it is a float), so that those of all add up to the op's.
+
+*What carries over.* A piece has copies of all the op's workspaces, whole (``ws[0:8]``); runs after
+all pieces of what the op runs after; and has those in-place pairs and placements whose bands
+correspond. Ops with bodies, and those of a sequence, have no pieces.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from cpplan.model.axes import Axis, Window
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Placement
+from cpplan.model.pieces import Pieces
+from cpplan.model.tensor import Tensor
+
+Interval = tuple[int, int]
+Box = tuple[Interval, ...]
+"""An interval along each axis of a tensor's shape."""
+
+
+class Band(NamedTuple):
+    """A part of a tensor that is a tensor of its own."""
+
+    name: str
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class PieceGraph:
+    """The graph of pieces, and where in it the ops and tensors of the original graph are.
+
+    Attributes
+    ----------
+    graph
+        The graph of pieces.
+    pieces
+        Op of the original graph -> its pieces' intervals along the axes cut -> name of the piece.
+        Whole ops have one, of no interval.
+    bands
+        Tensor of the original graph that has cuts -> its bands, in the order of the shape.
+    source
+        Op of the graph of pieces -> the op that it is a piece of.
+    """
+
+    graph: Graph
+    pieces: Mapping[str, Mapping[tuple[Interval, ...], str]]
+    bands: Mapping[str, tuple[Band, ...]]
+    source: Mapping[str, str]
+
+
+def split_graph(graph: Graph, pieces: Iterable[Pieces]) -> PieceGraph:
+    """The graph of pieces that follows from the cuts of some ops.
+
+    Raises
+    ------
+    InputError
+        If the cuts name an unknown op or axis, leave an axis, or the op cannot be cut so.
+
+    Examples
+    --------
+    >>> axis = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
+    >>> shape = {"shape": (4, 2), "dtype": "int8"}
+    >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
+    >>> graph = Graph("g", tensors, (Op("f", "Relu", ("x",), ("y",), axes=(axis,)),))
+    >>> found = split_graph(graph, [Pieces("f", ("rows",), ((1,),))]).graph
+    >>> [(op.name, op.inputs, op.outputs) for op in found.ops]
+    [('f[0:1]', ('x[0:1]',), ('y[0:1]',)), ('f[1:4]', ('x[1:4]',), ('y[1:4]',))]
+    """
+    return _Splitter(graph, tuple(pieces)).build()
+
+
+def can_be_cut(graph: Graph) -> frozenset[str]:
+    """Names of the tensors that may be cut into bands."""
+    bases = {t.view_of[0] for t in graph.tensors if t.view_of is not None}
+    if graph.symbols is not None:
+        return frozenset()
+    return frozenset(
+        t.name for t in graph.tensors if t.name not in bases and _has_whole_elements(t)
+    )
+
+
+def axis_can_be_cut(op: Op, axis: Axis, cuttable: frozenset[str]) -> bool:
+    """True if an op may be cut along one of its axes."""
+    if op.bodies or op.sequence is not None or axis.extent < 2:
+        return False
+    return all(name in cuttable for name in op.outputs)
+
+
+def _has_whole_elements(tensor: Tensor) -> bool:
+    if tensor.view_of is not None or tensor.kind in ("constant", "workspace"):
+        return False
+    if tensor.shape is None or tensor.dtype is None or tensor.symbolic:
+        return False
+    bits = BITS.get(tensor.dtype, 1)
+    return bits % 8 == 0 and tensor.nbytes == math.prod(tensor.shape) * bits // 8 > 0
+
+
+def is_identity(window: Window) -> bool:
+    """True if a window's interval is the op's own."""
+    return (window.stride, window.offset, window.size, window.table) == (1, 0, 1, None)
+
+
+class _Splitter:
+    """The steps from cuts to the graph of pieces."""
+
+    def __init__(self, graph: Graph, pieces: tuple[Pieces, ...]):
+        if graph.symbols is not None:
+            raise InputError("pieces need fixed sizes: bind the graph's variables first")
+        self._graph = graph
+        self._cuttable = can_be_cut(graph)
+        self._axes: dict[str, tuple[Axis, ...]] = {}
+        self._intervals: dict[str, list[tuple[Interval, ...]]] = {}
+        for cut in pieces:
+            self._read(cut)
+        self._cuts = self._tensor_cuts()
+        self._bands: dict[str, dict[Box, str]] = {}
+        self._parts: dict[str, list[list[Interval]]] = {}
+        self._box: dict[str, Box] = {}
+        for name, axes in self._cuts.items():
+            if any(axes):
+                self._make_bands(name, axes)
+            else:
+                self._box[name] = tuple((0, n) for n in graph.tensor[name].shape or ())
+
+    def _read(self, cut: Pieces) -> None:
+        here = f"pieces of op {cut.op!r}"
+        op = self._graph.op.get(cut.op)
+        if op is None:
+            raise InputError(f"{here}: the graph has no such op")
+        if cut.op in self._axes:
+            raise InputError(f"{here}: are given twice")
+        known = {axis.name: axis for axis in op.axes}
+        for name in cut.axes:
+            if name not in known:
+                has = ", ".join(map(repr, known)) or "none"
+                raise InputError(f"{here}: the op has no axis {name!r}: its axes are {has}")
+            if not axis_can_be_cut(op, known[name], self._cuttable):
+                raise InputError(f"{here}: the op cannot be cut along axis {name!r}")
+        axes = tuple(known[name] for name in cut.axes)
+        seen: set[tuple[str, int]] = set()
+        for window in (window for axis in axes for window in axis.window.values()):
+            if (window.tensor, window.axis) in seen:
+                raise InputError(
+                    f"{here}: two of the axes cut {window.tensor!r} along its axis {window.axis}"
+                )
+            seen.add((window.tensor, window.axis))
+        self._axes[cut.op] = axes
+        along = cut.intervals(tuple(axis.extent for axis in axes))
+        self._intervals[cut.op] = list(product(*along))
+
+    def _windows(self, op: str) -> Iterator[tuple[int, Window]]:
+        """Windows of the axes that an op is cut along, on tensors that may be cut."""
+        for number, axis in enumerate(self._axes[op]):
+            for window in axis.windows:
+                if window.tensor in self._cuttable:
+                    yield number, window
+
+    def _tensor_cuts(self) -> dict[str, list[set[int]]]:
+        """Interior positions of each tensor's cuts along each of its axes."""
+        tensor = self._graph.tensor
+        cuts = {name: [set[int]() for _ in tensor[name].shape or ()] for name in self._cuttable}
+        for op, all_intervals in self._intervals.items():
+            for number, window in self._windows(op):
+                extent = _extent(tensor[window.tensor], window.axis)
+                ends = cuts[window.tensor][window.axis]
+                for start, stop in {intervals[number] for intervals in all_intervals}:
+                    low, high = window.interval(start, stop, extent)
+                    if low < high:
+                        ends.update((low, high))
+        for name, axes in cuts.items():
+            for axis, ends in enumerate(axes):
+                ends -= {0, _extent(tensor[name], axis)}
+        self._make_equal(cuts)
+        return cuts
+
+    def _make_equal(self, cuts: dict[str, list[set[int]]]) -> None:
+        """Give tensors whose bands correspond the same cuts, by union-find over their axes."""
+        root: dict[tuple[str, int], tuple[str, int]] = {}
+
+        def find(key: tuple[str, int]) -> tuple[str, int]:
+            while root.setdefault(key, key) != key:
+                root[key] = key = root[root[key]]
+            return key
+
+        for op in self._axes:
+            for one, other in _relations(self._graph.op[op]):
+                for axis in self._common_axes(op, one, other).values():
+                    root[find((one, axis))] = find((other, axis))
+        groups: dict[tuple[str, int], set[int]] = {}
+        for name, axis in root:
+            groups.setdefault(find((name, axis)), set()).update(cuts[name][axis])
+        for name, axis in root:
+            cuts[name][axis] = groups[find((name, axis))]
+
+    def _common_axes(self, op: str, one: str, other: str) -> dict[int, int]:
+        """Number of an axis cut -> the tensors' axis along which their bands correspond."""
+        found: dict[int, int] = {}
+        if not self._cuttable >= {one, other}:
+            return found
+        for number, axis in enumerate(self._axes[op]):
+            windows = axis.window.get(one), axis.window.get(other)
+            if windows[0] is None or windows[1] is None or windows[0].axis != windows[1].axis:
+                continue
+            at = windows[0].axis
+            same = _extent(self._graph.tensor[one], at) == _extent(self._graph.tensor[other], at)
+            if same and is_identity(windows[0]) and is_identity(windows[1]):
+                found[number] = at
+        return found
+
+    def _make_bands(self, name: str, axes: list[set[int]]) -> None:
+        tensor = self._graph.tensor[name]
+        parts: list[list[Interval]] = []
+        for axis, ends in enumerate(axes):
+            positions = [0, *sorted(ends), _extent(tensor, axis)]
+            parts.append(list(pairwise(positions)))
+        self._parts[name] = parts
+        cut = [axis for axis, ends in enumerate(axes) if ends]
+        self._bands[name] = {
+            box: f"{name}[{_text(box[axis] for axis in cut)}]" for box in product(*parts)
+        }
+        self._box.update((band, box) for box, band in self._bands[name].items())
+
+    def build(self) -> PieceGraph:
+        """The graph of pieces."""
+        tensors: list[Tensor] = []
+        for tensor in self._graph.tensors:
+            bands = self._bands.get(tensor.name)
+            if tensor.kind == "workspace" or bands is None:
+                tensors.append(tensor)
+            else:
+                tensors.extend(_band(tensor, name, box) for box, name in bands.items())
+        by_name = {tensor.name: tensor for tensor in tensors}
+        names = {
+            op.name: {
+                intervals: f"{op.name}[{_text(intervals)}]" if intervals else op.name
+                for intervals in self._intervals.get(op.name, [()])
+            }
+            for op in self._graph.ops
+        }
+        ops: list[Op] = []
+        source: dict[str, str] = {}
+        for op in self._graph.ops:
+            after = tuple(name for other in op.after for name in names[other].values())
+            if op.name not in self._axes:
+                ops.append(self._whole(op, after))
+            else:
+                ops.extend(self._cut(op, names[op.name], after, by_name))
+            source.update(dict.fromkeys(names[op.name].values(), op.name))
+        graph = Graph(self._graph.name, tuple(by_name.values()), tuple(ops))
+        bands = {
+            tensor: tuple(Band(name, box) for box, name in boxes.items())
+            for tensor, boxes in self._bands.items()
+        }
+        return PieceGraph(graph, names, bands, source)
+
+    def _whole(self, op: Op, after: tuple[str, ...]) -> Op:
+        """An op without cuts, which reads and writes all bands."""
+        if not any(name in self._bands for name in op.tensors) and after == op.after:
+            return op if not op.axes else replace(op, axes=())
+        kept = [r for r in op.in_place if not any(name in self._bands for name in r)]
+        placed = [p for p in op.placements if not any(name in self._bands for name in p[:2])]
+        return replace(
+            op,
+            inputs=tuple(band for name in op.inputs for band in self._all(name)),
+            outputs=tuple(band for name in op.outputs for band in self._all(name)),
+            in_place=tuple(kept),
+            placements=tuple(placed),
+            after=after,
+            axes=(),
+        )
+
+    def _all(self, name: str) -> Iterable[str]:
+        return self._bands[name].values() if name in self._bands else (name,)
+
+    def _touched(self, op: str, tensor: str, intervals: tuple[Interval, ...]) -> list[str]:
+        """Names of the bands of a tensor that a piece touches."""
+        if tensor not in self._bands:
+            windows = [(n, w) for n, w in self._windows(op) if w.tensor == tensor]
+            shape = self._graph.tensor[tensor]
+            for number, window in windows:
+                low, high = window.interval(*intervals[number], _extent(shape, window.axis))
+                if low == high:
+                    return []
+            return [tensor]
+        parts = list(self._parts[tensor])
+        for number, window in self._windows(op):
+            if window.tensor == tensor:
+                extent = _extent(self._graph.tensor[tensor], window.axis)
+                low, high = window.interval(*intervals[number], extent)
+                parts[window.axis] = [
+                    part for part in parts[window.axis] if low <= part[0] and part[1] <= high
+                ]
+        return [self._bands[tensor][box] for box in product(*parts)]
+
+    def _cut(
+        self,
+        op: Op,
+        names: Mapping[tuple[Interval, ...], str],
+        after: tuple[str, ...],
+        tensors: dict[str, Tensor],
+    ) -> Iterator[Op]:
+        """The pieces of an op."""
+        adding = [number for number, axis in enumerate(self._axes[op.name]) if axis.accumulates]
+        total = math.prod(axis.extent for axis in self._axes[op.name])
+        seen: dict[str, list[str]] = {}
+        done, spent = 0, op.cost * 0
+        last = {
+            tuple(interval for k, interval in enumerate(i) if k not in adding): i for i in names
+        }
+        for intervals, name in names.items():
+            suffix = name[len(op.name) :]
+            reads = {t: self._touched(op.name, t, intervals) for t in op.inputs}
+            writes = {t: self._touched(op.name, t, intervals) for t in op.outputs}
+            workspaces = []
+            for workspace in op.workspaces:
+                original = self._graph.tensor[workspace]
+                tensors[workspace + suffix] = replace(original, name=workspace + suffix)
+                workspaces.append(workspace + suffix)
+            done += math.prod(stop - start for start, stop in intervals)
+            until = (
+                op.cost * done / total if isinstance(op.cost, float) else op.cost * done // total
+            )
+            cost, spent = until - spent, until
+            inputs = [band for bands in reads.values() for band in bands]
+            outputs = [band for bands in writes.values() for band in bands]
+            pairs = self._pairs(op, reads, writes, tensors)
+            placements = self._placements(op, reads, writes, tensors)
+            if adding:
+                pairs = placements = ()
+                kept = tuple(i for k, i in enumerate(intervals) if k not in adding)
+                ends = last[kept] == intervals
+                steps = "+".join(str(intervals[k][1]) for k in adding)
+                inputs += [seen[band][-1] for band in outputs if band in seen]
+                outputs = [
+                    self._partial(band, band if ends else f"{band}+{steps}", seen, tensors)
+                    for band in outputs
+                ]
+            yield replace(
+                op,
+                name=name,
+                inputs=tuple(inputs),
+                outputs=tuple(outputs),
+                workspaces=tuple(workspaces),
+                cost=cost,
+                in_place=pairs,
+                placements=placements,
+                after=after,
+                axes=(),
+            )
+        for workspace in op.workspaces:
+            tensors.pop(workspace)
+
+    def _partial(
+        self, band: str, name: str, seen: dict[str, list[str]], tensors: dict[str, Tensor]
+    ) -> str:
+        """Add the tensor that holds a band's sum so far, and return its name."""
+        chain = seen.setdefault(band, [])
+        view_of = (chain[0], 0) if chain else None
+        kind = tensors[band].kind if name == band else "intermediate"
+        tensors[name] = replace(tensors[band], name=name, kind=kind, view_of=view_of)
+        chain.append(name)
+        return name
+
+    def _pairs(
+        self,
+        op: Op,
+        reads: Mapping[str, list[str]],
+        writes: Mapping[str, list[str]],
+        tensors: Mapping[str, Tensor],
+    ) -> tuple[tuple[str, str], ...]:
+        """In-place pairs of the bands that a piece touches."""
+        found = []
+        for output, source in op.in_place:
+            if len(self._common_axes(op.name, output, source)) < len(self._axes[op.name]):
+                continue
+            there = {self._box[band]: band for band in reads[source]}
+            for band in writes[output]:
+                other = there.get(self._box[band])
+                if other is not None and tensors[band].nbytes == tensors[other].nbytes:
+                    found.append((band, other))
+        return tuple(found)
+
+    def _placements(
+        self,
+        op: Op,
+        reads: Mapping[str, list[str]],
+        writes: Mapping[str, list[str]],
+        tensors: Mapping[str, Tensor],
+    ) -> tuple[Placement, ...]:
+        """Placements of the bands that a piece touches, if part and whole differ in one axis."""
+        found = []
+        touched = {**reads, **writes}
+        for part, whole, offset in op.placements:
+            if len(self._common_axes(op.name, part, whole)) < len(self._axes[op.name]):
+                continue
+            shapes = self._graph.tensor[part].shape, self._graph.tensor[whole].shape
+            assert shapes[0] is not None
+            assert shapes[1] is not None
+            differ = [k for k, (a, b) in enumerate(zip(*shapes, strict=False)) if a != b]
+            if len(shapes[0]) != len(shapes[1]) or len(differ) != 1:
+                continue
+            (at,) = differ
+            inner, left = math.prod(shapes[1][at + 1 :]), offset * shapes[1][at]
+            start, rest = divmod(left, max(self._graph.tensor[whole].nbytes, 1))
+            if rest or math.prod(shapes[1][:at]) != 1 or not inner:
+                continue
+            there = {self._box[band]: band for band in touched[part]}
+            for band in touched[whole]:
+                box = list(self._box[band])
+                box[at] = (0, shapes[0][at])
+                within = there.get(tuple(box))
+                if within is not None and self._box[band][at] == (0, shapes[1][at]):
+                    found.append(
+                        Placement(within, band, start * tensors[band].nbytes // shapes[1][at])
+                    )
+        return tuple(found)
+
+
+def _relations(op: Op) -> Iterator[tuple[str, str]]:
+    yield from op.in_place
+    for part, whole, _ in op.placements:
+        yield part, whole
+
+
+def _extent(tensor: Tensor, axis: int) -> int:
+    assert tensor.shape is not None
+    return tensor.shape[axis]
+
+
+def _text(intervals: Iterable[Interval]) -> str:
+    return ",".join(f"{start}:{stop}" for start, stop in intervals)
+
+
+def _band(tensor: Tensor, name: str, box: Box) -> Tensor:
+    shape = tuple(stop - start for start, stop in box)
+    return replace(tensor, name=name, shape=shape, size=None)

@@ -1,0 +1,107 @@
+"""Small networks whose ops say along which axes they can run in pieces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpplan.model.axes import Axis, Window
+from cpplan.model.graph import Graph, Op, Tensor
+
+ROWS, COLUMNS, CHANNELS = 0, 1, 2
+
+
+@dataclass
+class Network:
+    """An image network in the making; tensors have shape (rows, columns, channels).
+
+    Each method adds an op, and returns the name of what it writes.
+    """
+
+    dtype: str = "int8"
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    ops: list[Op] = field(default_factory=list)
+
+    def image(self, rows: int, columns: int, channels: int, name: str = "x") -> str:
+        return self._tensor(name, (rows, columns, channels), kind="input")
+
+    def conv(
+        self, x: str, channels: int, *, taps: int = 3, stride: int = 1, depthwise: bool = False
+    ) -> str:
+        rows, columns, wide = self._shape(x)
+        pad = taps // 2
+        size = [(n + 2 * pad - taps) // stride + 1 for n in (rows, columns)]
+        y = self._tensor(None, (*size, wide if depthwise else channels))
+        axes = [
+            Axis(name, n, (Window(x, axis, stride, -pad, taps), Window(y, axis)))
+            for name, axis, n in (("rows", ROWS, size[0]), ("columns", COLUMNS, size[1]))
+        ]
+        own = (Window(x, CHANNELS),) if depthwise else ()
+        axes.append(Axis("channels", self._shape(y)[2], (*own, Window(y, CHANNELS))))
+        if not depthwise and self.dtype.startswith("float"):
+            axes.append(Axis("terms", wide, (Window(x, CHANNELS),), accumulates=True))
+        cost = math.prod(self._shape(y)) * taps * taps * (1 if depthwise else wide)
+        return self._op("Conv", (x,), y, axes, cost)
+
+    def relu(self, x: str) -> str:
+        y = self._tensor(None, self._shape(x))
+        return self._op("Relu", (x,), y, self._same(x, y), 0, in_place=((y, x),))
+
+    def add(self, a: str, b: str) -> str:
+        y = self._tensor(None, self._shape(a))
+        return self._op("Add", (a, b), y, self._same(a, b, y), 0, in_place=((y, a), (y, b)))
+
+    def concat(self, a: str, b: str) -> str:
+        (rows, columns, one), (_, _, other) = self._shape(a), self._shape(b)
+        y = self._tensor(None, (rows, columns, one + other))
+        return self._op("Concat", (a, b), y, self._same(a, b, y)[:2], 0)
+
+    def dense(self, x: str, channels: int) -> str:
+        """A matrix product over everything, which cannot be split."""
+        y = self._tensor(None, (1, 1, channels))
+        return self._op("Dense", (x,), y, [], math.prod(self._shape(x)) * channels)
+
+    def graph(self, name: str = "net", *outputs: str) -> Graph:
+        """The graph, in which what nobody reads, or ``outputs``, are outputs."""
+        read = {name for op in self.ops for name in op.inputs}
+        kinds: dict[str, Any] = {
+            key: "output"
+            for key, tensor in self.tensors.items()
+            if tensor.kind != "input" and (key not in read or key in outputs)
+        }
+        tensors = (
+            Tensor(t.name, shape=t.shape, dtype=t.dtype, kind=kinds.get(key, t.kind))
+            for key, t in self.tensors.items()
+        )
+        return Graph(name, tuple(tensors), tuple(self.ops))
+
+    def _same(self, *names: str) -> list[Axis]:
+        shape = self._shape(names[-1])
+        return [
+            Axis(axis, shape[k], tuple(Window(name, k) for name in names))
+            for k, axis in enumerate(("rows", "columns", "channels"))
+        ]
+
+    def _op(
+        self,
+        kind: str,
+        inputs: tuple[str, ...],
+        output: str,
+        axes: list[Axis],
+        cost: int,
+        **more: Any,
+    ) -> str:
+        name = f"{kind.lower()}{len(self.ops)}"
+        self.ops.append(Op(name, kind, inputs, (output,), cost=cost, axes=tuple(axes), **more))
+        return output
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        shape = self.tensors[name].shape
+        assert shape is not None
+        return shape
+
+    def _tensor(self, name: str | None, shape: tuple[int, ...], kind: str = "intermediate") -> str:
+        name = name or f"t{len(self.tensors)}"
+        self.tensors[name] = Tensor(name, shape=shape, dtype=self.dtype, kind=kind)
+        return name
