@@ -52,6 +52,12 @@ def _is_ranges(value: Any) -> bool:
     )
 
 
+def _is_table(value: Any) -> bool:
+    return _is_list(value) and all(
+        _is_list(entry) and len(entry) == 2 and all(map(_is_count, entry)) for entry in value
+    )
+
+
 def _is_view(value: Any) -> bool:
     if _is_list(value) and len(value) == 2:
         return _is_text(value[0]) and _is_extent(value[1])
@@ -98,6 +104,21 @@ OP_FIELDS: dict[str, Field] = {
     "bodies": _LIST,
     "after": _NAMES,
     "sequence": _TEXT,
+    "axes": _LIST,
+}
+AXIS_FIELDS: dict[str, Field] = {
+    "name": _TEXT,
+    "extent": _COUNT,
+    "windows": _LIST,
+    "accumulates": (lambda value: isinstance(value, bool), "true or false"),
+}
+WINDOW_FIELDS: dict[str, Field] = {
+    "tensor": _TEXT,
+    "axis": _COUNT,
+    "stride": _COUNT,
+    "offset": (lambda value: type(value) is int, "an integer"),
+    "size": _COUNT,
+    "table": (_is_table, "a list of [start, stop] pairs"),
 }
 
 

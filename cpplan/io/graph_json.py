@@ -5,9 +5,11 @@ given order. A tensor has ``name``, ``size`` or ``shape`` with ``dtype``, and pe
 ``alignment``, ``view_of`` (``"base"`` or ``["base", byte offset]``) and ``pools`` (names). An op
 has ``name``, and perhaps ``kind``, ``inputs``, ``outputs``, ``workspaces``, ``cost``,
 ``recomputable``, ``in_place`` (pairs ``["output", "input"]``), ``placements`` (``["part", "whole",
-byte offset]``), ``after`` (names of ops), ``sequence`` and ``bodies``: objects of this same form,
-in which ``format`` and ``version`` may be left out. Keys that are left out have the defaults of
-``Tensor`` and ``Op``.
+byte offset]``), ``after`` (names of ops), ``sequence``, ``axes`` and ``bodies``: objects of this
+same form, in which ``format`` and ``version`` may be left out. An axis along which the op can run
+in pieces has ``name``, ``extent``, ``windows`` and perhaps ``accumulates``; a window has
+``tensor``, ``axis``, and perhaps ``stride``, ``offset``, ``size`` or a ``table`` of pairs
+``[start, stop]``. Keys left out have the defaults of ``Tensor``, ``Op``, ``Axis``, ``Window``.
 
 Extents and byte offsets may be expressions of named variables as text (``"2*n + 1"``); the graph
 then has ``dims``: name -> extent or ``[lower, upper]`` (``null``: no bound). Bodies have the
@@ -27,7 +29,16 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.io.graph_fields import GRAPH_FIELDS, OP_FIELDS, TENSOR_FIELDS, all_fit, check_fields
+from cpplan.io.graph_fields import (
+    AXIS_FIELDS,
+    GRAPH_FIELDS,
+    OP_FIELDS,
+    TENSOR_FIELDS,
+    WINDOW_FIELDS,
+    all_fit,
+    check_fields,
+)
+from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.runtime.atomic import write_bytes, write_text
@@ -191,6 +202,29 @@ def _op_values(op: Op, symbols: Symbols | None) -> dict[str, Any]:
         values["after"] = list(op.after)
     if op.sequence is not None:
         values["sequence"] = op.sequence
+    if op.axes:
+        values["axes"] = list(map(_axis_values, op.axes))
+    return values
+
+
+def _axis_values(axis: Axis) -> dict[str, Any]:
+    values: dict[str, Any] = {"name": axis.name, "extent": axis.extent}
+    values["windows"] = list(map(_window_values, axis.windows))
+    if axis.accumulates:
+        values["accumulates"] = True
+    return values
+
+
+def _window_values(window: Window) -> dict[str, Any]:
+    values: dict[str, Any] = {"tensor": window.tensor, "axis": window.axis}
+    if window.stride != 1:
+        values["stride"] = window.stride
+    if window.offset:
+        values["offset"] = window.offset
+    if window.size != 1:
+        values["size"] = window.size
+    if window.table is not None:
+        values["table"] = [list(entry) for entry in window.table]
     return values
 
 
@@ -282,7 +316,21 @@ def _op(values: Any, position: int, symbols: Symbols | None, *, checked: bool) -
         fields["bodies"] = [
             _body(body, f"{place}, body {k}", symbols) for k, body in enumerate(fields["bodies"])
         ]
+    if "axes" in fields:
+        place = _place("op", values, position)
+        fields["axes"] = [_axis(axis, place, k) for k, axis in enumerate(fields["axes"])]
     return Op(**fields)
+
+
+def _axis(values: Any, op: str, position: int) -> Axis:
+    name = values.get("name") if isinstance(values, Mapping) else None
+    place = f"{op}: axis {name!r}" if isinstance(name, str) else f"{op}: axes[{position}]"
+    check_fields(values, place, AXIS_FIELDS, ("name", "extent", "windows"))
+    for k, window in enumerate(values["windows"]):
+        check_fields(window, f"{place}: windows[{k}]", WINDOW_FIELDS, ("tensor", "axis"))
+    with located(op):
+        windows = tuple(Window(**window) for window in values["windows"])
+        return Axis(**{**values, "windows": windows})
 
 
 def _body(values: Any, place: str, symbols: Symbols | None) -> Graph:

@@ -13,6 +13,7 @@ from support.random_graphs import graphs
 
 import cpplan
 from cpplan.io.graph_json import graph_from_dict, graph_to_dict, read_graph, write_graph
+from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 
@@ -78,6 +79,47 @@ def test_bodies_need_no_format():
     assert graph.ops == (Op("f", inputs=("x",), outputs=("y",), bodies=(Graph("then", (), ()),)),)
 
 
+def test_axes_read_back_the_same():
+    rows = Axis("rows", 4, (Window("x", 0, 2, -1, 3), Window("y", 0)))
+    picked = Axis("picked", 2, (Window("x", 0, table=((0, 1), (1, 8))), Window("y", 0, 2, 0, 2)))
+    terms = Axis("terms", 8, (Window("x", 0),), accumulates=True)
+    tensors = (
+        Tensor("x", shape=(8,), dtype="int8", kind="input"),
+        Tensor("y", shape=(4,), dtype="int8", kind="output"),
+    )
+    graph = Graph("g", tensors, (Op("f", "f", ("x",), ("y",), axes=(rows, picked, terms)),))
+    values = json.loads(json.dumps(graph_to_dict(graph)))
+    assert graph_from_dict(values) == graph
+    assert values["ops"][0]["axes"][0] == {
+        "name": "rows",
+        "extent": 4,
+        "windows": [
+            {"tensor": "x", "axis": 0, "stride": 2, "offset": -1, "size": 3},
+            {"tensor": "y", "axis": 0},
+        ],
+    }
+
+
+def _malformed_axes(case):
+    def axes(*values):
+        return lambda v: v["ops"][0].update(axes=list(values))
+
+    def window(**keys):
+        return axes({"name": "rows", "extent": 4, "windows": [{"tensor": "y", "axis": 0, **keys}]})
+
+    yield case("axes", "op 'f': axes must be a list, not 3", lambda v: v["ops"][0].update(axes=3))
+    yield case("axis", "op 'f': axes[0]: expected an object, not 3", axes(3))
+    yield case(
+        "axis of none", "op 'f': axis 'r': missing key 'extent'", axes({"name": "r", "windows": []})
+    )
+    yield case("table", "windows[0]: table must be a list of [start", window(table=[[0]]))
+    yield case("window", "axis 'rows': windows[0]: unknown key 'step'", window(step=1))
+    yield case("offset", "windows[0]: offset must be an integer, not 0.5", window(offset=0.5))
+    yield case("entries", "op 'f': axis 'rows': the table of 'y' has 1", window(table=[[0, 4]]))
+    yield case("descending", "op 'f': window of 'y': table must hold", window(table=[[1, 0]] * 4))
+    yield case("axis unshaped", "op 'f': axis 'rows': 'y' has no axis 0", window())
+
+
 def _malformed():
     def case(label, message, change):
         values = copy.deepcopy(TINY)
@@ -106,6 +148,7 @@ def _malformed():
     )
     yield case("unknown in tensor", "tensor 'y': unknown key 'sise'", set_in("tensors", 1, sise=4))
     yield case("unknown in op", "op 'f': unknown key 'reads'", set_in("ops", 0, reads=[]))
+    yield from _malformed_axes(case)
     yield case("negative", "tensor 'y': size must be a non-neg", set_in("tensors", 1, size=-4))
     yield case("fraction", "tensor 'y': size must be a non-neg", set_in("tensors", 1, size=4.5))
     yield case("text size", "tensor 'y': size must be a non-neg", set_in("tensors", 1, size="4"))
