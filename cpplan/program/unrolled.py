@@ -170,7 +170,10 @@ class _Unrolling:
 
 
 def _rename(op: Op, names: Mapping[str, str]) -> Op:
-    """The op with new names for its tensors, also for those that its bodies share."""
+    """The op with new names for its tensors, also for those that its bodies share.
+
+    It has no axes: ops are split before their runs are counted.
+    """
 
     def new(name: str) -> str:
         return names.get(name, name)
@@ -183,6 +186,7 @@ def _rename(op: Op, names: Mapping[str, str]) -> Op:
         in_place=tuple((new(output), new(source)) for output, source in op.in_place),
         placements=tuple(Placement(new(p.part), new(p.whole), p.offset) for p in op.placements),
         bodies=tuple(_rename_body(body, op, names) for body in op.bodies),
+        axes=(),
     )
 
 

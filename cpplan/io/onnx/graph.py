@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cpplan.io.axes import find_axes
+from cpplan.io.onnx.axes import operation_of
 from cpplan.io.onnx.bodies import Body, fit_body, largest_result
 from cpplan.io.onnx.branches import Folds
 from cpplan.io.onnx.bytes import Array
@@ -133,6 +135,7 @@ class _Builder:
         touched = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
         fitted = tuple(fit_body(node, body, touched) for body in bodies)
         related = ((), ()) if view or bodies else self._relations(node)
+        operation = None if bodies else operation_of(node, self.tensors, self._value, self.opset)
         self.ops.append(
             Op(
                 name,
@@ -145,6 +148,7 @@ class _Builder:
                 placements=related[1],
                 bodies=fitted,
                 sequence="random" if draws_in_turn(node, self.false, self.opset) else None,
+                axes=() if operation is None or random else find_axes("onnx", operation),
             )
         )
         self.sources[name] = Source(node, reads)

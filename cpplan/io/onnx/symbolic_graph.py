@@ -101,7 +101,8 @@ def _sized(
         bodies = tuple(
             _body(reading, op, body, node, k, sound, path) for k, body in enumerate(op.bodies)
         )
-        ops.append(replace(op, in_place=pairs, placements=placements, bodies=bodies))
+        # Axes hold at the upper bounds only.
+        ops.append(replace(op, in_place=pairs, placements=placements, bodies=bodies, axes=()))
     symbols = Symbols(dims=reading.ranges, lost=reasons)
     return Graph(graph.name, tuple(tensors), tuple(ops), symbols)
 

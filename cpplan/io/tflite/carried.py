@@ -128,6 +128,7 @@ def _without(graph: Graph, left: Mapping[str, None]) -> Graph:
             in_place=tuple(pair for pair in op.in_place if left.keys().isdisjoint(pair)),
             placements=tuple(p for p in op.placements if left.keys().isdisjoint(p[:2])),
             bodies=tuple(_without(body, left) for body in op.bodies),
+            axes=tuple(axis for axis in op.axes if left.keys().isdisjoint(axis.window)),
         )
 
     if not left:

@@ -15,6 +15,9 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from cpplan.io.axes import find_axes
+from cpplan.io.axes.operation import Array
+from cpplan.io.tflite.axes import constant_value, operation_of
 from cpplan.io.tflite.costs import count_operations
 from cpplan.io.tflite.kinds import find_kinds
 from cpplan.io.tflite.model import RESOURCE, FileOperator, FileSubgraph, TfliteModel
@@ -27,6 +30,7 @@ from cpplan.io.tflite.operators import (
     subgraphs_of,
 )
 from cpplan.io.tflite.scratch import ALIGNMENT, scratch_bytes
+from cpplan.model.axes import Axis
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Placement, Tensor
@@ -185,6 +189,7 @@ def _graph(
                 bodies=bodies,
                 after=tuple(last[k] for k in variables if k in last),
                 sequence=_STATE if stateful else None,
+                axes=() if bodies or variables else inside.axes(operator, model),
             )
         )
         last |= dict.fromkeys(variables, op_name)
@@ -249,6 +254,19 @@ class _Subgraph:
                 width = self._nbytes(k) // math.prod(self.source.tensors[k].shape)
                 whole = self.names[operator.outputs[0]]
                 yield Placement(self.names[k], whole, start * width)
+
+    def axes(self, operator: FileOperator, model: TfliteModel) -> tuple[Axis, ...]:
+        def tensor(number: int) -> Tensor | None:
+            there = number in self.kinds and self.kinds[number] != "workspace"
+            return self.tensor(number) if there else None
+
+        def value(position: int) -> Array | None:
+            number = operator.inputs[position]
+            constant = self.kinds.get(number) == "constant"
+            return constant_value(model, self.source.tensors[number]) if constant else None
+
+        inputs, outputs = map(tensor, operator.inputs), map(tensor, operator.outputs)
+        return find_axes("tflite", operation_of(operator, list(inputs), list(outputs), value))
 
     def _nbytes(self, number: int) -> int:
         tensor = self.source.tensors[number]

@@ -1,0 +1,134 @@
+"""Axes along which the ops of models can run in pieces: one table of rules for each framework.
+
+A rule gives the axes of an op of one kind, from an :class:`~cpplan.io.axes.operation.Operation`.
+Readers of ONNX, TFLite and torch ask the table of their framework (``"onnx"``, ``"tflite"``,
+``"torch"``) for every op; a kind without a rule has no axes, and a region ends there.
+:func:`register_axes` adds the rule of a kernel of one's own, or another one for a known kind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+from cpplan.io.axes.operation import NoAxes, Operation, Rule, element_wise, same, shape_of
+from cpplan.model.axes import Axis
+from cpplan.model.doors import find_function
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError
+from cpplan.model.tensor import Tensor
+
+__all__ = ["Operation", "Rule", "element_wise", "find_axes", "register_axes", "same"]
+
+# Framework -> the function that gives its table.
+_TABLES = {
+    "onnx": "cpplan.io.onnx.axes:rules",
+    "tflite": "cpplan.io.tflite.axes:rules",
+    "torch": "cpplan.io.torch.axes:rules",
+}
+_REGISTERED: dict[str, dict[str, Rule]] = {framework: {} for framework in _TABLES}
+
+
+def register_axes(framework: str, kind: str, rule: Rule | None) -> None:
+    """Register the rule that gives the axes of all ops of a kind, instead of the known one.
+
+    Parameters
+    ----------
+    framework
+        ``"onnx"``, ``"tflite"`` or ``"torch"``.
+    kind
+        As the framework calls it: ``"Conv"``, ``"com.microsoft.QLinearAdd"``, ``"CONV_2D"``, the
+        name of a custom operator, ``"aten.convolution"``.
+    rule
+        ``None`` for ops that cannot be split.
+
+    Raises
+    ------
+    InputError
+        If the framework is not one of these, or the kind is no text.
+
+    Examples
+    --------
+    >>> register_axes("onnx", "my.domain.Sharpen", lambda op: element_wise(op, only=[0]))
+    """
+    if framework not in _TABLES:
+        raise InputError(
+            f"framework {framework!r} is not understood: expected one of {', '.join(_TABLES)}"
+        )
+    if not isinstance(kind, str) or not kind:
+        raise InputError(f"a kind of op must be a non-empty string, not {kind!r}")
+    if rule is not None and not callable(rule):
+        raise InputError(f"the rule for {kind!r} must be a function or None, not {rule!r}")
+    _REGISTERED[framework][kind] = rule or _no_axes
+
+
+def find_axes(framework: str, operation: Operation) -> tuple[Axis, ...]:
+    """Axes of an op by its framework's table, those of one step and unfit ones left out.
+
+    Windows must be of tensors of whole bytes an element; a tensor that an op reads in two roles has
+    one window.
+    """
+    rule = _REGISTERED[framework].get(operation.kind) or _table(framework).get(operation.kind)
+    if rule is None:
+        return ()
+    apart, name_of = _by_role(operation)
+    try:
+        found = [axis for axis in rule(apart) if axis.extent > 1]
+    except NoAxes:
+        return ()
+    tensors = {t.name: t for t in (*apart.inputs, *apart.outputs) if t is not None}
+    fitting = (axis for axis in found if _fits(axis, tensors))
+    return tuple(_by_name(axis, name_of) for axis in fitting)
+
+
+@cache
+def _table(framework: str) -> dict[str, Rule]:
+    found: dict[str, Rule] = find_function(_TABLES[framework])()
+    return found
+
+
+def _no_axes(operation: Operation) -> tuple[Axis, ...]:
+    return ()
+
+
+def _by_role(operation: Operation) -> tuple[Operation, dict[str, str]]:
+    """The op with inputs that it names more than once apart, and their names by those given."""
+    times = Counter(t.name for t in operation.inputs if t is not None)
+    name_of: dict[str, str] = {}
+    if max(times.values(), default=0) < 2:
+        return operation, name_of
+    inputs: list[Tensor | None] = []
+    for k, tensor in enumerate(operation.inputs):
+        if tensor is not None and times[tensor.name] > 1:
+            name_of[f"{tensor.name} as input {k}"] = tensor.name
+            tensor = replace(tensor, name=f"{tensor.name} as input {k}")
+        inputs.append(tensor)
+    return replace(operation, inputs=tuple(inputs)), name_of
+
+
+def _by_name(axis: Axis, name_of: dict[str, str]) -> Axis:
+    """The axis with one window a tensor, none where its roles need different parts."""
+    if not name_of:
+        return axis
+    windows, roles = [], Counter(name_of.values())
+    for window in axis.windows:
+        name = name_of.get(window.tensor)
+        if name is None:
+            windows.append(window)
+            continue
+        renamed = replace(window, tensor=name)
+        if [replace(w, tensor=name) for w in axis.windows if name_of.get(w.tensor) == name] == (
+            [renamed] * roles[name]
+        ):
+            windows.append(renamed)
+    return replace(axis, windows=tuple(dict.fromkeys(windows)))
+
+
+def _fits(axis: Axis, tensors: dict[str, Tensor]) -> bool:
+    """True if the windows are of tensors with whole bytes an element, none empty."""
+    for window in axis.windows:
+        tensor = tensors[window.tensor]
+        if tensor.dtype is None or BITS[tensor.dtype] % 8 or 0 in shape_of(tensor):
+            return False
+    return True
