@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 
-from cpplan.io.axes.operation import NoAxes, Operation, Rule, element_wise, same, shape_of
+from cpplan.io.axes.operation import NoAxes, Operation, Rule, element_wise, same
 from cpplan.model.axes import Axis
 from cpplan.model.doors import find_function
 from cpplan.model.dtypes import BITS
@@ -73,11 +73,13 @@ def find_axes(framework: str, operation: Operation) -> tuple[Axis, ...]:
     if rule is None:
         return ()
     apart, name_of = _by_role(operation)
+    tensors = {t.name: t for t in (*apart.inputs, *apart.outputs) if t is not None}
+    if any(0 in (tensor.shape or ()) for tensor in tensors.values()):
+        return ()
     try:
         found = [axis for axis in rule(apart) if axis.extent > 1]
     except NoAxes:
         return ()
-    tensors = {t.name: t for t in (*apart.inputs, *apart.outputs) if t is not None}
     fitting = (axis for axis in found if _fits(axis, tensors))
     return tuple(_by_name(axis, name_of) for axis in fitting)
 
@@ -126,9 +128,6 @@ def _by_name(axis: Axis, name_of: dict[str, str]) -> Axis:
 
 
 def _fits(axis: Axis, tensors: dict[str, Tensor]) -> bool:
-    """True if the windows are of tensors with whole bytes an element, none empty."""
-    for window in axis.windows:
-        tensor = tensors[window.tensor]
-        if tensor.dtype is None or BITS[tensor.dtype] % 8 or 0 in shape_of(tensor):
-            return False
-    return True
+    """True if the windows are of tensors with whole bytes an element."""
+    dtypes = (tensors[window.tensor].dtype for window in axis.windows)
+    return all(dtype is not None and BITS[dtype] % 8 == 0 for dtype in dtypes)

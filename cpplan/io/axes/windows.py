@@ -73,6 +73,9 @@ def slide_axes(
         raise NoAxes
     yield same("batch", shape[0], [(image, 0), (output, 0)])
     for axis, slide in enumerate(slides, first):
+        last = (shape[axis] - 1) * slide.stride - slide.before
+        if slide.before >= slide.reach or last >= extents[axis]:
+            continue  # a step that reads nothing but padding: kernels refuse it
         windows = slide.window(image.name, axis), Window(output.name, axis)
         yield Axis(names[axis], shape[axis], windows)
 

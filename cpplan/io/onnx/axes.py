@@ -64,6 +64,8 @@ _REDUCTIONS = """
     ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
     ReduceSum ReduceSumSquare
 """.split()  # noqa: SIM905
+# Which input holds the weights of a convolution.
+_WEIGHTS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _WIDE = (*_FLOATS, "int32", "int64")
 
@@ -117,8 +119,8 @@ def rules() -> dict[str, Rule]:
         "Attention": _attention,
         "BatchNormalization": _batch_norm,
         "Concat": lambda op: concat_axes(op, _axis(op, len(shape_of(op.output)), 1)),
-        "Conv": partial(_convolution, weights=1, vectors=(2,)),
-        "ConvInteger": partial(_convolution, weights=1, vectors=(3,)),
+        "Conv": partial(_convolution, vectors=(2,)),
+        "ConvInteger": partial(_convolution, vectors=(3,)),
         "ConvTranspose": _transposed,
         "CumSum": _cumulative,
         "DepthToSpace": lambda op: block_axes(op, op.attributes["blocksize"], deeper=False),
@@ -133,7 +135,7 @@ def rules() -> dict[str, Rule]:
         "MatMul": _matmul,
         "MatMulInteger": partial(_matmul, vectors=(3,), numbers=(2,)),
         "Pad": _pad,
-        "QLinearConv": partial(_convolution, weights=3, vectors=(4, 5, 8)),
+        "QLinearConv": partial(_convolution, vectors=(4, 5, 8)),
         "QLinearMatMul": partial(_matmul, right=3, vectors=(4, 5), numbers=(1, 2)),
         "QuantizeLinear": _quantize,
         "Resize": _resize,
@@ -167,9 +169,12 @@ def _listed(operation: Operation, name: str, number: int) -> list[int] | None:
     return found
 
 
-def _slides(operation: Operation, taps: Sequence[int]) -> list[Slide]:
-    """Windows along the image's spatial axes, padded as the node says."""
-    given, rank = operation.attributes, len(taps)
+def window_slides(operation: Operation) -> list[Slide]:
+    """Windows of a convolution or pool along its image's spatial axes, padded as the node says."""
+    given = operation.attributes
+    weights = _WEIGHTS.get(operation.kind)
+    taps = given.get("kernel_shape") or (operation.shape(weights)[2:] if weights else ())
+    rank = len(taps)
     strides = given.get("strides") or [1] * rank
     dilations = given.get("dilations") or [1] * rank
     pads = given.get("pads") or [0] * 2 * rank
@@ -188,11 +193,9 @@ def _slides(operation: Operation, taps: Sequence[int]) -> list[Slide]:
     return slides
 
 
-def _convolution(operation: Operation, weights: int, vectors: Sequence[int]) -> Iterator[Axis]:
-    image, kernel = operation.input(), operation.input(weights)
-    shape = shape_of(kernel)
-    taps = operation.attributes.get("kernel_shape", shape[2:])
-    yield from slide_axes(operation, image, _slides(operation, taps), 2)
+def _convolution(operation: Operation, vectors: Sequence[int]) -> Iterator[Axis]:
+    image, kernel = operation.input(), operation.input(_WEIGHTS[operation.kind])
+    yield from slide_axes(operation, image, window_slides(operation), 2)
     cut = [operation.input(k) if operation.has(k) else None for k in vectors]
     groups = operation.attributes.get("group", 1)
     adds = operation.output.dtype in _WIDE
@@ -201,10 +204,18 @@ def _convolution(operation: Operation, weights: int, vectors: Sequence[int]) -> 
 
 
 def _transposed(operation: Operation) -> Iterator[Axis]:
-    image, kernel, given = operation.input(), operation.input(1), operation.attributes
-    shape = shape_of(kernel)
+    image, kernel = operation.input(), operation.input(1)
+    yield from transposed_axes(operation, image, transposed_slides(operation), 2)
+    bias = operation.input(2) if operation.has(2) else None
+    if operation.attributes.get("group", 1) == 1:
+        yield from channel_axes(operation, image, (kernel, 1), [bias], groups=1)
+
+
+def transposed_slides(operation: Operation) -> list[Slide]:
+    """Windows of a transposed convolution, with what is cut off in front of its output."""
+    given, shape = operation.attributes, operation.shape(1)
     rank = len(shape) - 2
-    places, extents = shape_of(operation.output), shape_of(image)
+    places, extents = shape_of(operation.output), operation.shape()
     taps = given.get("kernel_shape", shape[2:])
     strides = given.get("strides") or [1] * rank
     dilations = given.get("dilations") or [1] * rank
@@ -220,25 +231,23 @@ def _transposed(operation: Operation) -> Iterator[Axis]:
             before = total // 2 if auto == "SAME_UPPER" else total - total // 2
             before = 0 if auto == "VALID" else before
         slides.append(Slide(taps[k], strides[k], dilations[k], before))
-    yield from transposed_axes(operation, image, slides, 2)
-    bias = operation.input(2) if operation.has(2) else None
-    if given.get("group", 1) == 1:
-        yield from channel_axes(operation, image, (kernel, 1), [bias], groups=1)
+    return slides
 
 
 def _pool(operation: Operation) -> Iterator[Axis]:
     image, given = operation.input(), operation.attributes
-    slides = _slides(operation, given["kernel_shape"])
+    slides = window_slides(operation)
     output = operation.output
     yield same("channels", operation.shape()[1], [(image, 1), (output, 1)])
-    for axis in slide_axes(operation, image, slides, 2):
-        along = axis.window[image.name]
-        past = (axis.extent - 1) * along.stride + along.offset + along.size
-        after = (given.get("pads") or [0] * 2 * len(slides))[along.axis - 2 + len(slides)]
-        counts = operation.kind == "AveragePool" and given.get("count_include_pad", 0)
-        # A window may begin in the image and end behind the padding, which then does not count.
-        if not (along.axis >= 2 and counts and past > operation.shape()[along.axis] + after):
-            yield axis
+    found = list(slide_axes(operation, image, slides, 2))
+    if operation.kind == "AveragePool" and given.get("count_include_pad"):
+        # A window may end behind the padding, where it does not count: no padding says so.
+        pads = given.get("pads") or [0] * 2 * len(slides)
+        for k, slide in enumerate(slides):
+            past = (shape_of(output)[2 + k] - 1) * slide.stride - slide.before + slide.reach
+            if past > operation.shape()[2 + k] + pads[len(slides) + k]:
+                return
+    yield from found
 
 
 def _global_pool(operation: Operation) -> Iterator[Axis]:

@@ -135,7 +135,9 @@ class _Builder:
         touched = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
         fitted = tuple(fit_body(node, body, touched) for body in bodies)
         related = ((), ()) if view or bodies else self._relations(node)
-        operation = None if bodies else operation_of(node, self.tensors, self._value, self.opset)
+        # Ops that run inside of another one are not split.
+        splits = not (bodies or random or self.parent is not None)
+        operation = operation_of(node, self.tensors, self._value, self.opset) if splits else None
         self.ops.append(
             Op(
                 name,
@@ -148,7 +150,7 @@ class _Builder:
                 placements=related[1],
                 bodies=fitted,
                 sequence="random" if draws_in_turn(node, self.false, self.opset) else None,
-                axes=() if operation is None or random else find_axes("onnx", operation),
+                axes=() if operation is None else find_axes("onnx", operation),
             )
         )
         self.sources[name] = Source(node, reads)

@@ -189,7 +189,7 @@ def _graph(
                 bodies=bodies,
                 after=tuple(last[k] for k in variables if k in last),
                 sequence=_STATE if stateful else None,
-                axes=() if bodies or variables else inside.axes(operator, model),
+                axes=() if bodies or variables or callers else inside.axes(operator, model),
             )
         )
         last |= dict.fromkeys(variables, op_name)
