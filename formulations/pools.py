@@ -66,10 +66,14 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """Position in ``problem.pools`` and byte offset of every buffer, shape ``(n,)``."""
+    """Position in ``problem.pools`` and byte offset of every buffer, shape ``(n,)``.
+
+    ``peaks``, shape ``(pools,)``, are those of an assignment without offsets.
+    """
 
     pool: Ints
     offset: Ints
+    peaks: Ints | None = None
 
 
 class Former(NamedTuple):
@@ -257,11 +261,12 @@ class PoolsModel:
         self.model.add(cost >= lower)
         self.model.minimize(cost)
 
-    def hint(self, placement: Placement, peaks: Ints | None = None) -> None:
+    def hint(self, placement: Placement) -> None:
         """Start from this layout; every variable gets a value.
 
-        A liquid model takes only the assignment, with any peaks at least the live bytes.
+        A liquid model takes only the assignment, and any peaks that are at least the live bytes.
         """
+        peaks = placement.peaks
         if peaks is None:
             peaks = np.zeros(len(self.peak), np.int64)
             np.maximum.at(peaks, placement.pool, placement.offset + self.problem.size)

@@ -36,6 +36,7 @@ def joint_sharing_model(
 
     Examples
     --------
+    >>> from cpplan.runtime.budget import Budget
     >>> from cpplan.runtime.cp_sat_proof import prove_peak
     >>> from cpplan.runtime.deadline import Deadline
     >>> from formulations.joint_sharing import Meeting, SharedLayout
@@ -45,7 +46,7 @@ def joint_sharing_model(
     ... )
     >>> model = joint_sharing_model(chain, np.array([1, 1]), {(0, 1): [Meeting(0, op=1, old=0)]})
     >>> start = SharedLayout(np.array([0, 1]), np.array([0, 4]))
-    >>> proof = prove_peak(model, start, Deadline(60))
+    >>> proof = prove_peak(model, start, Budget(Deadline(60)))
     >>> proof.best.offset.tolist(), proof.peak, proof.bound
     ([0, 0], 4, 4)
     """

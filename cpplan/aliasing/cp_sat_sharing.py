@@ -30,11 +30,12 @@ def sharing_model(
     Examples
     --------
     >>> import numpy as np
+    >>> from cpplan.runtime.budget import Budget
     >>> from cpplan.runtime.cp_sat_proof import prove_peak
     >>> from cpplan.runtime.deadline import Deadline
     >>> problem = Problem(("x", "y"), lower=[0, 0], upper=[1, 1], size=[4, 8])
     >>> model = sharing_model(problem, {(0, 1): [-4]})
-    >>> proof = prove_peak(model, np.array([8, 0]), Deadline(60))
+    >>> proof = prove_peak(model, np.array([8, 0]), Budget(Deadline(60)))
     >>> proof.best.tolist(), proof.peak, proof.bound
     ([4, 0], 8, 8)
     """

@@ -264,11 +264,9 @@ class SharingSearch:
         prove_peak(
             sharing_model(self.problem, shifts),
             self.best.offsets,
-            deadline,
+            budget.until(deadline),
             bound=self.bound.value,
             work=work,
-            workers=budget.workers,
-            seed=budget.seed,
             report=keep,
         )
 

@@ -28,6 +28,7 @@ from cpplan.ordering.search.order_pieces import OrderPiece, cut_into_pieces, joi
 from cpplan.ordering.search.window_search import NAME as WINDOWS
 from cpplan.ordering.tuning import active
 from cpplan.packing.search.outcome import OrderOutcome
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -40,10 +41,9 @@ COMPILED = ("beam", "beam_backward")
 def search_order(
     problem: OrderProblem,
     given: Ints,
-    deadline: Deadline,
+    budget: Budget,
     *,
     goal: int = 0,
-    seed: int = 0,
     report: Callable[[OrderOutcome], None] = lambda outcome: None,
 ) -> OrderOutcome:
     """The order with the smallest peak found, and a bound on every order's peak.
@@ -54,12 +54,10 @@ def search_order(
         Ops and storages.
     given
         A valid order; the result is never worse.
-    deadline
-        When it passes, the best so far is returned.
+    budget
+        When its deadline passes, the best so far is returned.
     goal
         A peak that is good enough, bytes.
-    seed
-        Of the local search.
     report
         Called when the order or the bound improves; the last outcome reported is the result after
         Ctrl-C.
@@ -71,12 +69,12 @@ def search_order(
     ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
-    >>> outcome = search_order(two_chains, np.arange(4), Deadline(10))
+    >>> outcome = search_order(two_chains, np.arange(4), Budget(Deadline(10)))
     >>> outcome.peak, outcome.bound
     (10, 10)
     """
-    search = OrderSearch(problem, given, deadline, goal=goal, seed=seed, report=report)
-    search.run(deadline)
+    search = OrderSearch(problem, given, budget, goal=goal, report=report)
+    search.run(budget.deadline)
     return search.best
 
 
@@ -93,15 +91,16 @@ class OrderSearch:
         self,
         problem: OrderProblem,
         given: Ints,
-        deadline: Deadline,
+        budget: Budget,
         *,
         goal: int = 0,
-        seed: int = 0,
         report: Callable[[OrderOutcome], None] = lambda outcome: None,
     ):
-        self._problem, self._goal, self._seed, self._report = problem, goal, seed, report
+        # Models of orders are small: a second thread only takes longer to begin.
+        self._problem, self._goal, self._budget = problem, goal, budget.on_one_thread()
+        self._report = report
         self._bounds = order_bounds(
-            problem, order=given, deadline=deadline.share(active().bound_share)
+            problem, order=given, deadline=budget.deadline.share(active().bound_share)
         )
         peak = problem.peak(given)
         self.best = OrderOutcome(given, peak, self._bounds.bound, "given order", FORCED)
@@ -135,7 +134,7 @@ class OrderSearch:
         """Run the constructive orders and the minimum cuts, then make the pieces for the turns."""
         problem, bounds = self._problem, self._bounds
         self.best, self._cuts = _construct(
-            problem, bounds, self.best, self._goal, deadline, self._report
+            problem, bounds, self.best, self._goal, self._budget.until(deadline), self._report
         )
         if not self.done:
             deadline.check()  # asked again, what had no time is made first
@@ -155,7 +154,7 @@ class OrderSearch:
     def _cut_into_pieces(self) -> None:
         best = self.best
         self._pieces = cut_into_pieces(
-            self._problem, best.order, self._bounds, best.found_by, self._seed
+            self._problem, best.order, self._bounds, best.found_by, self._budget.seed
         )
         least = self._bounds.forced if self._cuts is None else self._cuts.bounds
         for piece in self._pieces:
@@ -166,7 +165,8 @@ class OrderSearch:
         pieces, best = self._pieces, self.best
         piece = max(pieces, key=lambda piece: piece.peak)
         below = (other.peak for other in pieces if other.peak < piece.peak)
-        _improve(piece, max(self._goal, best.bound, *below, 0), self._effort, deadline)
+        goal = max(self._goal, best.bound, *below, 0)
+        _improve(piece, goal, self._effort, self._budget.until(deadline))
         highest = max(pieces, key=lambda piece: piece.peak)
         proof = max(pieces, key=lambda piece: piece.bound)
         if highest.peak < best.peak or proof.bound > best.bound:
@@ -185,7 +185,7 @@ def _construct(
     bounds: OrderBounds,
     best: OrderOutcome,
     goal: int,
-    deadline: Deadline,
+    budget: Budget,
     report: Callable[[OrderOutcome], None],
 ) -> tuple[OrderOutcome, OrderCuts | None]:
     """The best order by Liu's algorithm, constructive orders, cuts and CP-SAT, with the cuts made.
@@ -193,6 +193,7 @@ def _construct(
     A forest is solved exactly; otherwise the methods run until the peak meets the bound.
     """
     cuts: OrderCuts | None = None
+    deadline = budget.deadline
     tree = tree_order(problem)
     if tree is not None:
         peak = problem.peak(tree)
@@ -213,7 +214,7 @@ def _construct(
             proof = prove_peak(
                 order_model(problem),
                 best.order,
-                deadline,
+                budget,
                 bound=best.bound,
                 work=active().few_ops_work,
             )
@@ -284,8 +285,9 @@ def _divide(
     return best
 
 
-def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> None:
+def _improve(piece: OrderPiece, goal: int, effort: int, budget: Budget) -> None:
     """Take a turn on one piece: exact search, windows and CP-SAT, for longer at more effort."""
+    deadline = budget.deadline
     compiled = _compiled(deadline)
     if compiled:
         _search_exactly(piece, effort, deadline)
@@ -300,12 +302,12 @@ def _improve(piece: OrderPiece, goal: int, effort: int, deadline: Deadline) -> N
             deadline=deadline,
         )
     if len(piece.problem) > active().cp_sat_ops:
-        piece.windows.run_cp_sat(effort, goal=target, deadline=deadline)
+        piece.windows.run_cp_sat(effort, goal=target, budget=budget)
     piece.offer(piece.windows.order, WINDOWS)
     if target < piece.peak and len(piece.problem) <= active().cp_sat_ops:
         work = active().first_cp_sat_work * effort
         model = order_model(piece.problem)
-        proof = prove_peak(model, piece.order, deadline, bound=piece.bound, work=work)
+        proof = prove_peak(model, piece.order, budget, bound=piece.bound, work=work)
         piece.offer(proof.best, CP_SAT)
         piece.offer_bound(proof.bound, CP_SAT)
 

@@ -17,6 +17,7 @@ from cpplan.model.costs import sum_costs
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import run_model
 from cpplan.runtime.deadline import Deadline
@@ -211,11 +212,9 @@ class _Search:
             return
         run_model(
             model,
-            deadline,
+            Budget(deadline, self.workers, self.seed),
             found=lambda solution: None,
             proved=lambda bound: self._proved(model.cost_of(bound), INTEGRAL, cuts),
-            workers=self.workers,
-            seed=self.seed,
             linearization=2,
         )
 

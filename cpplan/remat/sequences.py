@@ -30,6 +30,7 @@ from cpplan.remat.search.local_search import NAME as LOCAL
 from cpplan.remat.search.local_search import search_sequences
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 GIVEN = "given order"
@@ -286,9 +287,8 @@ class SequenceSearch:
         found = search_order(
             self.problem.ordering,
             np.array(once.sequence, np.int64),
-            deadline,
+            Budget(deadline, seed=self.seed),
             goal=limit,
-            seed=self.seed,
         )
         # Where the goal was met the search has ended there, and may find more.
         self._order_goal = limit if found.peak <= limit else 0

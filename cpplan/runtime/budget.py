@@ -135,6 +135,10 @@ class Budget:
         """The budget with another seed."""
         return replace(self, seed=seed)
 
+    def on_one_thread(self) -> Budget:
+        """The budget with one worker."""
+        return replace(self, workers=1)
+
     def tuned(self, room: type[_Room]) -> _Room:
         """The active thresholds and shares of a room: see :meth:`Tuning.of`."""
         return self.tuning.of(room)

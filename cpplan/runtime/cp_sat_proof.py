@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from cpplan.runtime.build_in_time import build_in_time
-from cpplan.runtime.cp_sat_run import Formulation, run_model
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.cp_sat_run import Hinted, improve_by_model
 
 T = TypeVar("T")
 
@@ -25,13 +24,6 @@ class Proof(Generic[T]):
     def settled(self) -> bool:
         """True if the peak meets the bound, so that no solution is better."""
         return self.bound >= self.peak
-
-
-class Hinted(Formulation[T], Protocol[T]):
-    """A formulation that can start from a solution."""
-
-    def hint(self, start: T, /) -> None:
-        """Start from this solution; every variable gets a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +45,10 @@ class PeakModel(Generic[T]):
 def prove_peak(
     model: PeakModel[T],
     start: T,
-    deadline: Deadline,
+    budget: Budget,
     *,
     bound: int = 0,
     work: float | None = None,
-    workers: int = 1,
-    seed: int = 0,
     report: Callable[[Proof[T]], None] = lambda proof: None,
 ) -> Proof[T]:
     """Look for a smaller peak than that of a solution until there is provably none.
@@ -69,16 +59,13 @@ def prove_peak(
         Is built only if the bound does not settle it, and only as long as there is time.
     start
         A solution; the result is never worse.
-    deadline
-        When it passes, the best so far is returned.
+    budget
+        When its deadline passes, the best so far is returned. With one worker, and enough time,
+        the same model and seed give the same solution.
     bound
         A proved bound on every solution's peak, bytes.
     work
         Units of CP-SAT's deterministic time to spend at most.
-    workers
-        Threads. With one, and enough time, the same model and seed give the same solution.
-    seed
-        For CP-SAT's random choices.
     report
         Called, in the calling thread, at every improvement of either side.
 
@@ -86,20 +73,17 @@ def prove_peak(
     --------
     >>> import numpy as np
     >>> from cpplan.ordering.problem import OrderProblem
+    >>> from cpplan.runtime.deadline import Deadline
     >>> from formulations.ordering import build
     >>> alone = OrderProblem(((),), np.array([4]), np.array([8]), ((0,),), *np.zeros((2, 1), bool))
     >>> model = PeakModel(lambda upper, lower: build(alone, upper=upper, lower=lower), alone.peak)
-    >>> prove_peak(model, np.array([0]), Deadline(60))
+    >>> prove_peak(model, np.array([0]), Budget(Deadline(60)))
     Proof(best=array([0]), peak=12, bound=12)
     """
     peak = model.peak_of(start)
     state = Proof(start, peak, min(bound, peak))
-    if state.settled or deadline.expired():
+    if state.settled or budget.deadline.expired():
         return state
-    formulation = build_in_time(lambda: model.build(state.peak, state.bound), deadline)
-    if formulation is None:
-        return state
-    formulation.hint(start)
 
     def found(solution: T) -> None:
         nonlocal state
@@ -114,7 +98,12 @@ def prove_peak(
             state = replace(state, bound=bound)
             report(state)
 
-    run_model(
-        formulation, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed
+    improve_by_model(
+        lambda: model.build(state.peak, state.bound),
+        start,
+        budget,
+        found=found,
+        proved=proved,
+        work=work,
     )
     return state

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.build_in_time import build_in_time
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -29,7 +30,7 @@ U = TypeVar("U")
 
 
 class Formulation(Protocol[T]):
-    """A model under ``formulations`` that minimises a peak."""
+    """A model under ``formulations`` that minimises a number of bytes, or of other units."""
 
     @property
     def model(self) -> cp_model.CpModel: ...
@@ -41,15 +42,44 @@ class Formulation(Protocol[T]):
         """Bytes of peak for a value of the objective or a bound on it."""
 
 
+class Hinted(Formulation[U], Protocol[U]):
+    """A formulation that can start from a solution."""
+
+    def hint(self, start: U, /) -> None:
+        """Start from this solution; every variable gets a value."""
+
+
+def improve_by_model(
+    build: Callable[[], Hinted[U]],
+    start: U,
+    budget: Budget,
+    *,
+    found: Callable[[U], object],
+    proved: Callable[[int], object],
+    work: float | None = None,
+    linearization: int = 0,
+) -> bool:
+    """True if there was time to build a model, which is then solved from a solution.
+
+    ``build`` makes the model; for the other parameters see :func:`run_model`.
+    """
+    formulation = build_in_time(build, budget.deadline)
+    if formulation is None:
+        return False
+    formulation.hint(start)
+    run_model(
+        formulation, budget, found=found, proved=proved, work=work, linearization=linearization
+    )
+    return True
+
+
 def run_model(
     formulation: Formulation[U],
-    deadline: Deadline,
+    budget: Budget,
     *,
-    found: Callable[[U], None],
-    proved: Callable[[int], None],
+    found: Callable[[U], object],
+    proved: Callable[[int], object],
     work: float | None = None,
-    workers: int = 1,
-    seed: int = 0,
     linearization: int = 0,
 ) -> None:
     """Solve a model until it is settled, or time or work are spent.
@@ -58,18 +88,15 @@ def run_model(
     ----------
     formulation
         A model with its hint.
-    deadline
-        Ends the run when it passes.
+    budget
+        Its deadline ends the run. With one worker, and enough time, the same model and seed give
+        the same solutions.
     found
         Called with every solution, in the calling thread.
     proved
         Called with every bound on the peak, bytes, in the calling thread.
     work
         Units of CP-SAT's deterministic time to spend at most.
-    workers
-        Threads. With one, and enough time, the same model and seed give the same solutions.
-    seed
-        For CP-SAT's random choices.
     linearization
         CP-SAT's linearization level. The linear relaxation of lifespans of variable length is weak:
         without it, proofs come much faster.
@@ -78,14 +105,16 @@ def run_model(
     --------
     >>> import numpy as np
     >>> from cpplan.ordering.problem import OrderProblem
+    >>> from cpplan.runtime.deadline import Deadline
     >>> from formulations.ordering import build
     >>> alone = OrderProblem(((),), np.array([4]), np.array([8]), ((0,),), *np.zeros((2, 1), bool))
     >>> orders, bounds = [], []
-    >>> run_model(build(alone, upper=20), Deadline(60), found=orders.append, proved=bounds.append)
+    >>> budget = Budget(Deadline(60))
+    >>> run_model(build(alone, upper=20), budget, found=orders.append, proved=bounds.append)
     >>> orders[-1].tolist(), max(bounds)
     ([0], 12)
     """
-    run = _Run(formulation, deadline, found, proved, work, workers, seed, linearization)
+    run = _Run(formulation, budget, found, proved, work, linearization)
     try:
         run.watch()
     finally:
@@ -108,24 +137,21 @@ class _Run(Generic[U]):
     def __init__(
         self,
         formulation: Formulation[U],
-        deadline: Deadline,
-        found: Callable[[U], None],
-        proved: Callable[[int], None],
+        budget: Budget,
+        found: Callable[[U], object],
+        proved: Callable[[int], object],
         work: float | None,
-        workers: int,
-        seed: int,
         linearization: int,
     ):
         from ortools.sat.python import cp_model
 
-        self.formulation, self.deadline, self.found, self.proved = (
-            formulation, deadline, found, proved,
-        )  # fmt: skip
+        self.formulation, self.found, self.proved = formulation, found, proved
+        deadline = self.deadline = budget.deadline
         self.news: queue.SimpleQueue[_News[U]] = queue.SimpleQueue()
         self.solver = cp_model.CpSolver()
         parameters = self.solver.parameters
-        parameters.num_workers = workers
-        parameters.random_seed = seed
+        parameters.num_workers = budget.workers
+        parameters.random_seed = budget.seed
         parameters.linearization_level = linearization
         parameters.catch_sigint_signal = False
         # google/or-tools#5293: this presolve step can prove falsehoods on large coefficients.
@@ -134,7 +160,7 @@ class _Run(Generic[U]):
             left = deadline.remaining() / SECONDS_PER_WORK
             work = left if work is None else min(work, left)
             # Several workers take turns that do not depend on the clock.
-            parameters.interleave_search = workers > 1
+            parameters.interleave_search = budget.workers > 1
         else:
             parameters.max_time_in_seconds = deadline.remaining()
         if work is not None:

@@ -66,10 +66,8 @@ def improve_jointly(
         proof = prove_peak(
             joint_model(ordering, problem.alignment[rows], none + 1),
             start,
-            budget.deadline,
+            budget,
             bound=outcome.bound,
-            workers=budget.workers,
-            seed=budget.seed,
             report=keep,
         )
     except KeyboardInterrupt:

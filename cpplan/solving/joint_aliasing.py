@@ -70,10 +70,8 @@ def improve_sharing_jointly(
         prove_peak(
             joint_sharing_model(ordering, packed.problem.alignment[rows], meetings),
             start,
-            budget.deadline,
+            budget,
             bound=outcome.bound,
-            workers=budget.workers,
-            seed=budget.seed,
             report=keep,
         )
     except KeyboardInterrupt:

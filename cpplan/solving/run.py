@@ -346,7 +346,7 @@ class Run:
         # With first and last, the graph lists its ops anew: back to the source's numbers.
         number = np.array([position[op.name] for op in graph.ops], np.int64)
         search: OrderSearch | None = None
-        proof = None if relaxed is None else _RelaxedBound(relaxed, start, self.budget.seed)
+        proof = None if relaxed is None else _RelaxedBound(relaxed, start, self.budget)
         ended = False
         while not ended:
             try:
@@ -354,7 +354,7 @@ class Run:
                 if search is None:
                     goal = self.goal or 0
                     search = OrderSearch(
-                        ordering, start, turn, goal=goal, seed=self.budget.seed, report=report
+                        ordering, start, self.budget.until(turn), goal=goal, report=report
                     )
                 search.run(turn)
                 ended = search.done or search.exhausted
@@ -417,13 +417,13 @@ class _RelaxedBound:
         The relaxed problem, and the bytes by which its bounds are too high.
     start
         A valid order.
-    seed
-        For random choices.
+    budget
+        Its deadlines are those of the runs.
     """
 
-    def __init__(self, relaxed: tuple[OrderProblem, int], start: Ints, seed: int):
+    def __init__(self, relaxed: tuple[OrderProblem, int], start: Ints, budget: Budget):
         self._problem, self._more = relaxed
-        self._start, self._seed = start, seed
+        self._start, self._budget = start, budget
         self._search: OrderSearch | None = None
 
     @property
@@ -436,7 +436,7 @@ class _RelaxedBound:
         from cpplan.ordering.solve import OrderSearch
 
         if self._search is None:
-            self._search = OrderSearch(self._problem, self._start, deadline, seed=self._seed)
+            self._search = OrderSearch(self._problem, self._start, self._budget.until(deadline))
         self._search.run(deadline)
         best = self._search.best
         return max(0, best.bound - self._more), best.bound_by

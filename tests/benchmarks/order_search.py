@@ -24,6 +24,7 @@ from cpplan.ordering.heuristics.by_width import beam, beam_backward
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.ordering.solve import search_order
 from cpplan.program.anf import to_anf
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from datasets.generators.layered import layered
 
@@ -49,7 +50,7 @@ def _widen(searches, problem: OrderProblem, given: np.ndarray, seconds: float) -
 
 def searched(problem: OrderProblem, given: np.ndarray, seconds: float) -> int:
     """The peak that the order search reaches in the time."""
-    return search_order(problem, given, Deadline(seconds)).peak
+    return search_order(problem, given, Budget(Deadline(seconds))).peak
 
 
 def main() -> None:
@@ -63,7 +64,7 @@ def main() -> None:
     table = csv.writer(sys.stdout)
     table.writerow(["what", "ops", "peak", "ratio_to_given", "seconds", "cpplan", "numpy"])
     # The first call compiles: keep that out of either's time.
-    search_order(order_problem(layered("warm", 60, 0)), np.arange(60), Deadline(5))
+    search_order(order_problem(layered("warm", 60, 0)), np.arange(60), Budget(Deadline(5)))
     for ops in options.ops:
         graph = layered(f"layered_{ops}", ops, options.seed)
         problem, given = order_problem(graph), np.array(to_anf(graph).order)

@@ -8,6 +8,7 @@ from support.layouts_oracle import any_layout, packing_of, rows_of
 
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import joint_model
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
@@ -17,7 +18,9 @@ from formulations.joint import build
 def prove(problem: OrderProblem, alignment, extra_alignment, order) -> int:
     """The peak and the bound of a run to the end, which must be the same; the layout is checked."""
     start = any_layout(problem, order, alignment, extra_alignment)
-    proof = prove_peak(joint_model(problem, alignment, extra_alignment), start, Deadline(60))
+    proof = prove_peak(
+        joint_model(problem, alignment, extra_alignment), start, Budget(Deadline(60))
+    )
     packing = packing_of(problem, proof.best.order, alignment, extra_alignment)
     offset = rows_of(proof.best)
     assert problem.is_order(proof.best.order)
@@ -91,6 +94,9 @@ def test_a_bound_that_is_met_ends_it_at_once():
     problem = pairs()
     start = any_layout(problem, [0, 1, 2, 3], [1, 1, 1], [1] * 4)
     proof = prove_peak(
-        joint_model(problem, [1, 1, 1], [1] * 4), start, Deadline(60), bound=start.peak(problem)
+        joint_model(problem, [1, 1, 1], [1] * 4),
+        start,
+        Budget(Deadline(60)),
+        bound=start.peak(problem),
     )
     assert proof.best is start

@@ -21,6 +21,7 @@ from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_joint import joint_model
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline
 from formulations.joint import Layout
@@ -33,7 +34,7 @@ def prove(problem: OrderProblem, meetings, alignment=None, order=None) -> int:
     order = list(range(len(problem))) if order is None else order
     start = stacked(problem, alignment, order)
     proof = prove_peak(
-        joint_sharing_model(problem, np.array(alignment), meetings), start, Deadline(60)
+        joint_sharing_model(problem, np.array(alignment), meetings), start, Budget(Deadline(60))
     )
     assert proof.peak == proof.bound
     assert problem.is_order(proof.best.order)
@@ -109,7 +110,7 @@ def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
     found = setting(graph)
     shifts = allowed_shifts(found.problem, found.links, found.rules)
     start = np.cumsum(found.problem.size) - found.problem.size
-    alone = prove_peak(sharing_model(found.problem, shifts), start, Deadline(60))
+    alone = prove_peak(sharing_model(found.problem, shifts), start, Budget(Deadline(60)))
     assert alone.peak == alone.bound == prove(replace(problem, predecessors=chain), meetings)
 
 
@@ -121,7 +122,9 @@ def test_without_meetings_it_is_the_joint_model(seed):
     alignment = [rng.choice((1, 1, 2, 3)) for _ in problem.size]
     order, none = random_topological(rng, problem), np.zeros(len(problem), np.int64)
     start = Layout(np.array(order), stacked(problem, alignment, order).offset, none)
-    joint = prove_peak(joint_model(problem, np.array(alignment), none + 1), start, Deadline(60))
+    joint = prove_peak(
+        joint_model(problem, np.array(alignment), none + 1), start, Budget(Deadline(60))
+    )
     assert joint.peak == joint.bound == prove(problem, {}, alignment, order)
 
 
@@ -131,7 +134,9 @@ def test_layouts_survive_byte_by_byte(seed):
     problem, meetings = with_meetings(graph)
     start = stacked(problem, [1] * len(problem.size), range(len(problem)))
     ones = np.ones(len(problem.size), np.int64)
-    layout = prove_peak(joint_sharing_model(problem, ones, meetings), start, Deadline(60)).best
+    layout = prove_peak(
+        joint_sharing_model(problem, ones, meetings), start, Budget(Deadline(60))
+    ).best
     order = tuple(int(op) for op in layout.order)
     lives = to_problem(Program(graph, order))
     span = dict(zip(lives.names, zip(lives.lower, lives.upper, strict=True), strict=True))
@@ -144,6 +149,6 @@ def test_layouts_survive_byte_by_byte(seed):
 def test_a_bound_that_is_met_ends_it_at_once():
     start = stacked(three(), [1] * 3, [0, 1])
     proof = prove_peak(
-        joint_sharing_model(three(), np.ones(3, int), {}), start, Deadline(60), bound=12
+        joint_sharing_model(three(), np.ones(3, int), {}), start, Budget(Deadline(60)), bound=12
     )
     assert proof.best is start

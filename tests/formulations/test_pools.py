@@ -134,7 +134,7 @@ def test_all_levels_are_those_of_brute_force_and_a_liquid_is_below(objective):
         assert values == brute_force_objective(problem, objective)
         infeasible += values is None
         if values is not None:
-            check_pooled(problem, *placement)
+            check_pooled(problem, placement.pool, placement.offset)
             assert minimise(problem, objective, liquid=True)[0] <= values
     assert infeasible > 0
 

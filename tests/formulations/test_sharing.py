@@ -17,6 +17,7 @@ from cpplan.aliasing.cp_sat_sharing import sharing_model
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import address_unit
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline
 from formulations.packing import build as build_packing
@@ -129,7 +130,7 @@ def test_every_distance_is_allowed_and_the_peak_at_most_the_oracle_s(seed):
 
 def test_the_search_starts_from_what_it_is_given_and_stops_at_a_bound():
     start = np.array([0, 2, 6])
-    proof = prove_peak(sharing_model(three(), {}), start, Deadline(60), bound=12)
+    proof = prove_peak(sharing_model(three(), {}), start, Budget(Deadline(60)), bound=12)
     assert proof.best is start
     assert (proof.peak, proof.bound) == (12, 12)
 
@@ -140,13 +141,13 @@ def test_the_search_counts_in_units(size):
     problem = Problem(three().names, [0] * 3, [1] * 3, three().size * size)
     shifts = {(0, 2): [0], (1, 2): [-2 * size]}
     start = np.array([0, 2, 6]) * size
-    proof = prove_peak(sharing_model(problem, shifts), start, Deadline(60))
+    proof = prove_peak(sharing_model(problem, shifts), start, Budget(Deadline(60)))
     assert proof.peak == proof.bound == 6 * size
 
 
 def test_a_unit_fits_every_alignment_after_the_last_has_shrunk_it():
     """12 B at 0 and 18, past which 32 is the first multiple of 4: a grid of 6 B misses it."""
     problem = Problem(("a", "b", "c"), [0] * 3, [1] * 3, [12] * 3, [18, 18, 4])
-    proof = prove_peak(sharing_model(problem, {}), np.array([0, 18, 100]), Deadline(60))
+    proof = prove_peak(sharing_model(problem, {}), np.array([0, 18, 100]), Budget(Deadline(60)))
     assert sorted(proof.best.tolist()) == [0, 18, 32]
     assert (proof.peak, proof.bound) == (44, 44)

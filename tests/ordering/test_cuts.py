@@ -27,6 +27,7 @@ from cpplan.ordering.heuristics.reversal import reverse_time
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.ordering.solve import search_order
 from cpplan.program.anf import to_anf
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -238,7 +239,7 @@ def test_the_search_proves_by_minimum_cuts():
     """8 B are forced; the given order has 11 B, the best 10 B, as the cut says."""
     problem = butterfly((0, 0, 8, 0))
     assert (problem.peak(range(4)), order_bounds(problem).bound) == (11, 8)
-    outcome = search_order(problem, np.arange(4), Deadline(60))
+    outcome = search_order(problem, np.arange(4), Budget(Deadline(60)))
     assert (outcome.peak, outcome.bound, outcome.bound_by) == (10, 10, "minimum cut")
 
 

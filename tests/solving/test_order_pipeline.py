@@ -19,6 +19,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.ordering.bounds import topological_order
 from cpplan.ordering.solve import search_order
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
@@ -133,7 +134,7 @@ def test_interrupted_search_returns_the_best_order_so_far():
     problem = layered(0, layers=40, width=10)
     start = np.array(topological_order(problem))
     with pytest.raises(KeyboardInterrupt):
-        search_order(problem, start, Deadline(60), report=interrupt)
+        search_order(problem, start, Budget(Deadline(60)), report=interrupt)
     assert problem.is_order(seen[-1].order.tolist())
     assert seen[-1].peak < problem.peak(start)
 

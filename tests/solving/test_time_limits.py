@@ -202,7 +202,7 @@ def test_storages_build_no_model_of_too_many_entries(monkeypatch):
         problem,
         np.zeros(len(problem), np.int64),
         np.arange(len(problem)),
-        Deadline(60),
+        Budget(Deadline(60)),
         found=lambda storage: None,
         proved=lambda bound: None,
     )

@@ -41,6 +41,7 @@ def joint_model(
 
     Examples
     --------
+    >>> from cpplan.runtime.budget import Budget
     >>> from cpplan.runtime.cp_sat_proof import prove_peak
     >>> from cpplan.runtime.deadline import Deadline
     >>> from formulations.joint import Layout
@@ -50,7 +51,7 @@ def joint_model(
     ...     present=np.zeros(2, bool), kept=np.zeros(2, bool),
     ... )
     >>> start = Layout(np.array([0, 1]), offset=np.array([8, 0]), extra_offset=np.zeros(2, int))
-    >>> proof = prove_peak(joint_model(problem, [1, 4], [1, 1]), start, Deadline(60))
+    >>> proof = prove_peak(joint_model(problem, [1, 4], [1, 1]), start, Budget(Deadline(60)))
     >>> proof.best.offset.tolist(), proof.peak, proof.bound
     ([0, 0], 8, 8)
     """

@@ -8,8 +8,8 @@ import numpy as np
 
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.order_window import OrderWindows
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_proof import PeakModel, prove_peak
-from cpplan.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints
@@ -23,12 +23,13 @@ def order_model(problem: OrderProblem) -> PeakModel[Ints]:
 
     Examples
     --------
+    >>> from cpplan.runtime.deadline import Deadline
     >>> two_chains = OrderProblem(
     ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
     ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
-    >>> proof = prove_peak(order_model(two_chains), np.arange(4), Deadline(60))
+    >>> proof = prove_peak(order_model(two_chains), np.arange(4), Budget(Deadline(60)))
     >>> two_chains.peak(proof.best), proof.peak, proof.bound
     (10, 10, 10)
     """
@@ -45,11 +46,10 @@ def improve_window(
     windows: OrderWindows,
     begin: int,
     end: int,
-    deadline: Deadline,
+    budget: Budget,
     *,
     goal: int = 0,
     work: float = 0.1,
-    seed: int = 0,
 ) -> bool:
     """Reorder the ops of the window ``[begin, end)`` if that lowers the peak within it.
 
@@ -59,14 +59,12 @@ def improve_window(
         The order; changed in place.
     begin, end
         First step of the window, and the step after its last.
-    deadline
-        When it passes, the best so far is taken.
+    budget
+        When its deadline passes, the best so far is taken.
     goal
         A peak within the window that is good enough, bytes.
     work
         Units of CP-SAT's deterministic time to spend at most.
-    seed
-        For CP-SAT's random choices.
 
     Returns
     -------
@@ -75,18 +73,19 @@ def improve_window(
 
     Examples
     --------
+    >>> from cpplan.runtime.deadline import Deadline
     >>> two_chains = OrderProblem(
     ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
     ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
     >>> windows = OrderWindows(two_chains, [0, 1, 2, 3])
-    >>> improve_window(windows, 1, 3, Deadline(60)), windows.order
+    >>> improve_window(windows, 1, 3, Budget(Deadline(60))), windows.order
     (True, [0, 2, 1, 3])
     """
     problem = windows.window(begin, end)
     order = np.arange(end - begin)
-    proof = prove_peak(order_model(problem), order, deadline, bound=goal, work=work, seed=seed)
+    proof = prove_peak(order_model(problem), order, budget, bound=goal, work=work)
     better = proof.peak < problem.peak(order)
     if better:
         windows.put_back(begin, end, proof.best)

@@ -19,6 +19,7 @@ from cpplan.ordering.search.cp_sat_ordering import improve_window
 from cpplan.ordering.search.downset_search import search_downsets
 from cpplan.ordering.search.order_window import OrderWindows
 from cpplan.ordering.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 NAME = "window search"
@@ -74,17 +75,17 @@ class WindowSearch:
                 return
             self._search_one(goal, states, deadline)
 
-    def run_cp_sat(self, searches: int, *, goal: int, deadline: Deadline) -> None:
+    def run_cp_sat(self, searches: int, *, goal: int, budget: Budget) -> None:
         """Search ``searches`` shorter windows by CP-SAT, which can see further than downsets."""
         ops = len(self.problem)
         for _ in range(searches):
-            if self.peak <= goal or deadline.expired():
+            if self.peak <= goal or budget.deadline.expired():
                 return
             pressure = self._pressure()
             centre = self._random.choice(np.flatnonzero(pressure == self.peak).tolist())
             width = min(active().cp_sat_window, ops)
             begin = max(0, min(ops - width, centre - self._random.randrange(width)))
-            improve_window(self._windows, begin, begin + width, deadline, goal=goal)
+            improve_window(self._windows, begin, begin + width, budget, goal=goal)
             self.peak = self.problem.peak(self.order)
 
     def _pressure(self) -> Ints:

@@ -10,9 +10,8 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.in_pools import PoolLayout
 from cpplan.packing.pools.objective import Level
 from cpplan.packing.reduction import address_unit
-from cpplan.runtime.build_in_time import build_in_time
-from cpplan.runtime.cp_sat_run import run_model
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.cp_sat_run import improve_by_model
 
 NAME, LIQUID_NAME = "CP-SAT", "CP-SAT on live bytes"
 # One constraint has a term for each buffer live at a step: with more terms, presolve takes minutes.
@@ -24,7 +23,7 @@ def search_level(
     levels: Sequence[Level],
     values: Sequence[int],
     start: PoolLayout,
-    deadline: Deadline,
+    budget: Budget,
     *,
     limits: Sequence[int | None],
     lower: int,
@@ -33,8 +32,6 @@ def search_level(
     found: Callable[[PoolLayout], object],
     proved: Callable[[int], None],
     peaks: Ints | None = None,
-    workers: int = 1,
-    seed: int = 0,
 ) -> bool:
     """Minimise the last of these levels, the former ones no worse than ``values``.
 
@@ -46,6 +43,8 @@ def search_level(
         The former levels with what they may cost; the last level, with what it costs in ``start``.
     start
         A layout within all limits, for the hint.
+    budget
+        Its deadline ends the run.
     limits, lower
         On the peaks, bytes; and a proved bound on the last level.
     liquid
@@ -60,21 +59,22 @@ def search_level(
     Returns
     -------
     bool
-        Whether the model was small enough to be tried.
+        True if the model was small enough to be tried.
 
     Examples
     --------
     >>> import numpy as np
     >>> from cpplan.packing.pools.objective import objective_levels
     >>> from cpplan.model.pool import Pool
+    >>> from cpplan.runtime.deadline import Deadline
     >>> pools = Pool("fast", capacity=8), Pool("slow")
     >>> problem = Problem(("a", "b"), [0, 0], [1, 1], [4, 8], pools=pools)
     >>> start = PoolLayout(np.array([0, 1]), np.array([0, 0]))
     >>> layouts = []
     >>> search_level(
-    ...     problem, objective_levels(problem, "preference")[:1], (8,), start, Deadline(60),
-    ...     limits=[8, None], lower=0, liquid=False, work=1, found=layouts.append,
-    ...     proved=lambda bound: None,
+    ...     problem, objective_levels(problem, "preference")[:1], (8,), start,
+    ...     Budget(Deadline(60)), limits=[8, None], lower=0, liquid=False, work=1,
+    ...     found=layouts.append, proved=lambda bound: None,
     ... )
     True
     >>> layouts[-1].pool.tolist()
@@ -86,7 +86,7 @@ def search_level(
     entries = int((spans.upper - spans.lower).sum())
     if entries * len(problem.pools) > LARGEST_MODEL:
         return False
-    model = build_in_time(
+    return improve_by_model(
         lambda: build(
             problem,
             levels[-1],
@@ -96,27 +96,14 @@ def search_level(
             lower=lower,
             liquid=liquid,
         ),
-        deadline,
-    )
-    if model is None:
-        return False
-    model.hint(Placement(*start), peaks)
-
-    def hand_on(placement: Placement) -> None:
-        found(PoolLayout(*placement))
-
-    run_model(
-        model,
-        deadline,
-        found=hand_on,
+        Placement(*start, peaks),
+        budget,
+        found=lambda placement: found(PoolLayout(placement.pool, placement.offset)),
         proved=proved,
         work=work,
-        workers=workers,
-        seed=seed,
         # Without rectangles it is a set of knapsacks, where the relaxation is worth its time.
         linearization=1 if liquid else 0,
     )
-    return True
 
 
 def pool_units(problem: Problem) -> list[int]:
@@ -125,6 +112,7 @@ def pool_units(problem: Problem) -> list[int]:
     Examples
     --------
     >>> from cpplan.model.pool import Pool
+    >>> from cpplan.runtime.deadline import Deadline
     >>> pools = Pool("p"), Pool("q", alignment=16)
     >>> pool_units(Problem(("a", "b"), [0, 0], [1, 1], [24, 12], pools=pools))
     [12, 16]

@@ -202,7 +202,7 @@ class PoolRun:
             state.levels[: active + 1],
             state.values[: active + 1],
             start,
-            self.deadline,
+            self.budget,
             limits=state.limits,
             lower=state.bounds[active].value,
             liquid=liquid,
@@ -215,8 +215,6 @@ class PoolRun:
             found=found,
             proved=lambda bound: state.offer_bound(active, bound, name),
             peaks=peaks,
-            workers=self.budget.workers,
-            seed=self.budget.seed,
         )
 
     def _pack_assignment(self, pool: Ints, effort: int) -> None:

@@ -11,7 +11,7 @@ from cpplan.packing.sizes.best_layout import BestLayout
 from cpplan.packing.sizes.order_climb import OrderClimb
 from cpplan.packing.sizes.topmost_bound import NAME, topmost_bound
 from cpplan.packing.tuning import active
-from cpplan.runtime.build_in_time import build_in_time
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 _logger = logging.getLogger(__name__)
@@ -24,10 +24,8 @@ _LARGEST_MODEL = 1_000_000
 
 def improve_levels(
     best: BestLayout,
-    deadline: Deadline,
+    budget: Budget,
     *,
-    workers: int = 1,
-    seed: int = 0,
     most_effort: int | None = None,
 ) -> None:
     """Improve a layout until every level is proved smallest or time is up.
@@ -36,21 +34,17 @@ def improve_levels(
     ----------
     best
         Takes every improvement at once.
-    deadline
+    budget
         For all of it.
-    workers
-        Threads for CP-SAT.
-    seed
-        For random choices.
     most_effort
         End after the turn that has this effort; each has four times the last one's, the first 1.
     """
-    climb = OrderClimb(best, seed)
+    climb, deadline = OrderClimb(best, budget.seed), budget.deadline
     try:
         if not best.done:
             climb.start(deadline)
         turns = deadline.share(active().sizes_turns_share) if len(best.levels) > 1 else deadline
-        if not _in_turns(best, climb, turns, workers, seed, most_effort):
+        if not _in_turns(best, climb, budget.until(turns), most_effort):
             _finish(best, climb, deadline)
     except TimeUpError:
         return
@@ -59,13 +53,11 @@ def improve_levels(
 def _in_turns(
     best: BestLayout,
     climb: OrderClimb,
-    deadline: Deadline,
-    workers: int,
-    seed: int,
+    budget: Budget,
     most_effort: int | None,
 ) -> bool:
     """Search all levels in turns; return true if nothing is left to do, false if time ran out."""
-    effort = 1
+    effort, deadline = 1, budget.deadline
     while not best.done and (most_effort is None or effort <= most_effort):
         exhausted = True
         for number in range(len(best.levels)):
@@ -81,7 +73,7 @@ def _in_turns(
                 return False
             if not best.settled(number):
                 work = active().sizes_first_work * effort
-                exhausted &= not _run_cp_sat(best, number, deadline, work, workers, seed)
+                exhausted &= not _run_cp_sat(best, number, budget, work)
         if exhausted and effort >= active().sizes_most_effort:
             break
         effort = min(4 * effort, active().sizes_most_effort)
@@ -109,9 +101,7 @@ def _take_topmost_bound(best: BestLayout, number: int) -> None:
         best.offer_bound(number, topmost_bound(best, number), NAME)
 
 
-def _run_cp_sat(
-    best: BestLayout, number: int, deadline: Deadline, work: float, workers: int, seed: int
-) -> bool:
+def _run_cp_sat(best: BestLayout, number: int, budget: Budget, work: float) -> bool:
     """Run CP-SAT for one level; return true if the model was small enough."""
     problem, level = best.reduction.problem, best.levels[number]
     total = int(problem.size.sum() + problem.alignment.sum())
@@ -121,10 +111,12 @@ def _run_cp_sat(
     if entries > _LARGEST_MODEL or weight > _LARGEST_TERM:
         _logger.info("CP-SAT left out: %d section entries, terms of %d", entries, weight)
         return False
-    from cpplan.runtime.cp_sat_run import run_model
+    from cpplan.runtime.cp_sat_run import improve_by_model
     from formulations.packing_sizes import build
 
-    model = build_in_time(
+    # A bound holds for layouts that keep the levels before as they were when the model was built.
+    settled = best.settled_before(number)
+    return improve_by_model(
         lambda: build(
             problem,
             best.bytes,
@@ -135,20 +127,9 @@ def _run_cp_sat(
             lower=best.bounds[number],
             upper=best.values[number],
         ),
-        deadline,
-    )
-    if model is None:
-        return False
-    model.hint(best.offsets)
-    # A bound holds for layouts that keep the levels before as they were when the model was built.
-    settled = best.settled_before(number)
-    run_model(
-        model,
-        deadline,
+        best.offsets,
+        budget,
         found=lambda offsets: best.offer(offsets, "CP-SAT"),
         proved=lambda bound: best.offer_bound(number, bound, "CP-SAT") if settled else None,
         work=work,
-        workers=workers,
-        seed=seed,
     )
-    return True

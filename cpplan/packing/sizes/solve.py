@@ -119,7 +119,7 @@ def layout_for_sizes(
         shared = budget.share(active().sizes_alone_share)
         for k, each in enumerate(others):
             pack(each, shared.share(1 / (len(others) - k)))
-        improve_levels(best, deadline, workers=budget.workers, seed=budget.seed)
+        improve_levels(best, budget)
     except KeyboardInterrupt:
         deadline.cancel()
     with holding_interrupts() as hold:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.packing.reduction import reduce_problem
-from cpplan.runtime.build_in_time import build_in_time
-from cpplan.runtime.cp_sat_run import run_model
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.cp_sat_run import improve_by_model
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Ints, Problem
@@ -29,13 +28,11 @@ def improve(
     problem: Problem,
     group: Ints,
     storage: Ints,
-    deadline: Deadline,
+    budget: Budget,
     *,
     bound: int = 0,
     found: Callable[[Ints], None],
     proved: Callable[[int], None],
-    workers: int = 1,
-    seed: int = 0,
 ) -> None:
     """Lower the total of an assignment until it is proved least or time is up.
 
@@ -45,26 +42,24 @@ def improve(
         What to assign, and a group label a row, shape ``(n,)``.
     storage
         A valid assignment to start from: storage numbers, shape ``(n,)``.
-    deadline
-        Ends the run when it passes.
+    budget
+        Its deadline ends the run. With one worker, and enough time, the same input and seed give
+        the same assignment.
     bound
         A proved bound on the total, bytes.
     found
         Called with the storage numbers of every solution, in the calling thread.
     proved
         Called with every bound on the total, bytes, in the calling thread.
-    workers
-        Threads. With one, and enough time, the same input and seed give the same assignment.
-    seed
-        For CP-SAT's random choices.
 
     Examples
     --------
     >>> from cpplan.model.problem import Problem
+    >>> from cpplan.runtime.deadline import Deadline
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 6])
     >>> solutions, bounds = [], []
     >>> improve(
-    ...     problem, np.zeros(3, np.int64), np.arange(3), Deadline(60),
+    ...     problem, np.zeros(3, np.int64), np.arange(3), Budget(Deadline(60)),
     ...     found=solutions.append, proved=bounds.append,
     ... )
     >>> solutions[-1].tolist(), max(bounds)
@@ -84,13 +79,6 @@ def improve(
     aside = _aside(problem, group, rows)
     # With the hint's total as the limit, CP-SAT's neighbourhood searches complain on stderr.
     upper = int(reduction.problem.size.sum())
-    sharing = build_in_time(
-        lambda: build(reduction.problem, group[rows], upper=upper, lower=max(0, bound - aside)),
-        deadline,
-    )
-    if sharing is None:
-        return
-    sharing.hint(storage[rows])
 
     def restored(leaders: Ints) -> Ints:
         full = np.full(len(problem), -1, np.int64)
@@ -102,13 +90,12 @@ def improve(
             full[idle] = full[largest] if len(holding) else largest
         return full
 
-    run_model(
-        sharing,
-        deadline,
+    improve_by_model(
+        lambda: build(reduction.problem, group[rows], upper=upper, lower=max(0, bound - aside)),
+        storage[rows],
+        budget,
         found=lambda leaders: found(restored(leaders)),
         proved=lambda value: proved(value + aside),
-        workers=workers,
-        seed=seed,
     )
 
 

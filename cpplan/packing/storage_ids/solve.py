@@ -199,12 +199,10 @@ def _search(best: _Best, budget: Budget) -> None:
         best.problem,
         best.group,
         best.storage,
-        deadline,
+        budget,
         bound=best.bound,
         found=_named(best.offer, NAME),
         proved=lambda bound: best.prove(bound, NAME),
-        workers=budget.workers,
-        seed=budget.seed,
     )
 
 

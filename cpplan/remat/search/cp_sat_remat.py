@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cpplan.model.costs import sum_costs
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import run_model
 from cpplan.runtime.deadline import Deadline
@@ -177,7 +178,8 @@ def prove_sequence(
             state = state._replace(bound=bound)
             report(state)
 
-    run_model(remat, deadline, found=found, proved=proved, work=work, workers=workers, seed=seed)
+    budget = Budget(deadline, workers, seed)
+    run_model(remat, budget, found=found, proved=proved, work=work)
     return state
 
 

@@ -15,6 +15,7 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cp_sat_remat import BASE
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.window import remat_window
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import run_model
 from cpplan.runtime.deadline import Deadline
@@ -145,5 +146,6 @@ def improve_window(
         if less < cost:
             best, cost = changed, less
 
-    run_model(remat, deadline, found=found, proved=lambda bound: None, work=work, seed=seed)
+    budget = Budget(deadline, seed=seed)
+    run_model(remat, budget, found=found, proved=lambda bound: None, work=work)
     return best

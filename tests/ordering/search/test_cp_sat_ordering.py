@@ -13,6 +13,7 @@ from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import improve_window, order_model
 from cpplan.ordering.search.order_window import OrderWindows
 from cpplan.ordering.solve import search_order
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_proof import Proof, prove_peak
 from cpplan.runtime.deadline import Deadline
 
@@ -55,7 +56,7 @@ def hard() -> OrderProblem:
 def test_a_poor_order_becomes_the_best_one():
     """The last of five chains starts at 4 + 8 and ends at 4 + 9."""
     problem = side_by_side(5)
-    proof = prove_peak(order_model(problem), np.arange(10), Deadline(60))
+    proof = prove_peak(order_model(problem), np.arange(10), Budget(Deadline(60)))
     assert (problem.peak(range(10)), proof.peak, proof.bound) == (41, 13, 13)
     assert problem.is_order(proof.best)
     assert problem.peak(proof.best) == 13
@@ -66,7 +67,9 @@ def test_agrees_with_brute_force(seed):
     rng = random.Random(seed)
     problem = random_order_problem(rng, rng.randint(1, 6))
     proof = prove_peak(
-        order_model(problem), np.array(random_topological(rng, problem)), Deadline(60), seed=seed
+        order_model(problem),
+        np.array(random_topological(rng, problem)),
+        Budget(Deadline(60), seed=seed),
     )
     best = brute_force_order_peak(problem)
     assert (proof.peak, proof.bound, problem.peak(proof.best)) == (best, best, best)
@@ -76,19 +79,23 @@ def test_agrees_with_brute_force(seed):
 def test_no_ops_need_no_model():
     """A model has at least one op."""
     nothing = random_order_problem(random.Random(0), 0)
-    found = search_order(nothing, np.arange(0), Deadline(60))
+    found = search_order(nothing, np.arange(0), Budget(Deadline(60)))
     assert found.bound == found.peak == nothing.peak([])
 
 
 def test_a_bound_that_is_met_ends_it_at_once():
-    proof = prove_peak(order_model(side_by_side(2)), np.array([0, 2, 1, 3]), Deadline(60), bound=10)
+    proof = prove_peak(
+        order_model(side_by_side(2)), np.array([0, 2, 1, 3]), Budget(Deadline(60)), bound=10
+    )
     assert proof.best.tolist() == [0, 2, 1, 3]
     assert (proof.peak, proof.bound) == (10, 10)
 
 
 def test_reports_improve_and_end_with_the_result():
     problem, reports = side_by_side(6), []
-    proof = prove_peak(order_model(problem), np.arange(12), Deadline(60), report=reports.append)
+    proof = prove_peak(
+        order_model(problem), np.arange(12), Budget(Deadline(60)), report=reports.append
+    )
     assert reports[-1].peak == proof.peak
     assert reports[-1].bound == proof.bound
     for earlier, later in pairwise(reports):
@@ -100,7 +107,7 @@ def test_a_deadline_that_has_passed_leaves_the_order():
     deadline = Deadline(60)
     deadline.cancel()
     problem = side_by_side(5)
-    assert prove_peak(order_model(problem), np.arange(10), deadline).best.tolist() == list(
+    assert prove_peak(order_model(problem), np.arange(10), Budget(deadline)).best.tolist() == list(
         range(10)
     )
 
@@ -108,7 +115,7 @@ def test_a_deadline_that_has_passed_leaves_the_order():
 def test_little_work_is_little_improvement_but_an_order():
     problem = hard()
     deadline = Deadline(1000, deterministic=True)
-    proof = prove_peak(order_model(problem), np.arange(60), deadline, work=0.01)
+    proof = prove_peak(order_model(problem), np.arange(60), Budget(deadline), work=0.01)
     assert problem.is_order(proof.best)
     assert proof.bound <= proof.peak <= problem.peak(range(60))
     assert 0 < 1000 - deadline.remaining() < 10
@@ -121,9 +128,7 @@ def test_deterministic_time_gives_the_same_order_twice(workers):
         prove_peak(
             order_model(problem),
             np.arange(60),
-            Deadline(0.2, deterministic=True),
-            workers=workers,
-            seed=3,
+            Budget(Deadline(0.2, deterministic=True), workers, seed=3),
         )
         for _ in range(2)
     )
@@ -139,7 +144,7 @@ def test_an_interrupt_gets_through_and_what_was_found_was_reported():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prove_peak(order_model(problem), np.arange(60), Deadline(60), report=interrupt)
+        prove_peak(order_model(problem), np.arange(60), Budget(Deadline(60)), report=interrupt)
     assert len(seen) == 1
     assert problem.is_order(seen[0].best)
 
@@ -152,7 +157,7 @@ def test_what_fails_in_the_solver_s_thread_is_raised_here(monkeypatch):
 
     monkeypatch.setattr(OrderingModel, "extract", fail)
     with pytest.raises(RuntimeError, match="no such value"):
-        prove_peak(order_model(side_by_side(3)), np.arange(6), Deadline(60))
+        prove_peak(order_model(side_by_side(3)), np.arange(6), Budget(Deadline(60)))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -162,7 +167,7 @@ def test_windows_never_make_an_order_worse(seed):
     windows = OrderWindows(problem, random_topological(rng, problem))
     for _ in range(4):
         before, begin = problem.pressure(windows.order), rng.randint(0, 5)
-        fallen = improve_window(windows, begin, begin + 5, Deadline(60))
+        fallen = improve_window(windows, begin, begin + 5, Budget(Deadline(60)))
         after = problem.pressure(windows.order)
         assert problem.is_order(windows.order)
         assert after[:begin].tolist() == before[:begin].tolist()
@@ -174,6 +179,6 @@ def test_windows_never_make_an_order_worse(seed):
 
 def test_a_window_that_is_good_enough_is_left_alone():
     windows = OrderWindows(side_by_side(3), range(6))
-    assert not improve_window(windows, 0, 6, Deadline(60), goal=25)
+    assert not improve_window(windows, 0, 6, Budget(Deadline(60)), goal=25)
     assert windows.order == list(range(6))
-    assert improve_window(windows, 0, 6, Deadline(60), goal=24)
+    assert improve_window(windows, 0, 6, Budget(Deadline(60)), goal=24)

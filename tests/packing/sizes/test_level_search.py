@@ -46,11 +46,11 @@ def three_sizes(problem):
 def test_cp_sat_finds_and_proves_what_local_search_and_bounds_do_not(objective, seed, monkeypatch):
     problem = perfect_packing(seed, 12)
     best = start(problem, three_sizes(problem), objective)
-    improve_levels(best, Deadline(100, deterministic=True))
+    improve_levels(best, Budget(Deadline(100, deterministic=True)))
     assert best.done
     monkeypatch.setattr(level_search, "_LARGEST_MODEL", 0)
     without = start(problem, three_sizes(problem), objective)
-    improve_levels(without, Deadline(1e6), most_effort=4)
+    improve_levels(without, Budget(Deadline(1e6)), most_effort=4)
     assert not without.done
     assert best.values < without.values
 
@@ -73,7 +73,7 @@ def test_compiled_and_plain_first_fit_agree(monkeypatch):
 def test_an_effort_ends_the_run():
     problem = stubborn()
     best = start(problem, three_sizes(problem))
-    improve_levels(best, Deadline(1e6), most_effort=0)
+    improve_levels(best, Budget(Deadline(1e6)), most_effort=0)
     assert best.found_by == "order search"
     assert not best.done
 
@@ -83,7 +83,7 @@ def test_without_cp_sat_the_run_ends_when_effort_cannot_grow(monkeypatch, tune):
     tune(PackingTuning, sizes_most_effort=1)
     problem = perfect_packing(0, 12)
     best = start(problem, three_sizes(problem))
-    improve_levels(best, Deadline(1e6))
+    improve_levels(best, Budget(Deadline(1e6)))
     assert not best.done
 
 
