@@ -15,7 +15,7 @@ class Bound(NamedTuple):
 
     value: int
     name: str
-    step: int | None
+    step: int | None = None
 
 
 def lower_bound(problem: Problem) -> Bound:

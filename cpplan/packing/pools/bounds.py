@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpplan.model.problem import Problem
+from cpplan.packing.bounds import Bound
 from cpplan.packing.pools.access_bounds import least_access
 from cpplan.packing.pools.fullest_steps import (
     LIVE,
-    PoolBound,
     common_units,
     least_peak,
     live_profile,
@@ -81,7 +81,7 @@ def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list
 
 def level_bound(
     problem: Problem, level: Level, limits: Sequence[int | None], floor: int = 0
-) -> PoolBound:
+) -> Bound:
     """The best bound on one level, in its units.
 
     Parameters
@@ -92,7 +92,7 @@ def level_bound(
         Bytes that all pools together are known to need.
     """
     least, more = least_access(problem, level, limits)
-    best = PoolBound(0, ACCESSES if least else LIVE)
+    best = Bound(0, ACCESSES if least else LIVE)
     total = 0
     for pool, (weight, beyond) in enumerate(zip(level.weight, level.beyond, strict=True)):
         if weight:
@@ -104,19 +104,19 @@ def level_bound(
     if not any(level.beyond):
         others = (
             _spread(problem, level, limits),
-            PoolBound(_cheapest(floor, level.weight, limits), LIVE),
+            Bound(_cheapest(floor, level.weight, limits), LIVE),
         )
         best = max(best, *others, key=lambda bound: bound.value)
     if more:
         name = OUTSIDE if best.value == 0 else f"{best.name} and {OUTSIDE}"
-        best = PoolBound(best.value + more, name)
+        best = Bound(best.value + more, name)
     return best._replace(value=best.value + least)
 
 
-def excess_bound(problem: Problem) -> PoolBound:
+def excess_bound(problem: Problem) -> Bound:
     """A bound on the bytes beyond the capacities, all pools together; positive if nothing fits.
 
-    The value is a sum over pools; ``pool`` and ``step`` say where it shows first.
+    The value is a sum over pools; ``step`` is where it shows first.
 
     Examples
     --------
@@ -124,17 +124,17 @@ def excess_bound(problem: Problem) -> PoolBound:
     >>> pools = Pool("fast", capacity=7), Pool("slow", capacity=4)
     >>> two = Problem(("a", "b"), [0, 0], [1, 1], [8, 6], pools=pools)
     >>> excess_bound(two)
-    PoolBound(value=3, name='live bytes', step=0, pool=1)
+    Bound(value=3, name='live bytes', step=0)
     """
     limits = [pool.capacity for pool in problem.pools]
-    best = PoolBound(0, LIVE)
+    best = Bound(0, LIVE)
     if None not in limits:
         everything = sum(limit for limit in limits if limit is not None)
         times, live = problem.live_profile()
         most = int(live.max(initial=0))
         if most > everything:
             step = int(times[np.argmax(live)])
-            best = PoolBound(most - everything, LIVE, step, len(limits) - 1)
+            best = Bound(most - everything, LIVE, step)
     for pool, limit in enumerate(limits):
         if limit is not None and best.value == 0:
             alone = least_peak(problem, pool, limits)
@@ -144,12 +144,12 @@ def excess_bound(problem: Problem) -> PoolBound:
     return best
 
 
-def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> PoolBound:
+def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> Bound:
     """The least that the bytes live at one step cost, spread over the pools at will.
 
     Rounded to the alignment that all offsets share, each pool's topmost rounding left out.
     """
-    best = PoolBound(0, LIVE)
+    best = Bound(0, LIVE)
     spans = problem.spans
     for unit in common_units(problem):
         counted = (spans.end > spans.begin) & (spans.begin % unit == 0)
@@ -164,7 +164,7 @@ def _spread(problem: Problem, level: Level, limits: Sequence[int | None]) -> Poo
             topmost = int(np.sort(rounding[here])[-len(level.weight) :].sum())
             value = _cheapest(int(live[k]) - topmost, level.weight, limits)
             if value > best.value:
-                best = PoolBound(value, LIVE, int(times[k]))
+                best = Bound(value, LIVE, int(times[k]))
     return best
 
 

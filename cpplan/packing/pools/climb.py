@@ -10,7 +10,6 @@ last.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout
 from cpplan.packing.pools.objective import Level, pool_peaks
+from cpplan.packing.search.order_moves import OrderMoves
 from cpplan.runtime.deadline import Deadline
 
 NAME = "hill climbing"
@@ -54,7 +54,7 @@ class PoolClimb:
         self.layout: PoolLayout | None = None
         self.values: Values | None = None
         self._fit = PoolFit(problem)
-        self._random = random.Random(seed)
+        self._moves = OrderMoves(problem, seed, together=0.6)
         self._order = order
         self._preferred: dict[int, int] = {}
         rows = [list(problem.candidates_of(row)) for row in range(len(problem))]
@@ -101,26 +101,16 @@ class PoolClimb:
                 found(layout)
 
     def _neighbour(self, goal: Values) -> tuple[Ints, dict[int, int]]:
-        row = self._pick(goal)
-        candidates = self.problem.candidates_of(row)
-        if len(candidates) > 1 and self._random.random() < 0.4:
-            return self._order, {**self._preferred, row: self._random.choice(list(candidates))}
-        rank = int(np.flatnonzero(self._order == row)[0])
-        last = rank - 1 if self._random.random() < 0.7 else len(self._order) - 1
-        to = self._random.randint(0, max(0, last))
-        return np.insert(np.delete(self._order, rank), to, row), self._preferred
-
-    def _pick(self, goal: Values) -> int:
-        """A buffer that makes the first level beyond its goal, or one live together with it."""
         assert self.values is not None
-        problem = self.problem
         pairs = zip(self.values, goal, strict=True)
+        # The first level beyond its goal.
         number = next(k for k, (value, least) in enumerate(pairs) if value > least)
-        row: int = self._random.choice(self._costly(number))
-        if self._random.random() < 0.6:
-            together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
-            row = self._random.choice(np.flatnonzero(together).tolist())
-        return row
+        row, at_hand = self._moves.pick(self._costly(number))
+        choose = self._moves.random
+        candidates = self.problem.candidates_of(row)
+        if len(candidates) > 1 and choose.random() < 0.4:
+            return self._order, {**self._preferred, row: choose.choice(list(candidates))}
+        return self._moves.shift(self._order, row, at_hand=at_hand), self._preferred
 
     def _costly(self, number: int) -> list[int]:
         """Buffers at the peak of one pool that counts, or those that cost less in another pool."""
@@ -136,4 +126,4 @@ class PoolClimb:
         access = level.access[np.arange(len(pool)), pool]
         kinds.append(np.flatnonzero(access > self._least_access[number]))
         found = [each.tolist() for each in kinds if len(each)]
-        return self._random.choice(found) if found else list(range(len(pool)))
+        return self._moves.random.choice(found) if found else list(range(len(pool)))

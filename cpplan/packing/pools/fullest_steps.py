@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
+from cpplan.packing.bounds import Bound
 
 # Subset sums are kept as bits of one integer; so many are shifted in all, which takes about 0.1 s.
 MOST_BITS = 1 << 32
@@ -16,16 +16,7 @@ FIXED, LARGEST = "fixed offset", "largest buffer"
 LIVE, BEYOND = "live bytes", "live bytes beyond the other pools"
 
 
-class PoolBound(NamedTuple):
-    """Lower bound on all layouts, with the step and the pool that prove it, if there is one."""
-
-    value: int
-    name: str
-    step: int | None = None
-    pool: int | None = None
-
-
-def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> PoolBound:
+def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Bound:
     """A bound on one pool's peak, bytes, if the others' stay within their limits.
 
     At every step the pool holds what is live and does not fit into the others: at most the largest
@@ -41,7 +32,7 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Poo
     >>> pools = Pool("fast", capacity=7), Pool("slow")
     >>> three = Problem(("a", "b", "c"), [0, 0, 0], [1, 1, 1], [4, 5, 6], pools=pools)
     >>> least_peak(three, 1, [7, None])
-    PoolBound(value=9, name='live bytes beyond the other pools', step=0, pool=1)
+    Bound(value=9, name='live bytes beyond the other pools', step=0)
     """
     others = [k for k in range(len(problem.pools)) if k != pool]
     movable = np.zeros(len(problem), bool)
@@ -51,13 +42,13 @@ def least_peak(problem: Problem, pool: int, limits: Sequence[int | None]) -> Poo
         allowed[row] = pool in candidates
         movable[row] = any(_fits(problem, row, limits[k]) for k in candidates if k != pool)
     forced = np.flatnonzero(allowed & ~movable)
-    best = PoolBound(0, BEYOND if others else LIVE, None, pool)
+    best = Bound(0, BEYOND if others else LIVE)
     largest = int(problem.size[forced].max(initial=0))
     fixed = [row for row in forced.tolist() if row in problem.fixed]
     ends = [problem.fixed[row] + int(problem.size[row]) for row in fixed]
     apart = (
-        PoolBound(largest, LARGEST, None, pool),
-        PoolBound(max(ends, default=0), FIXED, None, pool),
+        Bound(largest, LARGEST),
+        Bound(max(ends, default=0), FIXED),
     )
     # With an unlimited pool beside it, only what is forced counts.
     room = 0
@@ -91,13 +82,13 @@ def common_units(problem: Problem) -> list[int]:
 
 def _fullest_step(
     problem: Problem,
-    best: PoolBound,
+    best: Bound,
     allowed: np.ndarray,
     movable: np.ndarray,
     room: int,
     others: int,
     unit: int,
-) -> PoolBound:
+) -> Bound:
     """A step at which more than ``best`` cannot go elsewhere, if there is one."""
     spans = problem.spans
     counted = allowed[spans.buffer] & (spans.end > spans.begin) & (spans.begin % unit == 0)
@@ -124,7 +115,7 @@ def _fullest_step(
             elsewhere = largest_sum(goes, room, step) if bits > 0 else room
         value = int(live[k]) - elsewhere - int((rounded - held)[here].max(initial=0))
         if value > best.value:
-            best = PoolBound(value, name, int(times[k]), best.pool)
+            best = Bound(value, name, int(times[k]))
     return best
 
 

@@ -18,16 +18,20 @@ from cpplan.packing.bounds import lower_bound
 from cpplan.packing.heuristics.in_pools import PoolFit, PoolLayout, run_in_pools
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
 from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.levels import LevelIncumbent
 from cpplan.packing.pools.climb import NAME as CLIMB
 from cpplan.packing.pools.climb import PoolClimb
-from cpplan.packing.pools.incumbent import PoolIncumbent, Report
 from cpplan.packing.pools.objective import Level
 from cpplan.packing.pools.pooled_packing import PooledPacking
 from cpplan.packing.pools.shortfall import explain_pool_shortfall
+from cpplan.packing.pools.within_capacities import WithinCapacities, stacked
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.solve import pack
 from cpplan.runtime.budget import Budget
+from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
+
+Report = Callable[[tuple[int | float, ...] | None, tuple[int | float, ...], str], None]
 
 _ANY = 2**62
 
@@ -54,7 +58,17 @@ class PoolRun:
         # What holds no byte still ends somewhere: then only the steps could be dropped.
         self.pools = len(problem.pools)
         self.small = reduced if len(reduced) == len(problem) else problem
-        self.state = PoolIncumbent(self.small, levels, report)
+        self.objective = WithinCapacities(self.small, levels)
+        self.levels = self.objective.levels
+        self.state = LevelIncumbent(
+            self.objective,
+            stacked(self.small),
+            "bump",
+            self.objective.bounds(),
+            ceiling=0,
+            report=self._tell,
+        )
+        self._report = report
         self.climb: PoolClimb | None = None
         self.liquid: dict[int, _Liquid] = {}
 
@@ -62,33 +76,37 @@ class PoolRun:
         """Until all levels are settled or nothing more can be tried, or with ``TimeUpError``."""
         self.state.announce()
         self._run_heuristics()
-        effort = 1
-        while not self.state.done:
-            tried = False
-            for turn in (self._run_liquid, self._run_climb, self._run_full):
-                tried |= turn(effort)
-                if self.state.done:
-                    return
-                self.deadline.check()
-            if not tried:
-                return  # too large for all of them
-            effort = min(4 * effort, tuning.active().pools_most_effort)
+        turns = Turns(tuning.active().pools_most_effort)
+        turns.run(self._turn, lambda: self.state.done, self.deadline)
+
+    def _turn(self, effort: int) -> Turn:
+        tried = False
+        for search in (self._run_liquid, self._run_climb, self._run_full):
+            tried |= search(effort)
+            if self.state.done:
+                break
+            self.deadline.check()
+        return Turn.LONGER if tried else Turn.LAST  # too large for all of them
 
     def packing(self) -> PooledPacking:
         """The best so far."""
         state, problem = self.state, self.problem
-        bound = state.shown(state.goal)
+        bound = self.objective.shown(state.least)
         names = tuple(bound.name for bound in state.bounds[1:])
         if state.bounds[0].value:
             names = (state.bounds[0].name,)
         if not state.fits:
             status: Status = "infeasible" if state.bounds[0].value else "unknown"
-            why = explain_pool_shortfall(problem, state.layout, state.bounds[0])
+            why = explain_pool_shortfall(problem, state.best, state.bounds[0])
             return PooledPacking(status, None, None, (), bound, None, names, why)
-        pool, offset = state.layout
-        value = state.shown(state.values)
+        pool, offset = state.best
+        value = self.objective.shown(state.values)
         status = "optimal" if value == bound else "feasible"
         return PooledPacking(status, pool, offset, value, bound, state.found_by, names)
+
+    def _tell(self, state: LevelIncumbent[PoolLayout], source: str) -> None:
+        shown = self.objective.shown
+        self._report(shown(state.values) if state.fits else None, shown(state.least), source)
 
     def _run_heuristics(self) -> None:
         state, problem = self.state, self.small
@@ -101,14 +119,14 @@ class PoolRun:
                 self._check(layout, name)
         if len(problem) > tuning.active().pools_ordered_buffers:
             return
-        for level in (None, state.levels[1]):
+        for level in (None, self.levels[1]):
             fit = PoolFit(problem, level)
             for word in PREORDERS:
                 if state.done:
                     return
                 layout = fit.place(preorder(problem, word).tolist(), self.deadline)
                 state.offer(layout, f"first fit in pools {word}")
-        self._pack_assignment(state.layout.pool, 0)
+        self._pack_assignment(state.best.pool, 0)
 
     def _check(self, layout: PoolLayout, name: str) -> None:
         for number in range(self.pools):
@@ -121,11 +139,11 @@ class PoolRun:
             return False
         if self.climb is None:
             self.climb = PoolClimb(
-                self.small, state.levels, preorder(self.small, "SWT"), self.budget.seed
+                self.small, self.levels, preorder(self.small, "SWT"), self.budget.seed
             )
         self.climb.run(
             tuning.active().pools_first_moves * effort,
-            state.goal,
+            state.least,
             self.deadline,
             found=lambda layout: state.offer(layout, CLIMB),
         )
@@ -133,9 +151,9 @@ class PoolRun:
 
     def _run_liquid(self, effort: int) -> bool:
         """Assign pools as if bytes were a liquid, as long as that gets better; then pack hard."""
-        for _ in range(tuning.active().pools_liquid_runs * len(self.state.levels)):
+        for _ in range(tuning.active().pools_liquid_runs * len(self.levels)):
             active = self.state.active
-            if active is None:
+            if self.state.done or active is None:
                 return True
             before = self.liquid.get(active)
             if before is not None and before.value <= self.state.bounds[active].value:
@@ -146,14 +164,14 @@ class PoolRun:
                 break
             self.deadline.check()
         active = self.state.active
-        if active in self.liquid:
+        if active is not None and active in self.liquid:
             self._pack_assignment(self.liquid[active].pool, effort)
         return True
 
     def _pour(self, active: int, effort: int) -> bool:
         """Assign pools by live bytes, from the best assignment known, and pack them quickly."""
         best = self.liquid.get(active)
-        start, peaks = self.state.layout, None
+        start, peaks = self.state.best, None
         if best is not None:
             start = PoolLayout(best.pool, np.zeros(len(best.pool), np.int64))
             peaks = self._liquid_peaks(best.pool)
@@ -162,7 +180,7 @@ class PoolRun:
             return False
         if found:
             pool = found[-1].pool
-            value = self.state.levels[active].value(self._liquid_peaks(pool), pool)
+            value = self.levels[active].value(self._liquid_peaks(pool), pool)
             if best is None or value < best.value:
                 self.liquid[active] = _Liquid(pool, value)
                 self._pack_assignment(pool, 0)
@@ -176,7 +194,7 @@ class PoolRun:
     def _run_full(self, effort: int) -> bool:
         active = self.state.active
         assert active is not None
-        return self._search(active, effort, self.state.layout, None, liquid=False, found=self._take)
+        return self._search(active, effort, self.state.best, None, liquid=False, found=self._take)
 
     def _take(self, layout: PoolLayout) -> None:
         from cpplan.packing.pools.cp_sat_pools import NAME
@@ -199,11 +217,11 @@ class PoolRun:
         name = LIQUID_NAME if liquid else NAME
         return search_level(
             self.small,
-            state.levels[: active + 1],
+            self.levels[: active + 1],
             state.values[: active + 1],
             start,
             self.budget,
-            limits=state.limits,
+            limits=self.objective.limits(active, state.values),
             lower=state.bounds[active].value,
             liquid=liquid,
             work=(
@@ -221,9 +239,9 @@ class PoolRun:
         """Pack every pool of an assignment; one that costs nothing need only stay in its limit."""
         state = self.state
         active = state.active
-        if active is None:
+        if state.done or active is None:
             return
-        level, limits = state.levels[active], state.limits
+        level, limits = self.levels[active], self.objective.limits(active, state.values)
         offset = np.zeros(len(pool), np.int64)
         name = state.found_by
         for number, limit in enumerate(limits):

@@ -8,14 +8,15 @@ import numpy as np
 
 from cpplan.model.printable import printable
 from cpplan.model.problem import Ints, Problem
+from cpplan.packing.bounds import Bound
 from cpplan.packing.heuristics.in_pools import PoolLayout
-from cpplan.packing.pools.fullest_steps import PoolBound, least_peak
+from cpplan.packing.pools.fullest_steps import least_peak
 from cpplan.packing.pools.objective import pool_peaks
 
 _NAMED = 8
 
 
-def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: PoolBound) -> str:
+def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: Bound) -> str:
     """One line for a layout that does not fit.
 
     Parameters
@@ -32,7 +33,7 @@ def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: PoolBoun
     >>> from cpplan.model.pool import Pool
     >>> problem = Problem(("a", "b"), [0, 0], [1, 2], [4, 8], pools=[Pool("sram", capacity=10)])
     >>> layout = PoolLayout(np.array([0, 0]), np.array([8, 0]))
-    >>> explain_pool_shortfall(problem, layout, PoolBound(2, "live bytes"))
+    >>> explain_pool_shortfall(problem, layout, Bound(2, "live bytes"))
     "does not fit: 2 B are missing in pool 'sram' of 10 B (live bytes); live at step 0: b (8 B), \
 a (4 B)"
     """
@@ -62,7 +63,7 @@ a (4 B)"
 
 def _short_pools(
     problem: Problem, limits: Sequence[int | None]
-) -> list[tuple[int, int, PoolBound]]:
+) -> list[tuple[int, int, Bound]]:
     """Bytes missing, pool, and what proves it; first the one to name.
 
     That is a pool that would be short if all others were unlimited: the one that misses most. Else

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 from cpplan.model.pool import Objective
 from cpplan.model.problem import Problem
-from cpplan.packing.pools.incumbent import Report
 from cpplan.packing.pools.objective import Level, objective_levels
 from cpplan.packing.pools.pooled_packing import PooledPacking
-from cpplan.packing.pools.run import PoolRun
+from cpplan.packing.pools.run import PoolRun, Report
 from cpplan.program.pool_candidates import check_candidates
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError

@@ -9,14 +9,13 @@ windows in gaps, which the compiled searches do not.
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.by_lowest_offset import place_lowest_first
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
 from cpplan.packing.search.local_search import LocalSearch
+from cpplan.packing.search.order_moves import OrderMoves
 from cpplan.packing.search.outcome import Outcome
 from cpplan.runtime.deadline import Deadline
 
@@ -45,7 +44,7 @@ class RankingSearch(LocalSearch):
 
     def __init__(self, problem: Problem, seed: int):
         super().__init__(problem)
-        self._random = random.Random(seed)
+        self._moves = OrderMoves(problem, seed, together=0.5)
         self._starts = list(PREORDERS)
         self._ranked: Ints | None = None
 
@@ -76,12 +75,6 @@ class RankingSearch(LocalSearch):
     def _neighbour(self) -> Ints:
         assert self._ranked is not None
         assert self._offsets is not None
-        problem, ranked = self.problem, self._ranked
-        at_peak = np.flatnonzero(self._offsets + problem.size >= (self._peak or 0))
-        row = self._random.choice(at_peak.tolist())
-        if self._random.random() < 0.5:
-            together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
-            row = self._random.choice(np.flatnonzero(together).tolist())
-        rank = int(np.flatnonzero(ranked == row)[0])
-        last = rank - 1 if self._random.random() < 0.7 else len(ranked) - 1
-        return np.insert(np.delete(ranked, rank), self._random.randint(0, max(0, last)), row)
+        at_peak = np.flatnonzero(self._offsets + self.problem.size >= (self._peak or 0))
+        row, at_hand = self._moves.pick(at_peak.tolist())
+        return self._moves.shift(self._ranked, row, at_hand=at_hand)

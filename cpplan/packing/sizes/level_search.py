@@ -7,12 +7,12 @@ import logging
 import numpy as np
 
 from cpplan.packing.reduction import address_unit
-from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.packing.sizes.arenas import BestLayout
 from cpplan.packing.sizes.order_climb import OrderClimb
-from cpplan.packing.sizes.topmost_bound import NAME, topmost_bound
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.turns import Turn, Turns
 
 _logger = logging.getLogger(__name__)
 
@@ -43,8 +43,10 @@ def improve_levels(
     try:
         if not best.done:
             climb.start(deadline)
-        turns = deadline.share(active().sizes_turns_share) if len(best.levels) > 1 else deadline
-        if not _in_turns(best, climb, budget.until(turns), most_effort):
+            first = best.arenas.bound(0, ())
+            best.offer_bound(0, first.value, first.name)
+        share = active().sizes_turns_share if len(best.values) > 1 else 1.0
+        if not _in_turns(best, climb, budget.share(share), most_effort):
             _finish(best, climb, deadline)
     except TimeUpError:
         return
@@ -57,53 +59,48 @@ def _in_turns(
     most_effort: int | None,
 ) -> bool:
     """Search all levels in turns; return true if nothing is left to do, false if time ran out."""
-    effort, deadline = 1, budget.deadline
-    while not best.done and (most_effort is None or effort <= most_effort):
+    tuning, deadline = active(), budget.deadline
+
+    def turn(effort: int) -> Turn:
         exhausted = True
-        for number in range(len(best.levels)):
-            _take_topmost_bound(best, number)
+        for number in range(len(best.values)):
             if best.settled(number) or best.hopeless:
                 continue
-            try:
-                climb.run(
-                    number, active().sizes_moves_a_buffer * len(best.offsets) * effort, deadline
-                )
-                deadline.check()
-            except TimeUpError:
-                return False
+            climb.run(number, tuning.sizes_moves_a_buffer * len(best.best) * effort, deadline)
+            deadline.check()
             if not best.settled(number):
-                work = active().sizes_first_work * effort
+                work = tuning.sizes_first_work * effort
                 exhausted &= not _run_cp_sat(best, number, budget, work)
-        if exhausted and effort >= active().sizes_most_effort:
-            break
-        effort = min(4 * effort, active().sizes_most_effort)
+        return Turn.LAST if exhausted and effort >= tuning.sizes_most_effort else Turn.LONGER
+
+    try:
+        turns = Turns(tuning.sizes_most_effort, last=most_effort)
+        turns.run(turn, lambda: best.done, deadline)
+    except TimeUpError:
+        return False
     return True
 
 
 def _finish(best: BestLayout, climb: OrderClimb, deadline: Deadline) -> None:
     """The levels after the first that is open: a last gain there came at whatever cost here."""
-    unsettled = [number for number in range(len(best.levels)) if not best.settled(number)]
+    unsettled = [number for number in range(len(best.values)) if not best.settled(number)]
     later = unsettled[1:] or unsettled
     for k, number in enumerate(later):
         share = deadline.share(1 / (len(later) - k))
         try:
             climb.run(
                 number,
-                active().sizes_moves_a_buffer * len(best.offsets) * active().sizes_most_effort,
+                active().sizes_moves_a_buffer * len(best.best) * active().sizes_most_effort,
                 share,
             )
         except TimeUpError:
             deadline.check()
 
 
-def _take_topmost_bound(best: BestLayout, number: int) -> None:
-    if best.settled_before(number):
-        best.offer_bound(number, topmost_bound(best, number), NAME)
-
-
 def _run_cp_sat(best: BestLayout, number: int, budget: Budget, work: float) -> bool:
     """Run CP-SAT for one level; return true if the model was small enough."""
-    problem, level = best.reduction.problem, best.levels[number]
+    arenas = best.arenas
+    problem, level = arenas.reduction.problem, arenas.levels[number]
     total = int(problem.size.sum() + problem.alignment.sum())
     total += max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
     entries = int((problem.spans.upper - problem.spans.lower).sum())
@@ -119,15 +116,17 @@ def _run_cp_sat(best: BestLayout, number: int, budget: Budget, work: float) -> b
     return improve_by_model(
         lambda: build(
             problem,
-            best.bytes,
+            arenas.bytes,
             unit=address_unit(problem),
             # Pushed down, no layout is higher than all buffers on top of one another.
-            limits=np.minimum(best.limits(number), max(total, int(best.arenas.max()))),
+            limits=np.minimum(
+                arenas.limits(number, best.values), max(total, int(arenas.of(best.best).max()))
+            ),
             level=level,
-            lower=best.bounds[number],
+            lower=best.bounds[number].value,
             upper=best.values[number],
         ),
-        best.offsets,
+        best.best,
         budget,
         found=lambda offsets: best.offer(offsets, "CP-SAT"),
         proved=lambda bound: best.offer_bound(number, bound, "CP-SAT") if settled else None,

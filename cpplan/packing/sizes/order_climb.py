@@ -9,7 +9,6 @@ need: large buffers had better be placed late.
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -18,16 +17,14 @@ from cpplan.model.problem import Ints
 from cpplan.packing import loops
 from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
-from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.packing.search.order_moves import OrderMoves
+from cpplan.packing.sizes.arenas import BestLayout
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "order search"
 # So many buffers placed take less time than compiling, which the first use of the kernel does.
 _WORTH_COMPILING = 20_000
-# Of all moves: the shares of those of a buffer that ends too high, and of those of one live with
-# it to a later place; the rest takes one live with it to an earlier place.
-_OWN, _LATER = 0.5, 0.35
 
 
 class OrderClimb:
@@ -37,36 +34,38 @@ class OrderClimb:
     --------
     >>> from cpplan.model.problem import Problem
     >>> from cpplan.packing.reduction import reduce_problem
+    >>> from cpplan.packing.sizes.arenas import Arenas
     >>> from cpplan.packing.sizes.levels import objective_levels
     >>> from cpplan.packing.sizes.size_set import SizeSet
     >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
     >>> sizes, zero = SizeSet(problem, np.array([[1, 2], [100, 50]])), np.zeros(2, np.int64)
     >>> levels = objective_levels(np.array([51, 150]), zero, "largest", prefix_stable=True)
-    >>> reduction, start = reduce_problem(sizes.merged), np.array([0, 100])
-    >>> best = BestLayout(sizes, reduction, levels, zero, start, "hand")
+    >>> arenas = Arenas(sizes, reduce_problem(sizes.merged), levels)
+    >>> best = BestLayout(arenas, zero, np.array([0, 100]), "hand")
     >>> OrderClimb(best, seed=0).start(Deadline(60))
-    >>> best.arenas.tolist()
+    >>> arenas.of(best.best).tolist()
     [51, 150]
     """
 
     def __init__(self, best: BestLayout, seed: int):
-        self.best, self.problem = best, best.reduction.problem
-        self._random = random.Random(seed)
+        self.best, self.arenas, self.problem = best, best.arenas, best.arenas.reduction.problem
+        # A buffer that ends too high goes down; one live with it goes up as a rule.
+        self._moves = OrderMoves(self.problem, seed, together=0.5, earlier=(1.0, 0.3))
         self._placements = 0
 
     def start(self, deadline: Deadline) -> None:
         """The orders that size, lifespan and growth suggest, and the best layout upside down."""
         problem, best = self.problem, self.best
-        growth = best.bytes.max(axis=0) - best.bytes.min(axis=0)
+        growth = np.ptp(self.arenas.bytes, axis=0)
         orders = [preorder(problem, word) for word in PREORDERS]
         orders.append(np.lexsort((problem.lower, problem.size)))
         orders.append(np.lexsort((problem.lower, growth)))
-        orders.append(self._upwards(best.offsets))
+        orders.append(self._upwards(best.best))
         for order in orders:
             self._try(order, 0, deadline)
         # Each layout is pushed down too: that is never worse, at any size.
-        self._try(np.argsort(-(best.offsets + problem.size), kind="stable"), 0, deadline)
-        self._try(self._upwards(best.offsets), 0, deadline)
+        self._try(np.argsort(-(best.best + problem.size), kind="stable"), 0, deadline)
+        self._try(self._upwards(best.best), 0, deadline)
         for order in orders[: len(PREORDERS)]:
             self._try(self._hung(order, deadline), 0, deadline)
 
@@ -75,16 +74,10 @@ class OrderClimb:
 
         What must not be on top, because it ends too high at some size, starts that much lower.
         """
-        best, problem = self.best, self.problem
-        limits = np.min(
-            [
-                level.limits(bound, len(best.arenas))
-                for level, bound in zip(best.levels, best.bounds, strict=True)
-            ],
-            axis=0,
-        )
-        top = int(best.arenas.max())
-        highest = best.highest(np.minimum(limits, top))
+        arenas, problem, least = self.arenas, self.problem, self.best.least
+        limits = arenas.limits(len(least) - 1, least)
+        top = int(arenas.of(self.best.best).max())
+        highest = arenas.highest(np.minimum(limits, top))
         free = replace(problem, fixed={})
         depth = np.maximum(0, top - problem.size - highest)
         floors = dict(enumerate(depth.tolist()))
@@ -96,15 +89,16 @@ class OrderClimb:
 
         O(n²) a move. Raises ``TimeUpError`` in mid-move.
         """
-        best, values, offsets = self.best, None, self.best.offsets
+        best, values, offsets = self.best, None, self.best.best
         order = self._upwards(offsets)
         for _ in range(moves):
             if best.values is not values:
                 if best.settled(number):
                     return
                 values = best.values
-                allowed = best.highest(best.limits(number))
-                better = best.highest(best.limits(number, values[number] - 1))
+                allowed = self.arenas.highest(self.arenas.limits(number, values))
+                lower = (*values[:number], values[number] - 1)
+                better = self.arenas.highest(self.arenas.limits(number, lower))
             moved = self._move(order, offsets, better)
             if moved is None:
                 return
@@ -115,8 +109,8 @@ class OrderClimb:
                 best.offer(placed, NAME)
 
     def _try(self, order: Ints, number: int, deadline: Deadline) -> None:
-        limits = self.best.limits(number)
-        offsets = self._place(order, self.best.highest(limits), deadline)
+        limits = self.arenas.limits(number, self.best.values)
+        offsets = self._place(order, self.arenas.highest(limits), deadline)
         if offsets is not None:
             self.best.offer(offsets, NAME)
 
@@ -143,26 +137,8 @@ class OrderClimb:
 
     def _move(self, order: Ints, offsets: Ints, better: Ints) -> Ints | None:
         """Another order; ``None`` if no buffer lies above the offsets that would be better."""
-        problem = self.problem
         high = np.flatnonzero(offsets > better)
         if not len(high):
             return None
-        row = self._random.choice(high.tolist())
-        kind = self._random.random()
-        if kind < _OWN:
-            return self._shift(order, row, earlier=True)
-        together = (problem.lower < problem.upper[row]) & (problem.upper > problem.lower[row])
-        other = self._random.choice(np.flatnonzero(together).tolist())
-        return self._shift(order, other, earlier=kind >= _OWN + _LATER)
-
-    def _shift(self, order: Ints, row: int, *, earlier: bool) -> Ints:
-        rank = int(np.flatnonzero(order == row)[0])
-        last = len(order) - 1
-        to = self._random.randint(0, rank) if earlier else self._random.randint(rank, last)
-        moved: Ints = order.copy()
-        if to <= rank:
-            moved[to + 1 : rank + 1] = order[to:rank]
-        else:
-            moved[rank:to] = order[rank + 1 : to + 1]
-        moved[to] = row
-        return moved
+        row, at_hand = self._moves.pick(high.tolist())
+        return self._moves.shift(order, row, at_hand=at_hand)

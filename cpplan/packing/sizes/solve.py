@@ -15,10 +15,10 @@ from cpplan.model.tensor import LIMIT
 from cpplan.packing.bounds import Bound
 from cpplan.packing.incumbent import Incumbent
 from cpplan.packing.sizes.arena_bounds import arena_bounds
-from cpplan.packing.sizes.best_layout import BestLayout, Report
+from cpplan.packing.sizes.arenas import Arenas, BestLayout, Report
 from cpplan.packing.sizes.layout import SizesLayout
 from cpplan.packing.sizes.level_search import improve_levels
-from cpplan.packing.sizes.levels import EXCESS, LARGEST, SizesObjective, objective_levels
+from cpplan.packing.sizes.levels import LARGEST, SizesObjective, objective_levels
 from cpplan.packing.sizes.size_set import SizeSet
 from cpplan.packing.solve import pack
 from cpplan.packing.tuning import active
@@ -102,9 +102,8 @@ def layout_for_sizes(
         bounds, alone_bounds, objective,
         prefix_stable=prefix_stable, capacities=limits, labels=sizes.labels,
     )  # fmt: skip
-    best = BestLayout(
-        sizes, merged.reduction, levels, bounds, merged.offsets.copy(), "bump", report
-    )
+    arenas = Arenas(sizes, merged.reduction, levels)
+    best = BestLayout(arenas, bounds, merged.offsets.copy(), "bump", report)
     # The largest of the sizes may be the largest in every buffer.
     same = next((k for k in range(len(sizes)) if _is_merged(sizes, k)), None)
     if same is not None:
@@ -148,7 +147,7 @@ def _is_merged(sizes: SizeSet, number: int) -> bool:
 
 
 def _take_largest_bound(best: BestLayout, bound: Bound) -> None:
-    for number, level in enumerate(best.levels):
+    for number, level in enumerate(best.arenas.levels):
         if level.name == LARGEST:
             best.offer_bound(number, bound.value, bound.name, everywhere=True)
 
@@ -161,18 +160,18 @@ def _make_plan(
     runtime: float,
 ) -> SizesLayout:
     """The layout, checked at every size; each size alone is never worse than in it."""
-    sizes = best.sizes
-    offset = best.reduction.restore(best.offsets, sizes.merged)
+    sizes = best.arenas.sizes
+    offset = best.arenas.reduction.restore(best.best, sizes.merged)
     found = [each.reduction.restore(each.offsets, sizes.at(k)) for k, each in enumerate(alone)]
     arenas = sizes.arenas(offset)
-    assert (arenas == best.arenas).all()
+    assert (arenas == best.arenas.of(best.best)).all()
     for k, each in enumerate(alone):
         if arenas[k] < each.peak:
             found[k] = offset
         check_offsets(sizes.at(k), offset, best.found_by)
         check_offsets(sizes.at(k), found[k], each.found_by or "no bytes")
     alone_bound = np.array([each.bound.value for each in alone], np.int64)
-    fits = not best.hopeless and not (best.levels[0].name == EXCESS and best.values[0] > 0)
+    fits = best.fits and not best.hopeless
     status: Status = "infeasible" if best.hopeless else "unknown"
     if fits:
         status = "optimal" if best.done else "feasible"
@@ -190,9 +189,9 @@ def _make_plan(
             [(at + own).max(initial=0) for at, own in zip(found, sizes.bytes, strict=True)]
         ),
         alone_bound=alone_bound,
-        levels=tuple(level.name for level in best.levels),
-        value=tuple(best.values),
-        bound=tuple(best.bounds),
+        levels=tuple(level.name for level in best.arenas.levels),
+        value=best.values,
+        bound=best.least,
         capacities=capacities,
         found_by=best.found_by if fits else None,
         runtime=runtime,

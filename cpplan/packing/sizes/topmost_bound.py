@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpplan.model.problem import Ints
-from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.model.problem import Ints, Problem
+from cpplan.packing.sizes.levels import Level
 
 NAME = "topmost buffer"
 # Beyond so many pairs of a section and a buffer live in it, tables take a gigabyte.
@@ -13,13 +13,16 @@ _MOST_PAIRS = 2_000_000
 _LARGEST_TERM = 2**60
 
 
-def topmost_bound(best: BestLayout, number: int) -> int:
-    """The least value of a level in layouts that are as good as the best on the levels before.
+def topmost_bound(problem: Problem, bytes: Ints, level: Level, limits: Ints | None) -> int:
+    """The least value of a level in layouts whose arenas keep some limits.
 
     As in ``arena_bounds``, buffers live at one step are stacked with room for the most that each
     ever has, all but the topmost. That is the same buffer at all sizes: where one would be best for
     one size and another for the next, something has to give; and one that takes an arena beyond
-    what the levels before allow cannot be on top.
+    its limit cannot be on top.
+
+    The problem is a reduced one, ``bytes`` are those of its rows at every size, shape
+    ``(sizes, rows)``, and some layout keeps the limits, shape ``(sizes,)``.
 
     0 where numbers are too large for it. O(sizes × pairs of a step and a buffer live at it) for
     every alignment.
@@ -27,36 +30,30 @@ def topmost_bound(best: BestLayout, number: int) -> int:
     Examples
     --------
     >>> from cpplan.model.problem import Problem
-    >>> from cpplan.packing.reduction import reduce_problem
-    >>> from cpplan.packing.sizes.levels import Level
-    >>> from cpplan.packing.sizes.size_set import SizeSet
-    >>> problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[0, 0])
-    >>> sizes = SizeSet(problem, np.array([[1, 4], [4, 1]]))
-    >>> one, zero = np.ones(1, np.int64), np.zeros(1, np.int64)
-    >>> levels = [Level("arena at 1", one, one, zero), Level("arena at 0", zero, one, zero)]
-    >>> start, bounds = np.array([0, 4]), np.array([5, 5])
-    >>> best = BestLayout(sizes, reduce_problem(sizes.merged), levels, bounds, start, "hand")
-    >>> [topmost_bound(best, number) for number in range(2)]
-    [5, 8]
+    >>> most = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 4])
+    >>> bytes, one, zero = np.array([[1, 4], [4, 1]]), np.ones(1, np.int64), np.zeros(1, np.int64)
+    >>> topmost_bound(most, bytes, Level("arena at 1", one, one, zero), None)
+    5
+    >>> topmost_bound(most, bytes, Level("arena at 0", zero, one, zero), np.array([9, 5]))
+    8
     """
-    problem, level = best.reduction.problem, best.levels[number]
     spans = problem.spans
     pairs = int((spans.upper - spans.lower).sum())
     total = int(problem.size.sum() + problem.alignment.sum())
     if pairs > _MOST_PAIRS or level.scale * total > _LARGEST_TERM:
         return 0
-    limits = best.limits(number - 1) if number else None
     return max(
         (
-            _aligned_bound(best, number, unit, limits)
+            _aligned_bound(problem, bytes, level, unit, limits)
             for unit in np.unique(np.append(problem.alignment, 1)).tolist()
         ),
         default=0,
     )
 
 
-def _aligned_bound(best: BestLayout, number: int, unit: int, limits: Ints | None) -> int:
-    problem, level = best.reduction.problem, best.levels[number]
+def _aligned_bound(
+    problem: Problem, bytes: Ints, level: Level, unit: int, limits: Ints | None
+) -> int:
     spans = problem.spans
     counted = np.flatnonzero((problem.alignment[spans.buffer] % unit == 0) & (spans.end > 0))
     lower, upper = spans.lower[counted], spans.upper[counted]
@@ -76,12 +73,12 @@ def _aligned_bound(best: BestLayout, number: int, unit: int, limits: Ints | None
     for k, base, free in zip(
         level.sizes.tolist(), level.base.tolist(), level.free.tolist(), strict=True
     ):
-        arena = below + best.bytes[k, buffer]
+        arena = below + bytes[k, buffer]
         cost = np.maximum(cost, -(-level.scale * (arena - free) // base))
     if limits is not None:
         excluded = np.zeros(len(span), bool)
         for k, limit in enumerate(limits.tolist()):
-            excluded |= below + best.bytes[k, buffer] > limit
+            excluded |= below + bytes[k, buffer] > limit
         # Some layout is within the limits, so that something can be on top at every step.
         cost[excluded] = np.iinfo(np.int64).max
     return int(np.minimum.reduceat(cost, first).max())

@@ -21,7 +21,7 @@ from cpplan.model.printable import quote
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency, choose_residency
 from cpplan.packing.problem import as_program
-from cpplan.packing.sizes.best_layout import Report
+from cpplan.packing.sizes.arenas import Report
 from cpplan.packing.sizes.levels import SizesObjective
 from cpplan.packing.sizes.solve import layout_for_sizes
 from cpplan.program.anf import Program

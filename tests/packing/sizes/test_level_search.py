@@ -16,7 +16,7 @@ from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.sizes import level_search
 from cpplan.packing.sizes import solve as planning
 from cpplan.packing.sizes.arena_bounds import arena_bounds
-from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.packing.sizes.arenas import Arenas, BestLayout
 from cpplan.packing.sizes.level_search import improve_levels
 from cpplan.packing.sizes.levels import objective_levels
 from cpplan.packing.sizes.order_climb import OrderClimb
@@ -32,7 +32,8 @@ def start(problem, bytes, objective="largest", **options):
     sizes = SizeSet(problem, np.array(bytes))
     reduction, bounds = reduce_problem(sizes.merged), arena_bounds(sizes)
     levels = objective_levels(bounds, bounds, objective, prefix_stable=True)
-    return BestLayout(sizes, reduction, levels, bounds, bump(reduction.problem), "bump", **options)
+    arenas = Arenas(sizes, reduction, levels)
+    return BestLayout(arenas, bounds, bump(reduction.problem), "bump", **options)
 
 
 def three_sizes(problem):
@@ -64,9 +65,9 @@ def test_compiled_and_plain_first_fit_agree(monkeypatch):
         best = start(problem, bytes)
         climb = OrderClimb(best, 3)
         climb.start(Deadline(60))
-        for number in range(len(best.levels)):
+        for number in range(len(best.values)):
             climb.run(number, 200, Deadline(60))
-        reached.append(best.offsets.tolist())
+        reached.append(best.best.tolist())
     assert reached[0] == reached[1]
 
 

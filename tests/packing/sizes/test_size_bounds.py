@@ -6,15 +6,15 @@ import random
 
 import numpy as np
 import pytest
-from support.sizes_oracle import arenas, pushed_down, random_sizes
+from support.sizes_oracle import arenas as arenas_of
+from support.sizes_oracle import pushed_down, random_sizes
 
 from cpplan.model.problem import Problem
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.sizes.arena_bounds import arena_bounds
-from cpplan.packing.sizes.best_layout import BestLayout
+from cpplan.packing.sizes.arenas import Arenas
 from cpplan.packing.sizes.levels import Level, objective_levels
 from cpplan.packing.sizes.size_set import SizeSet
-from cpplan.packing.sizes.topmost_bound import topmost_bound
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -22,7 +22,7 @@ def test_no_layout_needs_less(seed):
     problem, bytes = random_sizes(random.Random(seed), 1 + seed % 5)
     bounds = arena_bounds(SizeSet(problem, bytes))
     for offset in pushed_down(problem, bytes):
-        assert (np.array(arenas(bytes, offset)) >= bounds).all()
+        assert (np.array(arenas_of(bytes, offset)) >= bounds).all()
 
 
 @pytest.mark.parametrize("objective", ["largest", "ratio"])
@@ -37,12 +37,13 @@ def test_no_layout_as_good_on_the_levels_before_is_better(seed, objective):
     reduction = reduce_problem(sizes.merged)
 
     def values(offset):
-        return [level.value(np.array(arenas(bytes, offset))) for level in levels]
+        return [level.value(np.array(arenas_of(bytes, offset))) for level in levels]
 
     start = min(layouts, key=values)
-    best = BestLayout(sizes, reduction, levels, bounds, start[reduction.rows], "oracle")
+    objective = Arenas(sizes, reduction, levels)
+    best = objective.values(start[reduction.rows])
     for number in range(len(levels)):
-        assert topmost_bound(best, number) <= best.values[number]
+        assert objective.bound(number, best).value <= best[number]
 
 
 def test_room_below_is_rounded_up_to_the_alignment():
@@ -62,13 +63,14 @@ def test_one_buffer_is_on_top_at_all_sizes():
     assert arena_bounds(sizes).tolist() == [11, 11, 11]
     price = Level("price", np.array([0, 1]), np.array([5, 11]), np.array([0, 0]), 1000)
     start = np.array([0, 10])
-    best = BestLayout(sizes, reduce_problem(sizes.merged), [price], np.zeros(3, int), start, "hand")
-    assert best.values == [2800]
+    reduction = reduce_problem(sizes.merged)
+    prices = Arenas(sizes, reduction, [price])
+    assert prices.values(start) == (2800,)
     # a on top costs 11 / 5 and 20 / 11: less.
-    assert topmost_bound(best, 0) == 2200
+    assert prices.bound(0, ()).value == 2200
     only_second = Level("at 1", np.array([1]), np.array([1]), np.array([0]))
     both = [only_second, Level("at 0", np.array([0]), np.array([1]), np.array([0]))]
-    best = BestLayout(sizes, reduce_problem(sizes.merged), both, np.zeros(3, int), start, "hand")
+    arenas = Arenas(sizes, reduction, both)
     # With a on top the arena at 1 would be 20: b has to be, and needs 14 at size 0.
-    assert best.values == [11, 14]
-    assert [topmost_bound(best, number) for number in range(2)] == [11, 14]
+    assert arenas.values(start) == (11, 14)
+    assert [arenas.bound(number, (11, 14)).value for number in range(2)] == [11, 14]

@@ -1,0 +1,164 @@
+"""Objectives of levels, minimised one after another, and the best solution known of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from cpplan.packing.bounds import Bound
+
+S = TypeVar("S")
+Contra = TypeVar("Contra", contravariant=True)
+
+
+class Objective(Protocol[Contra]):
+    """Numbers to minimise: the better solution is smaller at the first level that differs."""
+
+    def values(self, solution: Contra, /) -> tuple[int, ...]:
+        """The value of every level, in integers."""
+
+    def bound(self, level: int, values: Sequence[int], /) -> Bound:
+        """Lower bound on a level for solutions with these values on the levels before.
+
+        Found without search; asked for once, when these are proved to be the smallest.
+        """
+
+
+class LevelIncumbent(Generic[S]):
+    """The best solution so far, with its values and bounds, that the stages of a run pass on.
+
+    A level is *settled* once its value meets its bound. The bound of a level holds for solutions
+    that are the best on the levels before. One number to minimise is one level.
+
+    Parameters
+    ----------
+    objective
+        Evaluates solutions and bounds them.
+    best, found_by
+        A solution to begin with, and its source.
+    bounds
+        Of every level, for all solutions.
+    goal
+        A value of the first level that ends the run, if one is good enough.
+    ceiling
+        A value of the first level above which a solution is of no use, if there is one.
+    report
+        Called with the incumbent and a source when a value or a bound improves.
+
+    Examples
+    --------
+    >>> class Digits:
+    ...     def values(self, solution): return tuple(map(int, solution))
+    ...     def bound(self, level, values): return Bound(level, "rank")
+    >>> known = LevelIncumbent(Digits(), "98", "hand", [Bound(2, "two"), Bound(0, "zero")])
+    >>> known.offer("25", "search"), known.offer("31", "search"), known.best
+    (True, False, '25')
+    >>> known.active, known.bounds[1]
+    (1, Bound(value=1, name='rank', step=None))
+    >>> known.offer_bound(1, 5, "proof")
+    >>> known.done
+    True
+    """
+
+    def __init__(
+        self,
+        objective: Objective[S],
+        best: S,
+        found_by: str,
+        bounds: Sequence[Bound],
+        *,
+        goal: int | None = None,
+        ceiling: int | None = None,
+        report: Callable[[Any, str], object] = lambda incumbent, source: None,
+    ):
+        self.objective, self.best, self.found_by = objective, best, found_by
+        self.goal, self.ceiling, self._report = goal, ceiling, report
+        self.values, self.bounds = objective.values(best), list(bounds)
+        self._bounded = 1
+        self._reported: tuple[tuple[int, ...], ...] | None = None
+        self._bound_next()
+
+    @property
+    def bound(self) -> Bound:
+        """Bound on the first level."""
+        return self.bounds[0]
+
+    @property
+    def least(self) -> tuple[int, ...]:
+        """The bound of every level."""
+        return tuple(bound.value for bound in self.bounds)
+
+    @property
+    def fits(self) -> bool:
+        return self.ceiling is None or self.values[0] <= self.ceiling
+
+    @property
+    def hopeless(self) -> bool:
+        """True if it is proved that no solution keeps the ceiling."""
+        return self.ceiling is not None and self.bound.value > self.ceiling
+
+    @property
+    def good_enough(self) -> bool:
+        """True if the first value is at most the goal."""
+        return self.goal is not None and self.values[0] <= self.goal
+
+    @property
+    def active(self) -> int | None:
+        """The first level that is not settled; ``None`` if all are."""
+        return next((k for k in range(len(self.values)) if not self.settled(k)), None)
+
+    @property
+    def done(self) -> bool:
+        """Good enough, proved best, or proved not to fit."""
+        return self.hopeless or self.good_enough or self.active is None
+
+    def settled(self, level: int) -> bool:
+        """True if a level is proved to be the smallest it can be."""
+        return self.values[level] <= self.bounds[level].value
+
+    def settled_before(self, level: int) -> bool:
+        """True if all levels before this one are settled."""
+        return all(map(self.settled, range(level)))
+
+    def offer(self, solution: S, name: str, *, or_equal: bool = False) -> bool:
+        """Take a solution if it is better, or as good where that is wanted."""
+        values = self.objective.values(solution)
+        if values > self.values or (values == self.values and not or_equal):
+            return False
+        self.best, self.values, self.found_by = solution, values, name
+        self._bound_next()
+        self.announce(name)
+        return True
+
+    def offer_bound(
+        self, level: int, value: int, name: str, *, everywhere: bool = False
+    ) -> None:
+        """Take a bound on a level, for solutions no worse on those before, or ``everywhere``.
+
+        While those before are not settled, the former is of no use.
+        """
+        if value > self.bounds[level].value and (everywhere or self.settled_before(level)):
+            self.bounds[level] = Bound(value, name, self.bounds[level].step)
+            self._bound_next()
+            self.announce(name)
+
+    def watch(self, report: Callable[[Any, str], object]) -> None:
+        """Report improvements to this function from now on."""
+        self._report = report
+
+    def announce(self, source: str | None = None) -> None:
+        """Report what is known, unless that has been done."""
+        now = self.values, self.least
+        if now != self._reported:
+            self._reported = now
+            self._report(self, self.found_by if source is None else source)
+
+    def _bound_next(self) -> None:
+        """Bound every level that has become active by now, given those settled before it."""
+        while self._bounded < len(self.values) and not self.hopeless:
+            if not self.settled_before(self._bounded):
+                return
+            bound = self.objective.bound(self._bounded, self.values)
+            if bound.value > self.bounds[self._bounded].value:
+                self.bounds[self._bounded] = bound
+            self._bounded += 1

@@ -1,0 +1,100 @@
+"""Layouts for a set of sizes as an objective: levels of the arenas needed at every size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.model.tensor import LIMIT
+from cpplan.packing.bounds import Bound
+from cpplan.packing.levels import LevelIncumbent
+from cpplan.packing.reduction import Reduction
+from cpplan.packing.sizes.levels import EXCESS, Level
+from cpplan.packing.sizes.size_set import SizeSet
+from cpplan.packing.sizes.topmost_bound import NAME, topmost_bound
+
+Report = Callable[[tuple[int, ...], tuple[int, ...], str], None]
+
+
+class Arenas:
+    """Objective of offsets of the merged problem's rows.
+
+    Attributes
+    ----------
+    sizes
+        The sizes planned.
+    reduction
+        Reduction of the merged problem; rows below are its rows.
+    bytes
+        Bytes of these rows at every size, shape ``(sizes, rows)``.
+    levels
+        Levels that are minimised.
+    """
+
+    def __init__(self, sizes: SizeSet, reduction: Reduction, levels: Sequence[Level]):
+        self.sizes, self.reduction, self.levels = sizes, reduction, levels
+        self.bytes = sizes.bytes[:, reduction.rows]
+        # Buffers that hold no byte lie where they are fixed, or at zero, and end there.
+        away = np.setdiff1d(np.arange(len(sizes.problem)), reduction.rows)
+        resting = np.array([sizes.problem.fixed.get(row, 0) for row in away.tolist()], np.int64)
+        self._least: Ints = (resting + sizes.bytes[:, away]).max(axis=1, initial=0)
+
+    def of(self, offsets: Ints) -> Ints:
+        """Arena that a layout of the rows needs at every size, bytes, shape ``(sizes,)``."""
+        needed: Ints = np.maximum((offsets + self.bytes).max(axis=1, initial=0), self._least)
+        return needed
+
+    def values(self, offsets: Ints) -> tuple[int, ...]:
+        """The value of every level."""
+        arenas = self.of(offsets)
+        return tuple(level.value(arenas) for level in self.levels)
+
+    def bound(self, level: int, values: Sequence[int]) -> Bound:
+        """Lower bound on a level for layouts with these values on the levels before."""
+        limits = self.limits(level - 1, values) if level else None
+        found = topmost_bound(self.reduction.problem, self.bytes, self.levels[level], limits)
+        return Bound(found, NAME)
+
+    def limits(self, level: int, values: Sequence[int]) -> Ints:
+        """Arenas that keep the levels up to this one at these values, shape ``(sizes,)``."""
+        pairs = zip(self.levels[: level + 1], values, strict=False)
+        return np.min([each.limits(value, len(self.sizes)) for each, value in pairs], axis=0)
+
+    def highest(self, limits: Ints) -> Ints:
+        """The highest offset of every row within limits on the arenas; negative if there is none.
+
+        Examples
+        --------
+        >>> from cpplan.model.problem import Problem
+        >>> from cpplan.packing.reduction import reduce_problem
+        >>> sizes = SizeSet(Problem(("a",), lower=[0], upper=[1], size=[0]), np.array([[4], [8]]))
+        >>> one = Level("largest", np.array([1]), np.array([1]), np.array([0]))
+        >>> Arenas(sizes, reduce_problem(sizes.merged), [one]).highest(np.array([8, 10])).tolist()
+        [2]
+        """
+        # No address is beyond 2**62: sums with what no level limits stay within 64 bits.
+        found: Ints = (np.minimum(limits, LIMIT)[:, None] - self.bytes).min(axis=0)
+        return found
+
+
+class BestLayout(LevelIncumbent[Ints]):
+    """The best offsets for a set of sizes so far; see :class:`Arenas`."""
+
+    def __init__(
+        self,
+        arenas: Arenas,
+        arena_bounds: Ints,
+        start: Ints,
+        found_by: str,
+        report: Report = lambda values, bounds, source: None,
+    ):
+        self.arenas = arenas
+        bounds = [Bound(level.value(arena_bounds), "live bytes") for level in arenas.levels]
+        limited = arenas.levels[0].name == EXCESS
+        super().__init__(
+            arenas, start, found_by, bounds, ceiling=0 if limited else None,
+            report=lambda best, source: report(best.values, best.least, source),
+        )  # fmt: skip
+        self.announce()
