@@ -56,7 +56,7 @@ def bound_of(program: Program, residency: Residency, kinds=BOTH) -> int:
     ],
     ids=lambda value: value.name if isinstance(value, Graph) else str(value),
 )
-def test_by_hand(graph, expected):
+def test_shared_live_bytes_bound_equals_the_sum_by_hand(graph, expected):
     found = setting(graph)
     bound = shared_bound(found.problem, found.links, found.lives)
     assert (bound.value, bound.name) == (expected, "live bytes, shared")

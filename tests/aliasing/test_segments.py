@@ -89,7 +89,7 @@ def relaxed_pressure(graph: Graph, order: Sequence[int]) -> list[int]:
     return [int(live) - more for live in problem.pressure(order)]
 
 
-def test_relaxed_by_hand():
+def test_relaxed_live_bytes_equal_sums_by_hand():
     """All placements at once; contradicting ones count as the largest storage, 8 B."""
     assert relaxed_pressure(two_branches(), [0, 1, 2]) == [6, 10, 8]
     assert relaxed_pressure(contested(), [0, 1]) == [12, 12]

@@ -144,7 +144,7 @@ def test_a_chain_takes_the_bytes_of_one():
 @pytest.mark.parametrize(
     ("graph", "peak"), [(two_branches(), 10), (contested(), 12), (halves(), 9)]
 )
-def test_by_hand(graph, peak):
+def test_optimum_with_sharing_equals_the_one_found_by_hand(graph, peak):
     assert optimum(graph) == peak
 
 

@@ -91,7 +91,7 @@ def test_placements_of_every_copy():
     assert {("a", "y"), ("b", "y"), ("a~1", "y~1"), ("b~1", "y~1")} == set(pairs(plan))
 
 
-def test_several_pools():
+def test_recomputed_activation_stays_in_the_first_of_two_pools():
     pools = (Pool("sram", capacity=14), Pool("dram"))
     plan = plan_of(recomputed_activation(), pools=pools)
     assert plan.pool_peaks == {"sram": 14, "dram": 0}

@@ -80,7 +80,7 @@ def test_without_an_address_there_must_be_a_client(patience):
         ("pyarrow", {"output": "r.parquet"}, r"a table of results needs .* 'cpplan\[batch\]'"),
     ],
 )
-def test_extras_are_named(package, options, message, monkeypatch, tmp_path):
+def test_error_names_the_extra_that_is_missing(package, options, message, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setitem(sys.modules, f"{package}.parquet", None)

@@ -163,7 +163,7 @@ def test_the_report_of_a_table_is_written(tmp_path, capsys):
     assert "given" in capsys.readouterr().out
 
 
-def test_one_row_a_model(tmp_path, capsys):
+def test_summary_has_one_row_for_each_model(tmp_path, capsys):
     # 1,024 B against 2,048 B of the baseline, then proved; the second model was not planned.
     rows = [
         {"model": "a|b", "setting": "x", "bytes": 1024, "status": "optimal", "ratio_bump": 0.5},

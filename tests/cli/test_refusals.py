@@ -94,7 +94,7 @@ def _refused(arguments, capsys, tmp_path) -> str:
 
 
 @pytest.mark.parametrize(("change", "named"), BAD_GRAPHS.values(), ids=BAD_GRAPHS)
-def test_bad_graphs(change, named, capsys, tmp_path):
+def test_malformed_graphs_are_refused_by_name(change, named, capsys, tmp_path):
     path = tmp_path / "bad.json"
     path.write_text(_graph(change))
     err = _refused(["plan", str(path)], capsys, tmp_path)
@@ -103,7 +103,7 @@ def test_bad_graphs(change, named, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "named"), BAD_CSV.values(), ids=BAD_CSV)
-def test_bad_csv(text, named, capsys, tmp_path):
+def test_malformed_csv_is_refused_by_name(text, named, capsys, tmp_path):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     err = _refused(["plan", str(path)], capsys, tmp_path)
@@ -121,7 +121,7 @@ def test_bad_csv(text, named, capsys, tmp_path):
         ("latin.csv", b"id,lower,upper,size\n\xff,0,1,4\n", "UTF-8"),
     ],
 )
-def test_unreadable_files(name, content, named, capsys, tmp_path):
+def test_unreadable_files_are_refused_by_name(name, content, named, capsys, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
     err = _refused(["plan", str(path)], capsys, tmp_path)
@@ -129,7 +129,7 @@ def test_unreadable_files(name, content, named, capsys, tmp_path):
     assert named in err
 
 
-def test_missing_file(capsys, tmp_path):
+def test_missing_file_is_named(capsys, tmp_path):
     assert "none.onnx" in _refused(["plan", str(tmp_path / "none.onnx")], capsys, tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_missing_file(capsys, tmp_path):
         (["--workers", "0"], "0 is not in the range"),
     ],
 )
-def test_bad_options(options, named, tiny, capsys, tmp_path):
+def test_wrong_options_are_named(options, named, tiny, capsys, tmp_path):
     assert named in _refused(["plan", tiny, *options], capsys, tmp_path)
 
 

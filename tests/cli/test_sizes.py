@@ -46,7 +46,7 @@ def test_progress_goes_to_stderr(model, capsys):
     assert "peak 1120 B  bound 1120 B" in capsys.readouterr().err
 
 
-def test_files(model, tmp_path, capsys):
+def test_sizes_writes_the_same_file_twice_and_a_table(model, tmp_path, capsys):
     first, second, table = tmp_path / "1.json", tmp_path / "2.json", tmp_path / "sizes.csv"
     options = [*AT, "--prefix-stable", "--deterministic", "-q"]
     assert main(["sizes", model, *options, "-o", str(first), "--csv", str(table)]) == 0

@@ -94,7 +94,7 @@ def test_pools_that_all_have_a_size_are_the_limit(tmp_path, capsys):
     assert "a capacity of every pool" in capsys.readouterr().err
 
 
-def test_bad_input():
+def test_pareto_refuses_wrong_points_limits_and_sources():
     with pytest.raises(InputError, match="points must be at least 2, not 1"):
         cpplan.pareto(remat_chain(2), points=1)
     with pytest.raises(InputError, match="time_limit must be positive"):

@@ -98,13 +98,13 @@ def test_a_baseline_of_ones_own():
     assert rows["backwards"].cost is None
 
 
-def test_as_a_table():
+def test_compare_with_remat_returns_a_table_of_costs():
     table = cpplan.compare(remat_chain(2), remat=True, memory_limit=3, algorithms=["dtr"])
     assert table.columns.tolist() == ["algorithm", "bytes", "cost", "extra", "seconds", "status"]
     assert table["cost"].tolist() == [6, 6]
 
 
-def test_what_is_refused():
+def test_compare_with_remat_refuses_wrong_limits_and_algorithms():
     chain = remat_chain(2)
     with pytest.raises(InputError, match="needs a memory_limit"):
         cpplan.compare(chain, remat=True)
@@ -151,7 +151,7 @@ def test_on_the_command_line(chain_file, capsys):
         (["--remat", "--memory-limit", "5", "--algorithm", "bump"], "'bump' is not understood"),
     ],
 )
-def test_usage_errors(chain_file, capsys, arguments, reason):
+def test_usage_errors_are_one_line_with_the_reason(chain_file, capsys, arguments, reason):
     assert main(["compare", chain_file, *arguments]) == 2
     error = capsys.readouterr().err
     assert reason in error

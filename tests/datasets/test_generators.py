@@ -55,7 +55,7 @@ def test_layered_graphs_have_one_source_one_sink_and_one_output_an_op(
     assert order_problem(graph).is_order(range(nodes))
 
 
-def test_seeds_differ() -> None:
+def test_two_seeds_give_different_graphs() -> None:
     from generators.layered import layered
     from generators.randwire import randwire
 

@@ -75,7 +75,7 @@ def test_a_network_has_the_products_and_weights_that_its_paper_counts(name: str)
     assert sum(elements(graph, t.name) for t in graph.tensors if t.kind == "constant") == weights
 
 
-def test_a_unet_by_hand() -> None:
+def test_unet_costs_equal_a_count_by_hand() -> None:
     # Channels c on planes of n² with 9 taps, down and up; transposed convolutions of 4 taps give c
     # from 2c, of which each result takes one; the last layer chooses between 2 classes.
     planes = [(256, 64, 3), (128, 128, 64), (64, 256, 128), (32, 512, 256), (16, 1024, 512)]

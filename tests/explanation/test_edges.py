@@ -51,7 +51,7 @@ def test_what_is_kept_for_the_caller():
     assert "kept to the end" in str(cpplan.solve(graph).explain(graph))
 
 
-def test_roles_of_copies():
+def test_explanation_names_the_copy_that_is_read():
     """a is computed twice: the copy that g reads is the second one."""
     tensors = [Tensor(n, s) for n, s in (("a", 4), ("b", 1), ("c", 16), ("d", 1))]
     ops = (
@@ -117,7 +117,7 @@ def test_what_was_proved_before_counts():
     assert (rule.bound, rule.bound_by, rule.at_most) == (10, "CP-SAT", 2)
 
 
-def test_a_limit_is_why(fork):
+def test_explanation_names_the_memory_limit(fork):
     """Within 32 bytes nothing has to run again: that costs least, and is not the fewest bytes."""
     plan = cpplan.solve(fork, remat=True, memory_limit=32)
     found = plan.explain(fork)

@@ -90,7 +90,7 @@ def test_what_is_not_proved_may_be_a_better_layout(tail):
     assert "nothing" not in {r.rule for r in cpplan.solve(tail).explain(tail).relaxations}
 
 
-def test_placement():
+def test_forbidding_placement_costs_sixteen_bytes():
     """p and q lie within their concatenation: 16 bytes instead of 32."""
     tensors = (
         Tensor("p", 8, kind="input"),
@@ -121,7 +121,7 @@ def test_a_buffer_larger_than_what_is_ever_live():
     assert (found.peak, found.forced_by, found.fullest.filled) == (8, "a", 4)
 
 
-def test_order():
+def test_another_order_saves_seven_bytes():
     """Two branches, each 8 bytes down to 1: one after the other needs 10 bytes, both at once 17."""
     tensors = [Tensor(n, s) for n, s in (("a", 8), ("b", 8), ("p", 1), ("q", 1))]
     ops = (
@@ -140,7 +140,7 @@ def test_a_chain_has_no_other_order(tail):
     assert "order" not in {r.rule for r in cpplan.solve(tail).explain(tail).relaxations}
 
 
-def test_running_again():
+def test_running_an_op_again_saves_four_bytes():
     """g needs a after c has come and gone: kept, 4 + 8 + 1 are live; computed again, 9."""
     tensors = [Tensor(n, s) for n, s in (("a", 4), ("b", 1), ("c", 8), ("d", 1))]
     ops = (
@@ -159,7 +159,7 @@ def test_running_again():
     assert found.order_bound == 9
 
 
-def test_the_boundary():
+def test_explanation_counts_inputs_outputs_and_constants():
     tensors = (
         Tensor("x", 8, kind="input"),
         Tensor("w", 16, kind="constant"),
@@ -177,7 +177,7 @@ def test_the_boundary():
     assert bounds["constants inside"] == 14
 
 
-def test_pools():
+def test_joining_two_pools_saves_eight_bytes():
     """a and b have a pool each: what one leaves free when it is gone, the other cannot use."""
     pools = Pool("fast"), Pool("slow")
     problem = Problem(("a", "b"), [0, 1], [1, 2], [8, 8], pools=pools, candidates={0: [0], 1: [1]})
@@ -213,7 +213,7 @@ def test_symbolic_sizes_are_explained_at_their_bounds():
     assert _rule(several.explain(graph), "no in place").bound == 4
 
 
-def test_data_forms(tail):
+def test_explanation_converts_to_frame_and_dictionary(tail):
     found = cpplan.solve(tail).explain(tail)
     frame = found.to_frame()
     assert frame["rule"].tolist() == [r.rule for r in found.relaxations]

@@ -79,7 +79,7 @@ def test_options_that_need_others(plan, arguments, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
-def test_another_model(plan, tmp_path, capsys):
+def test_explaining_with_another_model_is_refused(plan, tmp_path, capsys):
     other = tmp_path / "other.json"
     write_graph(Graph("other", (Tensor("y", 8, kind="output"),), (Op("f", outputs=("y",)),)), other)
     assert main(["show", plan, "--explain", "--model", str(other)]) == 2

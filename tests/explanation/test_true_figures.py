@@ -32,7 +32,7 @@ def _check(rule: Relaxation, with_it: int, without: int) -> None:
 
 @settings(max_examples=25)
 @given(problems(most=5), st.sampled_from(["bump", "greedy_by_size", None]), st.booleans())
-def test_packing_rules(problem, algorithm, timed):
+def test_packing_rules_show_true_optima(problem, algorithm, timed):
     plan = cpplan.solve(problem, time_limit=1, workers=1, algorithm=algorithm)
     found = plan.explain(problem, time_limit=0.2 if timed else None, workers=1)
     free = {
@@ -47,7 +47,7 @@ def test_packing_rules(problem, algorithm, timed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_order(seed):
+def test_order_rules_show_true_optima(seed):
     """The least live bytes over all orders: no plan in any order has a smaller peak."""
     graph = random_graph(seed, 5)
     plan = cpplan.solve(graph, time_limit=1, workers=1)
@@ -62,7 +62,7 @@ def test_order(seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_sharing(seed):
+def test_sharing_rules_show_true_optima(seed):
     """All links at once: what the bounds without each kind of rule leave is not less."""
     graph = random_sharing_graph(seed, 3)
     order, links = tuple(range(len(graph.ops))), find_links(graph, Residency())

@@ -68,7 +68,7 @@ def test_a_price_is_the_least_over_all_layouts(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_limits_are_kept(seed):
+def test_arenas_of_other_sizes_keep_their_limits(seed):
     """The smallest arena at size 0 with every other arena at most its own smallest, plus one."""
     problem, bytes = random_sizes(random.Random(900 + seed), 4)
     sizes = SizeSet(problem, bytes)

@@ -62,7 +62,7 @@ def minimise_peak(problem: RematProblem, cost_limit: float, **more: object) -> i
 
 
 @pytest.mark.parametrize("order", [None, range(5)])
-def test_a_chain_by_hand(order):
+def test_least_cost_of_a_chain_equals_counts_by_hand(order):
     """In 4 slots, 5 runs. In 3, t0 gives way to t2 and is made again; in 2, g1 has no room."""
     problem = remat_problem(remat_chain(2, 1000))
     costs = [minimise_cost(problem, limit, order=order) for limit in (4000, 3999, 3000, 2999)]
@@ -175,7 +175,7 @@ def test_a_limit_below_what_is_always_live():
     assert minimise_cost(problem, -1) is None
 
 
-def test_published_chains():
+def test_least_costs_equal_those_published_for_chains():
     """Checkmate's linear graphs; C runs of each suffice up to C = n."""
     for case in remat_chains(4):
         problem = remat_problem(remat_chain(case["n"]))

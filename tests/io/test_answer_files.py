@@ -15,7 +15,7 @@ DATASETS = Path(__file__).parents[2] / "datasets"
 PROFILE = DATASETS / "rivals/onnxruntime_squeezenet1_1.json"
 
 
-def test_a_real_profile():
+def test_profile_of_a_runtime_gives_its_two_peaks():
     in_use, arena = read_answers(PROFILE)
     # Within half a percent of what a plan in place needs, 3928576; the arena held 5 MiB.
     assert (in_use.name, in_use.peak, in_use.offset) == ("onnxruntime", 3939744, None)

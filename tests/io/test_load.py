@@ -22,7 +22,7 @@ GRAPH = Graph("g", (Tensor("y", 4, kind="output"),), (Op("f", outputs=("y",)),))
 PROBLEM = Problem(("a",), lower=[0], upper=[1], size=[4])
 
 
-def test_paths_by_suffix(tmp_path):
+def test_load_picks_the_reader_by_suffix(tmp_path):
     write_graph(GRAPH, tmp_path / "g.json")
     write_problem(PROBLEM, tmp_path / "p.CSV")
     assert load(tmp_path / "g.json") == GRAPH
@@ -31,7 +31,7 @@ def test_paths_by_suffix(tmp_path):
     assert load(tmp_path / "p.CSV").name == "p"
 
 
-def test_objects_by_type():
+def test_load_picks_the_reader_by_type():
     assert load(GRAPH) is GRAPH
     assert load(PROBLEM) is PROBLEM
     assert load(GRAPH, name="other").name == "other"
@@ -43,7 +43,7 @@ def test_objects_by_type():
     assert load(Mine()).ops == ()
 
 
-def test_onnx_models(tmp_path):
+def test_load_reads_onnx_models_in_memory(tmp_path):
     onnx = pytest.importorskip("onnx")
     value = onnx.helper.make_tensor_value_info
     node = onnx.helper.make_node("Relu", ["x"], ["y"])
@@ -99,7 +99,7 @@ def test_a_csv_loads_no_heavy_package(tmp_path):
     assert done.stdout == "[]\n"
 
 
-def test_in_place_by_kind(tmp_path):
+def test_in_place_kinds_are_taken_from_the_user(tmp_path):
     tensors = (Tensor("x", 4, kind="input"), Tensor("y", 4, kind="output"))
     graph = Graph("g", tensors, (Op("f", "Softmax", ("x",), ("y",)),))
     path = tmp_path / "g.json"
@@ -119,6 +119,6 @@ def test_a_problem_has_no_kinds_of_op(tmp_path):
 
 @pytest.mark.parametrize("dims", [[8], "N=8", 8])
 @pytest.mark.parametrize("name", ["m.onnx", "m.pt2", "m.tflite", "m.json"])
-def test_dims_go_by_name(dims, name):
+def test_dims_without_names_are_refused(dims, name):
     with pytest.raises(InputError, match=r"^dims=.*expected values by name"):
         load(name, dims=dims)

@@ -33,7 +33,7 @@ def rows(problem: Problem) -> list[tuple]:
     ]
 
 
-def test_all_columns(tmp_path):
+def test_csv_columns_are_read_in_any_order(tmp_path):
     problem = read_problem(
         write(
             tmp_path / "all.csv",

@@ -23,7 +23,7 @@ def plan() -> Plan:
 @pytest.mark.parametrize(
     "graph", [halves(), relu_chain(), two_branches(), random_sharing_graph(3, 8)]
 )
-def test_round_trip(graph, tmp_path: Path):
+def test_relations_survive_saving_and_loading(graph, tmp_path: Path):
     plan = solve(graph, in_place=True, workers=1)
     path = tmp_path / "plan.json"
     plan.save(path)
@@ -37,7 +37,7 @@ def test_round_trip(graph, tmp_path: Path):
     assert path.read_bytes() == (tmp_path / "again.json").read_bytes()
 
 
-def test_as_written(plan: Plan):
+def test_relations_are_written_as_lists(plan: Plan):
     values = json.loads(json.dumps(plan_to_dict(plan)))
     assert values["sharing"] == ["in place", "placement"]
     assert sorted(values["relations"]) == [

@@ -201,7 +201,7 @@ def test_files_that_are_cut_short(tmp_path, share):
     assert "\n" not in str(raised.value)
 
 
-def test_other_files(tmp_path):
+def test_files_of_another_format_are_refused(tmp_path):
     path = tmp_path / "graph.tflite"
     path.write_text('{"format": "cpplan.graph"}')
     with pytest.raises(InputError, match="expected the identifier TFL3"):

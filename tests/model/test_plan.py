@@ -30,7 +30,7 @@ def plan() -> Plan:
 
 @settings(max_examples=50)
 @given(programs())
-def test_json_round_trips(program: Program) -> None:
+def test_plans_survive_json(program: Program) -> None:
     plan = plan_for(program)
     assert plan_from_dict(json.loads("".join(plan_text(plan)))) == plan
 

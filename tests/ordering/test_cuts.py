@@ -138,7 +138,7 @@ def butterfly(extra: tuple[int, ...] = (0, 0, 0, 0), **changes) -> OrderProblem:
         ({"entry": 100}, [2, 5, 10, 3]),
     ],
 )
-def test_by_hand(changes, expected):
+def test_minimum_cuts_equal_the_least_over_all_orders(changes, expected):
     problem = butterfly((0, 0, 8, 0), **changes)
     assert every_minimum(problem) == expected == least_over_all_orders(problem)
 
@@ -182,7 +182,7 @@ def test_another_storage_never_lowers_a_minimum():
         assert all(before <= after <= before + 4 for before, after in pairs)
 
 
-def test_few_ops_are_cut():
+def test_each_op_is_cut_once_at_most():
     """Of 240 ops, those that exceed the bound in every order seen; each was cut once."""
     problem = layered(2, layers=24, width=10)
     cuts, asked = start_cuts(problem), []

@@ -143,7 +143,7 @@ def test_a_let_is_computed_where_it_stands_even_if_nobody_uses_it():
         (Let(Var("t"), X, Var("t")), {"x": "output"}),
     ],
 )
-def test_bare_expressions(expression, expected):
+def test_bare_expressions_get_tensors_of_the_right_kind(expression, expected):
     assert {t.name: t.kind for t in normalise(expression).tensors} == expected
 
 

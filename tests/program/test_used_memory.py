@@ -117,7 +117,7 @@ def test_inputs_wait_for_their_readers_and_outputs_for_the_end():
     assert used.io == 1 + 2 + 8 + 32
 
 
-def test_views_count_once():
+def test_views_of_one_storage_count_once():
     tensors = (
         Tensor("x", 10, kind="input"),
         Tensor("flat", 10, view_of=("x", 0)),

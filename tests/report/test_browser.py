@@ -276,7 +276,7 @@ def test_wheel_drag_keys_and_buttons_move_the_view(
     assert page.text("#seen") == whole
 
 
-def test_two_fingers_zoom(open_page: Open, layers: tuple[Problem, Plan]) -> None:
+def test_pinching_zooms_the_map(open_page: Open, layers: tuple[Problem, Plan]) -> None:
     page = open_page(layers[1], layers[0])
     whole = page.text("#seen")
     x, y = middle(page)
@@ -451,7 +451,7 @@ def test_dark_light_and_paper(open_page: Open, layers: tuple[Problem, Plan]) -> 
     assert page.print_pdf().startswith(b"%PDF")
 
 
-def test_pools_are_panels(open_page: Open) -> None:
+def test_each_pool_has_a_panel(open_page: Open) -> None:
     pools = [Pool("sram", 16), Pool("dram"), Pool("spare")]
     plan = cpplan.solve(forked(), pools=pools)
     page = open_page(plan, forked())
@@ -462,7 +462,7 @@ def test_pools_are_panels(open_page: Open) -> None:
     assert "Nothing lies in this pool" in page.text("#maps")
 
 
-def test_without_offsets(open_page: Open) -> None:
+def test_page_without_offsets_shows_the_message(open_page: Open) -> None:
     page = open_page(cpplan.solve(chain(), memory_limit=20), chain())
     assert "does not fit into 20" in page.text("#message")
     assert "There is no map" in page.text("#maps")
@@ -492,7 +492,7 @@ def test_a_narrow_page_does_not_scroll_sideways(
     page.size(1400, 1000)
 
 
-def test_nothing_to_plan(open_page: Open) -> None:
+def test_page_of_an_empty_problem_says_so(open_page: Open) -> None:
     page = open_page(cpplan.solve(Problem((), lower=[], upper=[], size=[])))
     assert page.text("#tensors-note") == "There is nothing to place."
 
@@ -537,7 +537,7 @@ def test_twenty_thousand_ops_stay_fluid(open_page: Open) -> None:
     assert page.longest_task(act) <= FLUID
 
 
-def test_a_batch(open_page: Open) -> None:
+def test_batch_page_filters_its_rows(open_page: Open) -> None:
     page = open_page(batch_report(results(), title="</title>zoo"))
     assert page.text("#name") == "</title>zoo"
     assert set(page.column("#settings", 0)) == {"x", "y"}

@@ -80,7 +80,7 @@ def test_kinds_and_repeated_ops_are_told_apart(again):
     assert tuple(collection.get_facecolor()[row]) == purple
 
 
-def test_pools_are_axes():
+def test_each_pool_has_axes_of_its_own():
     pools = Pool("fast", capacity=8), Pool("slow")
     problem = Problem(("a", "b"), [0, 0], [1, 1], [8, 4], pools=pools)
     plan = cpplan.solve(problem)

@@ -226,7 +226,7 @@ def test_the_same_plan_gives_the_same_bytes() -> None:
     assert plan_report(plan, chain()) == plan_report(plan, chain())
 
 
-def test_command_line(tmp_path: Path) -> None:
+def test_plan_command_writes_the_page(tmp_path: Path) -> None:
     model, page, saved = (str(tmp_path / name) for name in ("chain.json", "p.html", "p.json"))
     write_graph(chain(), model)
     run = CliRunner().invoke(cli, ["plan", model, "-q", "--report", page, "-o", saved])
@@ -255,7 +255,7 @@ def test_an_infeasible_plan_is_reported_by_the_command_line(tmp_path: Path) -> N
     assert data_of(Path(page).read_text(encoding="utf-8"))["plan"]["status"] == "infeasible"
 
 
-def test_batch_data() -> None:
+def test_batch_page_holds_the_results() -> None:
     data = data_of(batch_report(results(), title="</title>"))
     assert data["columns"]["bytes"] == [12, 16, 8, None]
     assert data["columns"]["gap"] == [0.0, 0.25, 0.0, None]

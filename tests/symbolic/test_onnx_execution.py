@@ -89,7 +89,7 @@ def test_views_into_an_arena_are_where_the_plan_says():
     assert not arena[begin + sized.nbytes("e") :].any()
 
 
-def test_beyond_the_bound():
+def test_sizes_beyond_the_bound_need_grow():
     plan = cpplan.solve(cpplan.load(model(), dims=BOUNDS), time_limit=10)
     with pytest.raises(InputError, match="'N' is 9, above its bound 8: the plan holds"):
         plan.at(N=9, H=32, W=32)

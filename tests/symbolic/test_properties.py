@@ -72,19 +72,19 @@ def test_inputs_and_constants_may_be_kept(graph, at):
 
 @FEW
 @given(symbolic_graphs(), values())
-def test_several_pools(graph, at):
+def test_symbolic_plans_in_several_pools_are_right(graph, at):
     _check(graph, at, in_place=True, pools=(Pool("sram", capacity=64), Pool("dram")))
 
 
 @FEW
 @given(symbolic_graphs(), values())
-def test_an_aligned_pool(graph, at):
+def test_symbolic_plans_in_an_aligned_pool_are_right(graph, at):
     _check(graph, at, in_place=True, pools=(Pool("arena", alignment=16),))
 
 
 @FEW
 @given(symbolic_graphs(), values())
-def test_a_searched_order(graph, at):
+def test_symbolic_plans_of_searched_orders_are_right(graph, at):
     _check(graph, at, order="search", in_place=True)
 
 

@@ -78,7 +78,7 @@ def test_inputs_may_be_elsewhere(graph):
         simulate(graph, plan, dims=values)
 
 
-def test_offsets_by_hand(graph):
+def test_offsets_equal_those_by_hand(graph):
     """At 3, 2, 1 rows: x 0..3, y 3..5, a 5..6, b 6..33."""
     at = solve(graph, in_place=True).at(b1=3, b2=2, b3=1)
     rows = {name: at.offset(name) / ROW for name in ("x", "y", "xy", "a", "ab", "b", "out")}

@@ -144,7 +144,7 @@ def test_a_relation_that_no_op_allows(relation, message):
     rejected(verify, two_branches(), replace(plan, relations=(*plan.relations, relation)), message)
 
 
-def test_the_wrong_kind():
+def test_relation_of_the_wrong_kind_is_refused():
     """What an op copies it does not write in place, and the other way round."""
     plan = plan_at(relu_chain(1), x=0, t1=0)
     swapped = (Relation("placement", "t1", "x"),)
@@ -188,7 +188,7 @@ def test_an_order_in_which_the_input_has_a_later_reader():
     rejected(verify, graph, turned_plan, "^buffers 'a' and 'x' share bytes 0..4 at step 0")
 
 
-def test_a_raised_bound():
+def test_raised_bound_with_sharing_is_refused():
     graph = two_branches()
     plan = solve(graph, in_place=True)
     assert (plan.peak, plan.bound_by) == (10, "live bytes, shared")

@@ -268,7 +268,7 @@ def test_views_share_bytes_and_are_checked() -> None:
 @pytest.mark.parametrize("inputs", ["reuse", "keep", "outside"])
 @pytest.mark.parametrize("outputs", ["keep", "outside"])
 @pytest.mark.parametrize("constants", ["outside", "keep"])
-def test_every_residency(inputs: str, outputs: str, constants: str) -> None:
+def test_models_run_under_every_residency(inputs: str, outputs: str, constants: str) -> None:
     text = """g (float[4] x) => (float[4] z, float[4] x, float[2,2] w2) <float[4] w = {1,2,3,4},
         int64[2] s = {2,2}> { w2 = Reshape(w, s) t = Add(x, w) z = Exp(t) }"""
     residency = Residency(inputs, outputs, constants)
@@ -313,7 +313,7 @@ def test_elements_narrower_than_a_byte_are_packed() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "float4e2m1", "bfloat16", "float8e4m3fn"])
-def test_bytes_and_back(dtype: str) -> None:
+def test_values_survive_conversion_to_bytes(dtype: str) -> None:
     values = np.array([0, 1, 2, 3, 4, 6, 1], np.float32).astype(numpy_dtype(dtype))
     raw = to_bytes(values, dtype)
     assert to_bytes(from_bytes(raw, dtype, values), dtype).tolist() == raw.tolist()

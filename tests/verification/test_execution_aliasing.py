@@ -95,7 +95,7 @@ def test_either_kind_alone(text, switch):
 @pytest.mark.parametrize("inputs", ["reuse", "keep", "outside"])
 @pytest.mark.parametrize("outputs", ["keep", "outside"])
 @pytest.mark.parametrize("text", [HALVES, JOINED])
-def test_every_residency(text, inputs, outputs):
+def test_shared_arenas_run_under_every_residency(text, inputs, outputs):
     plan = planned(text, inputs=inputs, outputs=outputs)
     assert execute(model(text), plan).arena_bytes == plan.peak
 

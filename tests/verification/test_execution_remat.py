@@ -96,7 +96,7 @@ def assert_runs(model: onnx.ModelProto, plan: Plan) -> None:
         assert outputs[name].tobytes() == value.tobytes()
 
 
-def test_a_training_step() -> None:
+def test_training_step_that_recomputes_runs_right() -> None:
     step = training_step(8)
     plan = within(step, 0.7)
     assert_runs(step, plan)

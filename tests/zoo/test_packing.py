@@ -106,7 +106,7 @@ def test_random_lifespans_are_live_as_often_as_asked() -> None:
         assert problem.size.max() <= 1 << 20
 
 
-def test_layers_repeat() -> None:
+def test_training_layers_repeat() -> None:
     problem = training_layers(10, seed=4, a_layer=6, kept=3, steps=20)
     assert len(problem) == 10 * (6 + 6 + 3)
     short = problem.upper - problem.lower <= 20

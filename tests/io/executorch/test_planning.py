@@ -197,7 +197,7 @@ def test_padding_is_added_and_alignments_are_kept(fan_program):
         algorithm(**FAST, capacities=capacities)(128, specs, module, None, 64)
 
 
-def test_nothing_to_plan():
+def test_programs_without_buffers_need_no_bytes():
     module = torch.fx.symbolic_trace(lambda x: x)
     assert algorithm(**FAST)(16, [], module, None, 0) == [0, 0]
 
@@ -360,7 +360,7 @@ def inputs_handed_back(x):
         (inputs_handed_back, (4,)),
     ],
 )
-def test_odd_programs(make, rows):
+def test_odd_programs_compute_the_same_in_no_more_bytes(make, rows):
     inputs = [(torch.randn(count, 20),) for count in rows]
     edge = make(inputs[0][0])
     default = finish(edge)

@@ -128,7 +128,9 @@ def test_quantised_matrix_products() -> None:
         ("a,b,c->abc", [(2,), (3,), (4,)], 2 * 24),
     ],
 )
-def test_einsum(equation: str, shapes: list[tuple[int, ...]], expected: int) -> None:
+def test_einsum_counts_its_operations(
+    equation: str, shapes: list[tuple[int, ...]], expected: int
+) -> None:
     assert einsum_operations(equation, shapes) == expected
 
 

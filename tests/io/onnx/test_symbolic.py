@@ -70,7 +70,7 @@ def test_classifiers_lose_nothing(name: str) -> None:
     }
 
 
-def test_resnet_by_hand() -> None:
+def test_symbolic_resnet_has_the_shapes_derived_by_hand() -> None:
     """Five halvings, rounded up each: the last images have (H + 31) // 32 rows."""
     model, dims = dynamic(FOLDER / "resnet50.onnx", spatial=True)
     graph = read_symbolic_onnx(model, dims)

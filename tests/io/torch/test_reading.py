@@ -78,7 +78,7 @@ def test_parameters_are_constants_and_results_outputs():
         (lambda y: y[..., None].repeat(1, 1, 2), None),
     ],
 )
-def test_views(function, view):
+def test_views_keep_their_byte_offset(function, view):
     """``(base, byte offset, bytes)`` of the result within the 3 x 4 floats of ``exp``."""
     graph = cpplan.load(exported(lambda x: function(torch.exp(x)) + 0, torch.randn(3, 4)))
     read = graph.tensor[graph.ops[-1].inputs[0]]
@@ -214,7 +214,7 @@ def test_concatenations_may_be_written_in_place():
     ]
 
 
-def test_pt2_files(tmp_path):
+def test_pt2_file_gives_the_same_graph_as_its_program(tmp_path):
     program = exported(lambda x: x.exp().t(), torch.ones(3, 4))
     torch.export.save(program, tmp_path / "small.pt2")
     graph = cpplan.load(tmp_path / "small.pt2")
@@ -223,7 +223,7 @@ def test_pt2_files(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["empty", "truncated", "other", "zip", "missing", "folder"])
-def test_bad_files(tmp_path, kind):
+def test_malformed_pt2_files_are_refused(tmp_path, kind):
     import zipfile
 
     path = tmp_path / "bad.pt2"
@@ -283,7 +283,7 @@ def test_branches_and_settings():
         assert torch.equal(found, expected)
 
 
-def test_loops():
+def test_loops_carry_a_workspace():
     """What a pass carries over, and what its body needs beside, is a loop's workspace."""
 
     class Loop(torch.nn.Module):

@@ -96,7 +96,7 @@ def test_functional_programs():
     check(planned, (*ones, x), read_torch(program))
 
 
-def test_symbolic_extents():
+def test_symbolic_extents_give_symbolic_storages():
     class Net(torch.nn.Module):
         def forward(self, x):
             return torch.slice_scatter(x.exp()[2:], torch.ones(1, 4), 0, 0, 1) * 2

@@ -148,7 +148,7 @@ def test_as_narrow_as_can_be(text: str, m: tuple[int, int], n: tuple[int, int]) 
         ("n*10**30 + m", {"n": (1, 2), "m": (None, 0)}, (None, 2 * 10**30)),
     ],
 )
-def test_open_intervals(
+def test_open_intervals_bound_expressions(
     text: str,
     ranges: dict[str, tuple[int | None, int | None]],
     expected: tuple[int | None, int | None],

@@ -72,7 +72,7 @@ def value_of(expression: int | Dim, values: dict[str, int]) -> int:
         ("Max(1, n, 3)", "max(n, 3)"),
     ],
 )
-def test_identities(left: str, right: str) -> None:
+def test_equal_expressions_are_equal_objects(left: str, right: str) -> None:
     one, other = parse_dim(left), parse_dim(right)
     assert one == other
     assert hash(one) == hash(other)
@@ -130,7 +130,7 @@ def test_equal_only_if_equal_everywhere(left: str, right: str) -> None:
 
 
 @given(texts(), texts(), texts())
-def test_ring_laws(x: str, y: str, z: str) -> None:
+def test_expressions_obey_the_laws_of_a_ring(x: str, y: str, z: str) -> None:
     p, q, r = parse_dim(x), parse_dim(y), parse_dim(z)
     assert p * (q + r) == p * q + p * r
     assert (p + q) + r == p + (q + r)
@@ -169,7 +169,7 @@ def test_text_is_read_back(text: str) -> None:
         ("-n*n", "-n*n"),
     ],
 )
-def test_text(text: str, written: str) -> None:
+def test_expressions_print_in_canonical_form(text: str, written: str) -> None:
     assert str(parse_dim(text)) == written
 
 
@@ -246,7 +246,7 @@ def test_a_zero_divisor_is_named() -> None:
             divide()
 
 
-def test_exact_division() -> None:
+def test_division_is_exact_or_refused() -> None:
     assert divide_exactly(n * a * 6 + n * n * 3, 3 * n) == 2 * a + n
     assert divide_exactly((a + b) * (a - n), a - n) == a + b
     assert divide_exactly(n + 1, n) is None

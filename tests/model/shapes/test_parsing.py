@@ -39,13 +39,13 @@ from cpplan.model.shapes import Dim, parse_dim, variable
         (" \t4611686018427387904 ", 2**62),
     ],
 )
-def test_integers(text: str, value: int) -> None:
+def test_integer_expressions_parse_to_int(text: str, value: int) -> None:
     found = parse_dim(text)
     assert found == value
     assert type(found) is int
 
 
-def test_names() -> None:
+def test_names_parse_to_variables() -> None:
     for name in ("n", "N", "unk__12", "batch_size", "_", "s0", "maximum", "past_1"):
         assert parse_dim(name) == variable(name)
     assert parse_dim("`batch size`*2") == 2 * variable("batch size")

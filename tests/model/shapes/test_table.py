@@ -15,7 +15,7 @@ n, m = variable("n"), variable("m")
 
 
 @given(st.lists(texts(), max_size=12), st.integers(0, 99))
-def test_as_each_alone(found: list[str], seed: int) -> None:
+def test_table_evaluates_as_each_expression_alone(found: list[str], seed: int) -> None:
     expressions = [parse_dim(text) for text in found]
     table = ShapeTable(expressions)
     for values in draw_values(dict.fromkeys(NAMES, (-3, 3)), 12, seed):

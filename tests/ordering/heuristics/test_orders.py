@@ -214,7 +214,7 @@ def test_waiting_twice_for_the_same_op_is_waiting_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_to_order(name: str) -> None:
+def test_heuristics_order_an_empty_graph(name: str) -> None:
     assert run(name, problem_of([], [])) == []
 
 

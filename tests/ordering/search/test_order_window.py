@@ -28,7 +28,7 @@ def two_arms() -> OrderProblem:
     )
 
 
-def test_the_arms_alone():
+def test_window_of_two_arms_equals_the_one_made_by_hand():
     """x lies idle (base); a's result is there from the start; the arms' results stay."""
     window = window_problem(two_arms(), [0, 1, 2, 3], 1, 3)
     assert window.names == ("b", "c")
