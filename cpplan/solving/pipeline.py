@@ -24,7 +24,7 @@ from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
 from cpplan.runtime.deadline import Deadline
 from cpplan.runtime.interrupts import holding_interrupts
-from cpplan.solving.plan_maker import make_plan, make_remat_plan
+from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_plan
 from cpplan.solving.request import Request
 from cpplan.solving.run import Run
 from cpplan.solving.shares import bytes_of
@@ -50,6 +50,7 @@ def solve(
     in_place: bool = False,
     placement: bool | None = None,
     remat: bool = False,
+    split: bool = False,
     cost_limit: float | None = None,
     pools: Sequence[Pool] | None = None,
     objective: Objective = "preference",
@@ -91,9 +92,15 @@ def solve(
         cost (sum of ``Op.cost``) within ``memory_limit``, or within the pools if all have a
         capacity. Orders are searched too, unless ``order="given"``: then first runs keep the given
         one. Copies may share bytes (``in_place``, ``placement``) and lie in several pools.
+    split
+        Let ops run in pieces, where the model says along which axes they may (``Op.axes``): the
+        fewest bytes at no more than ``cost_limit``, or the least extra cost within
+        ``memory_limit``; without either, the fewest bytes at no extra cost. Ops then first run in
+        the order asked for, but in pieces, and the plan is one of
+        the graph of pieces (:attr:`Plan.pieces`).
     cost_limit
-        With ``remat``, instead of ``memory_limit``: the fewest bytes at this multiple of the cost
-        of running every op once (1.2 is a fifth more).
+        With ``remat`` or ``split``, instead of ``memory_limit``: the fewest bytes at this multiple
+        of the cost of running every op once (1.2 is a fifth more).
     pools
         The memory regions, in order of preference, for a graph or a program; one arena if left out.
         With ``remat`` and several of them, the cost comes first, and ``objective`` is for packing.
@@ -158,6 +165,7 @@ def solve(
             in_place=in_place,
             placement=placement,
             remat=remat,
+            split=split,
             cost_limit=cost_limit,
             pools=None if pools is None else check_pools(pools),
             objective=objective,
@@ -193,7 +201,9 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     run = _make_run(source, request, budget)
     searched: OrderOutcome | None = None
     with using(budget.tuning), telling(lambda text: run.record(None, None, text)):
-        if request.remat:
+        if request.split:
+            pieces = run.split(source)
+        elif request.remat:
             rematerialized = run.rematerialize(source)
         elif request.order == "given":
             packed = run.pack(source, budget.deadline)
@@ -202,7 +212,9 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     with holding_interrupts() as hold, without_collection():
         hold()  # what was found is checked and handed out, however impatient the user
         runtime, history = budget.deadline.elapsed(), run.history
-        if request.remat:
+        if request.split:
+            plan = make_split_plan(pieces, run.residency, runtime=runtime, history=history)
+        elif request.remat:
             plan = make_remat_plan(rematerialized, run.residency, runtime=runtime, history=history)
         else:
             plan = make_plan(
@@ -216,8 +228,21 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
             )
         plan = _with_reason(plan, run)
         if plan.offset is not None:
-            verify(source, plan)
+            if plan.pieces:
+                _verify_pieces(pieces.packed.source, plan)
+            else:
+                verify(source, plan)
     return plan
+
+
+def _verify_pieces(source: Program | Problem, plan: Plan) -> None:
+    """Verify a plan as one of its graph of pieces, about which it claims no bound."""
+    assert isinstance(source, Program)
+    alone = replace(
+        plan, pieces=(), copied_bytes=None, lower_bound=None, bound_by=None, scope="given order",
+        status="feasible",
+    )  # fmt: skip
+    verify(source, alone)
 
 
 def _solve_symbolic(program: Program, request: Request, deadline: Deadline) -> Plan:

@@ -25,10 +25,13 @@ from cpplan.program.anf import Program
 from cpplan.program.liveness import last_places
 from cpplan.remat.bound_names import CHAIN, CUTS, REACH
 from cpplan.remat.cut_bounds import RUNS_ONCE
+from cpplan.splitting.bounds import NAME as LEAST_PIECE
+from cpplan.splitting.copies import count_copied_bytes
 
 if TYPE_CHECKING:
     from cpplan.remat.search.outcome import RematOutcome
     from cpplan.remat.solve import Rematerialized
+    from cpplan.splitting.solve import Split
 
 
 def make_plan(
@@ -190,6 +193,73 @@ def _remat_shortfall(found: Rematerialized, limit: int) -> str:
     else:
         text += f"the best needs {packed.peak} B, {packed.peak - limit} B more"
     return f"{text}; at least {least} B are needed ({by})"
+
+
+def make_split_plan(
+    found: Split,
+    residency: Residency,
+    *,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """A plan whose ops may run in pieces, with a bound on every splitting.
+
+    Parameters
+    ----------
+    found
+        The program of pieces, packed.
+    residency
+        What the arena holds of the boundary.
+    runtime
+        Seconds so far.
+    history
+        Every improvement.
+    """
+    packed, limit, least = found.packed, found.limit, found.least
+    plan = make_plan(packed, residency, ceiling=limit, runtime=runtime, history=history)
+    copied = None
+    if plan.offset is not None:
+        copied = 0
+        if found.graph is not None:
+            assert isinstance(packed.source, Program)
+            places = {
+                name: (int(plan.pool[k]), int(plan.offset[k]))
+                for k, name in enumerate(plan.buffers)
+            }
+            copied = count_copied_bytes(found.graph, packed.source, places)
+    status: Status = "feasible" if plan.peak is None or plan.peak > least.bytes else "optimal"
+    message = None
+    if plan.offset is None:
+        assert limit is not None
+        status = "infeasible" if least.bytes > limit else "unknown"
+        message = _split_shortfall(found, limit)
+    return replace(
+        plan,
+        status=status,
+        message=message,
+        lower_bound=least.bytes,
+        bound_by=LEAST_PIECE,
+        scope="every splitting",
+        certificate=None,
+        base_cost=found.base,
+        pieces=found.pieces if plan.offset is not None else (),
+        copied_bytes=copied,
+    )
+
+
+def _split_shortfall(found: Split, limit: int) -> str:
+    least, peak = found.least, found.packed.peak
+    by = (
+        "its inputs, or its outputs,"
+        if least.op is None
+        else f"op {printable(least.op)}, in pieces,"
+    )
+    if least.bytes > limit:
+        return f"does not fit into {limit} B, whatever is split: {by} needs {least.bytes} B"
+    return (
+        f"no plan within {limit} B was found in time: the best needs {peak} B, "
+        f"{peak - limit} B more; at least {least.bytes} B are needed ({by} alone)"
+    )
 
 
 def _make_pooled_plan(

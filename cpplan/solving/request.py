@@ -180,9 +180,15 @@ search
         "all have a size.",
         "flag",
     )  # fmt: skip
+    split: bool = _option(
+        False, "--split",
+        "Let ops run in pieces: the fewest bytes at no more than --cost-limit (1 if left out), or "
+        "the least extra cost within --memory-limit.",
+        "flag",
+    )  # fmt: skip
     cost_limit: float | None = _option(
         None, "--cost-limit",
-        "With --remat: the fewest bytes at R times the cost of running every op once.",
+        "With --remat or --split: the fewest bytes at R times the cost of running every op once.",
         "number", metavar="R",
     )  # fmt: skip
     first: tuple[str, ...] = _option(
@@ -285,19 +291,22 @@ search
             )
 
     def _check_remat(self) -> None:
-        """Raise if recomputation lacks a limit, or is combined with what it cannot be."""
+        """Raise if recomputation or pieces lack a limit, or are combined with what they cannot be."""
         cost_limit = self.cost_limit
-        if not self.remat:
+        if not (self.remat or self.split):
             if cost_limit is not None:
-                raise InputError("cost_limit limits what runs again: it needs remat=True")
+                raise InputError(
+                    "cost_limit limits what runs again: it needs remat=True or split=True"
+                )
             return
+        asked = "remat=True" if self.remat else "split=True"
         within = self.memory_limit is not None
         if self.capacity is not None or (within and cost_limit is not None):
             raise InputError(
-                "remat=True needs either a memory_limit or a cost_limit, and no capacity"
+                f"{asked} needs either a memory_limit or a cost_limit, and no capacity"
             )
         full = bool(self.pools) and all(pool.capacity is not None for pool in self.pools or ())
-        if not (within or cost_limit is not None or full):
+        if self.remat and not (within or cost_limit is not None or full):
             raise InputError(
                 "remat=True needs either a memory_limit or a cost_limit, or a capacity of every "
                 "pool"
@@ -309,7 +318,9 @@ search
         ):
             raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
         if self.first or self.last:
-            raise InputError("remat=True cannot be combined with first and last")
+            raise InputError(f"{asked} cannot be combined with first and last")
+        if self.split and len(self.pools or ()) > 1:
+            raise InputError("split=True plans one pool: give no others")
 
     def _tuning(self) -> Tuning:
         return make_tuning(self.tuning, tuning_in_use())

@@ -35,6 +35,7 @@ from cpplan.solving.tuning import SolvingTuning
 if TYPE_CHECKING:
     from cpplan.ordering.solve import OrderSearch
     from cpplan.remat.solve import Rematerialized
+    from cpplan.splitting.solve import Split
 
 # Why a run with a searched order may end early.
 ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
@@ -204,6 +205,36 @@ class Run:
         if limit is None:
             limit = sum(pool.capacity or 0 for pool in self.request.pools or ())
         return search.within(limit, self.deadline)
+
+    def split(self, source: Program | Problem) -> Split:
+        """The fewest bytes within a limit on the cost, or the least cost within the ceiling."""
+        from cpplan.splitting.solve import SplitSearch
+        from cpplan.splitting.tuning import SplittingTuning
+
+        if not isinstance(source, Program):
+            raise InputError("split=True needs a graph: a bare problem has no ops to split")
+        if len(source.order) > len(source.graph.ops):
+            raise InputError("split=True needs a program that runs every op once")
+        if source.graph.symbols is not None:
+            raise InputError("split=True needs fixed sizes: bind the graph's variables first")
+        free = replace(self, goal=None, ceiling=None)
+        first = self.deadline.share(self.budget.tuned(SplittingTuning).unsplit_share)
+        if self.request.order == "search":
+            unsplit, _ = free.search_within(source)(first)
+        else:
+            unsplit = free.pack(source, first)
+        search = SplitSearch(
+            unsplit,
+            self.residency,
+            self.sharing,
+            pack=free.pack,
+            report=lambda text: self.record(None, None, text),
+        )
+        limit = self.ceiling
+        if limit is not None and self.request.cost_limit is None:
+            return search.cheapest(limit, self.deadline)
+        found = search.smallest(self.request.cost_limit or 1.0, self.deadline)
+        return replace(found, limit=limit)
 
     def search_within(self, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
         """Function that searches for orders by its own deadline, and names the best's source."""

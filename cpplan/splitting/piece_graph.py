@@ -68,6 +68,8 @@ class PieceGraph:
     ----------
     graph
         The graph of pieces.
+    cuts
+        The cuts that it follows from.
     pieces
         Op of the original graph -> its pieces' intervals along the axes cut -> name of the piece.
         Whole ops have one, of no interval.
@@ -75,12 +77,16 @@ class PieceGraph:
         Tensor of the original graph that has cuts -> its bands, in the order of the shape.
     source
         Op of the graph of pieces -> the op that it is a piece of.
+    part
+        Band, or sum so far, -> the tensor that it is a part of, and its intervals there.
     """
 
     graph: Graph
+    cuts: tuple[Pieces, ...]
     pieces: Mapping[str, Mapping[tuple[Interval, ...], str]]
     bands: Mapping[str, tuple[Band, ...]]
     source: Mapping[str, str]
+    part: Mapping[str, tuple[str, Box]]
 
 
 def split_graph(graph: Graph, pieces: Iterable[Pieces]) -> PieceGraph:
@@ -141,7 +147,7 @@ class _Splitter:
     def __init__(self, graph: Graph, pieces: tuple[Pieces, ...]):
         if graph.symbols is not None:
             raise InputError("pieces need fixed sizes: bind the graph's variables first")
-        self._graph = graph
+        self._graph, self._given = graph, pieces
         self._cuttable = can_be_cut(graph)
         self._axes: dict[str, tuple[Axis, ...]] = {}
         self._intervals: dict[str, list[tuple[Interval, ...]]] = {}
@@ -151,6 +157,7 @@ class _Splitter:
         self._bands: dict[str, dict[Box, str]] = {}
         self._parts: dict[str, list[list[Interval]]] = {}
         self._box: dict[str, Box] = {}
+        self._sums: dict[str, str] = {}
         for name, axes in self._cuts.items():
             if any(axes):
                 self._make_bands(name, axes)
@@ -286,7 +293,9 @@ class _Splitter:
             tensor: tuple(Band(name, box) for box, name in boxes.items())
             for tensor, boxes in self._bands.items()
         }
-        return PieceGraph(graph, names, bands, source)
+        part = {band: (tensor, box) for tensor, b in bands.items() for band, box in b}
+        part |= {name: part[band] for name, band in self._sums.items() if band in part}
+        return PieceGraph(graph, self._given, names, bands, source, part)
 
     def _whole(self, op: Op, after: tuple[str, ...]) -> Op:
         """An op without cuts, which reads and writes all bands."""
@@ -393,6 +402,7 @@ class _Splitter:
         view_of = (chain[0], 0) if chain else None
         kind = tensors[band].kind if name == band else "intermediate"
         tensors[name] = replace(tensors[band], name=name, kind=kind, view_of=view_of)
+        self._sums[name] = band
         chain.append(name)
         return name
 

@@ -57,7 +57,9 @@ class SplitProblem:
     def storages(self) -> dict[str, int]:
         """Number of each storage, by name."""
         graph = self.graph
-        return {t.name: k for k, t in enumerate(t for t in graph.tensors if graph.is_storage(t.name))}
+        return {
+            t.name: k for k, t in enumerate(t for t in graph.tensors if graph.is_storage(t.name))
+        }
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -121,7 +123,11 @@ class SplitProblem:
     @cached_property
     def given(self) -> list[bool]:
         """True for the storages that the caller brings."""
-        kinds = {self.storage(t.name): t.kind for t in self.graph.tensors if self.graph.is_storage(t.name)}
+        kinds = {
+            self.storage(t.name): t.kind
+            for t in self.graph.tensors
+            if self.graph.is_storage(t.name)
+        }
         made = {m for _, written in self.touched for m in written}
         return [kinds[m] in ("input", "constant") or m not in made for m in range(len(self.names))]
 

@@ -99,7 +99,6 @@ class Region:
         self.storages = [m for m in touched if problem.size[m] or True]
         self.local = {m: k for k, m in enumerate(self.storages)}
         first, last = problem.lives
-        self.made_here = {m for _, written in problem.touched[start:stop] for m in written}
         self.kept = [last[m] > stop for m in self.storages]
         # Live throughout, and not touched.
         live = problem.boundary[start]
@@ -111,11 +110,16 @@ class Region:
         self.base = live
         self.readers: list[list[tuple[int, str]]] = [[] for _ in self.storages]
         self.writers: list[int] = [-1] * len(self.storages)
+        # True if each storage is written by one op at most, before it is read.
+        self.in_turn = True
         for k, op in enumerate(self.ops):
             for name in op.inputs:
                 self.readers[self.local[problem.storage(name)]].append((k, name))
             for m in problem.touched[start + k][1]:
-                self.writers[self.local[m]] = k
+                here = self.local[m]
+                if self.writers[here] >= 0 or self.readers[here] or first[m] < start:
+                    self.in_turn = False
+                self.writers[here] = k
         self._families: dict[str, _Family | None] = {}
 
     def axis_names(self) -> tuple[str, ...]:
@@ -173,7 +177,13 @@ class Region:
 
         ``runs`` receives the runs in their order.
         """
-        inner = self.family(style.inner) if style.inner is not None else _Family([None] * len(self.ops), {})
+        if not self.in_turn and len(self.ops) > 1:
+            return None
+        inner = (
+            self.family(style.inner)
+            if style.inner is not None
+            else _Family([None] * len(self.ops), {})
+        )
         if inner is None:
             return None
         strips: list[list[tuple[int, int]]] | None = None
@@ -290,7 +300,7 @@ class _Cascade:
             for name in op.inputs:
                 m = local[problem.storage(name)]
                 at = table(k, name)
-                if (m, at) in seen or m in region.made_here and region.writers[m] == k:
+                if (m, at) in seen or region.writers[m] == k:
                     continue
                 seen.add((m, at))
                 readers[m].append(len(rows))
@@ -303,7 +313,13 @@ class _Cascade:
                 made_table[local[problem.storage(name)]] = table(k, name)
             write_start.append(len(write))
         self._extent = extent
-        self._ops = _array(extent), _array(adds), _array(read_start), _array(write_start), _array(write)
+        self._ops = (
+            _array(extent),
+            _array(adds),
+            _array(read_start),
+            _array(write_start),
+            _array(write),
+        )
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         self._reads = tuple(_array(column) for column in columns)
         reader_start = np.cumsum([0, *map(len, readers)]).astype(np.int64)
@@ -377,9 +393,7 @@ class _Cascade:
             inner = None if self._inner.axes[k] is None else (start, stop)
             yield Run(region.start + k, outer, inner)
 
-    def _shares(
-        self, strip: int, count: int
-    ) -> tuple[float, np.ndarray, Ints, np.ndarray]:
+    def _shares(self, strip: int, count: int) -> tuple[float, np.ndarray, Ints, np.ndarray]:
         """Bytes that a strip does not touch; of each storage those that it does; and their fate."""
         region, problem = self._region, self._region.problem
         base, last = float(region.base), strip == count - 1

@@ -32,7 +32,11 @@ def _coarsest(region: Region, style: Style, peak: int, steps: Sequence[int]) -> 
         for longest in (unlimited, 1):
             rival = style._replace(step=step, longest=longest)
             found: Estimate | None = region.estimate(rival)
-            if found is not None and found.peak <= peak and (best is None or found.pieces < best[0]):
+            if (
+                found is not None
+                and found.peak <= peak
+                and (best is None or found.pieces < best[0])
+            ):
                 best = found.pieces, rival
     return style if best is None else best[1]
 

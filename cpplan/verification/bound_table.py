@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from cpplan.model.plan import Plan
 
 # The weakest freedom that a bound still covers: each includes the ones before.
-Reach = Literal["given order", "every order", "every schedule"]
+Reach = Literal["given order", "every order", "every schedule", "every splitting"]
 Sharing = Literal["no", "yes", "only"]
 Proof = Literal["recomputed", "certificate", "searched"]
 
@@ -31,7 +31,7 @@ BEYOND, ACCESSES = "live bytes beyond the other pools", "accesses"
 OUTSIDE = "live bytes beyond the preferred pools"
 SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
 FORCED, MINIMUM_CUT = "forced live bytes", "minimum cut"
-EVERY_OP_ONCE = "every op once"
+EVERY_OP_ONCE, LEAST_PIECE = "every op once", "least piece"
 
 
 class ProvedBound(NamedTuple):
@@ -43,7 +43,8 @@ class ProvedBound(NamedTuple):
         As plans write it.
     reach
         The plans that it covers: those of one order, those of every order that runs each op once,
-        or those of every schedule, in which ops run again as well.
+        those of every schedule, in which ops run again as well, or those of every splitting, in
+        which they run in pieces besides.
     sharing
         ``"no"`` if it proves nothing where tensors may share bytes by choice, ``"only"`` if it
         applies nowhere else.
@@ -109,6 +110,13 @@ PEAK_BOUNDS = (
     ),
     ProvedBound(
         FOOTPRINT, "every schedule", "yes", "recomputed", "an op, or the end, needs so many bytes"
+    ),
+    ProvedBound(
+        LEAST_PIECE,
+        "every splitting",
+        "yes",
+        "recomputed",
+        "a piece, or the boundary, needs so many",
     ),
     ProvedBound(
         "least reach", "every schedule", "no", "searched", "an op is not reached with fewer bytes"
@@ -184,6 +192,8 @@ def why_not(bound: ProvedBound, plan: Plan) -> str | None:
     name = bound.name
     if bound.reach == "given order" and plan.scope != "given order":
         return f"{name} of one order prove nothing about every order"
+    if bound.reach != "every splitting" and (plan.scope == "every splitting" or plan.pieces):
+        return f"{name} proves nothing about every splitting"
     if bound.reach != "given order" and plan.base_cost is None:
         return f"{name} needs ops, which a bare problem does not have"
     if bound.reach == "every order" and may_run_again(plan):
@@ -207,4 +217,4 @@ def may_run_again(plan: Plan) -> bool:
     """
     found = find_bound(PEAK_BOUNDS, plan.bound_by)
     repeats = len(plan.order) > len(set(plan.order)) or plan.cost_bound is not None
-    return repeats or (found is not None and found.reach == "every schedule")
+    return repeats or (found is not None and found.reach in ("every schedule", "every splitting"))

@@ -16,6 +16,7 @@ from cpplan.verification.bound_table import (
     FOOTPRINT,
     FORCED,
     LARGEST,
+    LEAST_PIECE,
     LIVE,
     MINIMUM_CUT,
     PEAK_BOUNDS,
@@ -44,12 +45,15 @@ class Floors(NamedTuple):
         Needed by every schedule.
     cut
         Needed by every order that runs each op once, as the plan's certificate proves.
+    piece
+        Needed however ops are split.
     """
 
     shared: int | None = None
     forced: int | None = None
     footprint: int | None = None
     cut: int | None = None
+    piece: int | None = None
 
 
 class Proofs(NamedTuple):
@@ -298,6 +302,8 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
         _compare("the flow proves a lower bound", floors.cut, bound)
     elif found.name == FOOTPRINT:
         _compare("the ops prove a least footprint", floors.footprint, bound)
+    elif found.name == LEAST_PIECE:
+        _compare("pieces of the ops prove a lower bound", floors.piece, bound)
     return found.proof
 
 

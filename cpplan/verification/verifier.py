@@ -15,7 +15,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
 from cpplan.verification.access_trace import replay
 from cpplan.verification.aliasing import Union, shared_unions
-from cpplan.verification.bound_table import FOOTPRINT, FORCED, MINIMUM_CUT
+from cpplan.verification.bound_table import FOOTPRINT, FORCED, LEAST_PIECE, MINIMUM_CUT
 from cpplan.verification.claims import Floors, Proofs, check_claims, check_peak, check_pooled_claims
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
@@ -31,6 +31,7 @@ from cpplan.verification.needed_buffers import (
     planned_program,
 )
 from cpplan.verification.never_shared import never_shared
+from cpplan.verification.piece_bound import least_piece
 from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place
 from cpplan.verification.shared_bound import least_bytes
@@ -139,7 +140,7 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
 
 
 # Bounds that are recomputed from what each op touches.
-_OF_OPS = (FOOTPRINT, FORCED, MINIMUM_CUT)
+_OF_OPS = (FOOTPRINT, FORCED, MINIMUM_CUT, LEAST_PIECE)
 
 
 class _Needs(NamedTuple):
@@ -169,12 +170,14 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, touches, runs)
-    sharing, forced, footprint = plan.sharing, None, None
+    sharing, forced, footprint, piece = plan.sharing, None, None, None
     what = program.graph, plan.residency, sharing, touches, runs
     if plan.bound_by == FOOTPRINT:
         footprint = least_footprint(*what)
     if plan.bound_by == FORCED:
         forced = forced_live_bytes(*what, (plan.first, plan.last))
+    if plan.bound_by == LEAST_PIECE:
+        piece = least_piece(program.graph, plan.residency, sharing)
     if not sharing:
         cut = None
         if plan.bound_by == MINIMUM_CUT and plan.certificate is not None:
@@ -182,8 +185,8 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
             cut = minimum_cut_bytes(
                 program.graph, plan.residency, plan.certificate, touches, runs, ends
             )
-        return _Needs(needed, unions, floors=Floors(None, forced, footprint, cut))
-    floors = Floors(least_bytes(sharing, touches, runs), forced, footprint)
+        return _Needs(needed, unions, floors=Floors(None, forced, footprint, cut, piece))
+    floors = Floors(least_bytes(sharing, touches, runs), forced, footprint, piece=piece)
     # Of one pool, nothing is asked about it.
     apart = never_shared(needed, sharing, touches, runs) if len(plan.pools) > 1 else None
     return _Needs(needed, unions, apart, floors)

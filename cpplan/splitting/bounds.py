@@ -1,0 +1,100 @@
+"""A lower bound on the peak of every splitting: what some piece, or the boundary, needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import NamedTuple
+
+from cpplan.model.graph import Op
+from cpplan.splitting.problem import SplitProblem
+
+NAME = "least piece"
+
+
+class LeastPiece(NamedTuple):
+    """Bytes that every splitting needs, and the op a piece of which needs them, if one does."""
+
+    bytes: int
+    op: str | None
+
+
+def least_piece(problem: SplitProblem) -> LeastPiece:
+    """The fewest bytes in which some op, or the boundary, fits however ops are split.
+
+    Each run of a piece needs all that it touches. Of a tensor's axis that one of the op's axes has
+    a window for it touches at least the shortest interval, of all others everything; an op without
+    axes touches its tensors whole. What the caller brings is there at the first step, with what the
+    first run writes, and the outputs are there at the end. As in
+    :func:`cpplan.remat.footprint.shared_footprint`, what may be written in place does not count if
+    bytes may be shared, and of the storages that are copied to or from others only the largest.
+    """
+    size = problem.size
+    shared = problem.sharing
+    copied = {
+        problem.storage(name)
+        for op in problem.ops
+        for part, whole, _ in (op.placements if "placement" in shared else ())
+        for name in (part, whole)
+    }
+    given = [m for m in range(len(size)) if problem.given[m]]
+    stays = _staying(problem)
+    throughout = stays & set(given)
+    best = max(
+        LeastPiece(_sum(given, size, copied), None),
+        LeastPiece(_sum(stays, size, copied), None),
+        key=lambda found: found.bytes,
+    )
+    least_start: int | None = None
+    for op in problem.ops:
+        touched = _touched(problem, op)
+        over = {problem.storage(o) for o, _ in op.in_place} if "in place" in shared else set()
+        own = {m: least for m, least in touched.items() if m not in over and m not in throughout}
+        need = sum(least for m, least in own.items() if m not in copied)
+        need += max((least for m, least in own.items() if m in copied), default=0)
+        need += sum(size[m] for m in throughout)
+        if need > best.bytes:
+            best = LeastPiece(need, op.name)
+        written = {problem.storage(name) for name in op.outputs + op.workspaces}
+        new = sum(own.get(m, 0) for m in written if not problem.given[m] and m not in copied)
+        if all(problem.given[problem.storage(name)] for name in op.inputs):
+            least_start = new if least_start is None else min(least_start, new)
+    start = _sum(given, size, copied) + (least_start or 0)
+    return max(best, LeastPiece(start, None), key=lambda found: found.bytes)
+
+
+def _sum(storages: Collection[int], size: list[int], copied: Collection[int]) -> int:
+    """Bytes of storages that are there at once; of those copied anywhere, the largest."""
+    apart = sum(size[m] for m in storages if m not in copied)
+    return apart + max((size[m] for m in storages if m in copied), default=0)
+
+
+def _staying(problem: SplitProblem) -> set[int]:
+    """Storages that are in the arena to the end."""
+    residency = problem.residency
+    kinds = {"output"}
+    kinds |= {"input"} if residency.inputs == "keep" else set()
+    kinds |= {"constant"} if residency.constants == "keep" else set()
+    return {problem.storage(t.name) for t in problem.graph.tensors if t.kind in kinds}
+
+
+def _touched(problem: SplitProblem, op: Op) -> dict[int, int]:
+    """Least bytes of each storage that a piece of an op touches."""
+    graph, axes = problem.graph, problem.axes(op)
+    found: dict[int, int] = {}
+    for name in op.tensors:
+        m = problem.storage(name)
+        tensor, least = graph.tensor[name], problem.size[m]
+        if name in problem.cuttable and least and tensor.shape is not None:
+            shape = list(tensor.shape)
+            for axis in axes.values():
+                window = axis.window.get(name)
+                if window is not None:
+                    low, high = problem.intervals(window, axis)
+                    shortest = max(0, int((high - low).min()))
+                    shape[window.axis] = min(shape[window.axis], shortest)
+            least = least // max(1, math.prod(tensor.shape)) * math.prod(shape)
+        elif graph.root[name] != (name, 0):
+            least = min(least, tensor.nbytes)
+        found[m] = max(found.get(m, 0), least)
+    return found

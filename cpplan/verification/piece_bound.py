@@ -1,0 +1,98 @@
+"""The bound "least piece", proved again: bytes that some piece of an op, or the boundary, needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from cpplan.model.dtypes import BITS
+from cpplan.model.graph import Graph, Op
+from cpplan.model.residency import Residency
+from cpplan.verification.footprint import Storages
+
+
+def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) -> int:
+    """Bytes that every plan of a graph needs, however its ops are split.
+
+    A piece covers at least one step of each axis of its op, and needs the window of that step; what
+    no axis has a window for it needs whole. Inputs are there with what the first op writes, and
+    outputs at the end. What an op may write in place does not count if bytes may be shared, and of
+    storages that are copied to or from others only the largest that is there.
+
+    Examples
+    --------
+    >>> from cpplan.model.axes import Axis, Window
+    >>> from cpplan.model.graph import Tensor
+    >>> shape = {"shape": (4, 2), "dtype": "int8"}
+    >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
+    >>> rows = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
+    >>> graph = Graph("g", tensors, (Op("f", "Relu", ("x",), ("y",), axes=(rows,)),))
+    >>> least_piece(graph, Residency(), ())
+    10
+    """
+    storages = Storages(graph, residency)
+    copied: set[str] = set()
+    if "placement" in sharing:
+        copied = {graph.root[n][0] for op in graph.ops for p in op.placements for n in p[:2]}
+
+    def together(needs: dict[str, int]) -> int:
+        largest = max((need for root, need in needs.items() if root in copied), default=0)
+        return largest + sum(need for root, need in needs.items() if root not in copied)
+
+    outputs = {graph.root[t.name][0] for t in graph.tensors if t.kind == "output"}
+    stay = {root for root in storages.size if root in outputs | set(storages.kept)}
+    brought = {root: storages.size[root] for root in storages.brought}
+    always = sum(size for root, size in brought.items() if root in stay)
+    most = max(together(brought), together({root: storages.size[root] for root in stay}))
+    first: list[int] = []
+    for op in graph.ops:
+        needs = _needs(graph, storages, op)
+        if "in place" in sharing:
+            for output, _ in op.in_place:
+                needs.pop(graph.root[output][0], None)
+        if all(graph.root[name][0] in brought or name not in _made(graph) for name in op.inputs):
+            new = {graph.root[name][0] for name in op.outputs + op.workspaces}
+            new -= brought.keys() | copied
+            first.append(sum(need for root, need in needs.items() if root in new))
+        passing = {r: n for r, n in needs.items() if r not in stay or r not in brought}
+        most = max(most, always + together(passing))
+    return max(most, together(brought) + min(first, default=0))
+
+
+def _made(graph: Graph) -> Collection[str]:
+    return graph.producer.keys()
+
+
+def _needs(graph: Graph, storages: Storages, op: Op) -> dict[str, int]:
+    """Least bytes of each storage that a piece of an op needs."""
+    found: dict[str, int] = {}
+    for name in op.tensors:
+        root = graph.root[name][0]
+        if root in storages.size:
+            found[root] = max(found.get(root, 0), _least(graph, op, name))
+    return found
+
+
+def _least(graph: Graph, op: Op, name: str) -> int:
+    """Least bytes of a tensor that a piece of an op needs."""
+    tensor = graph.tensor[name]
+    whole = not tensor.shape or tensor.dtype is None or tensor.kind in ("constant", "workspace")
+    whole |= graph.symbols is not None or bool(op.bodies) or op.sequence is not None
+    if whole or not op.axes or tensor.nbytes == 0 or BITS.get(str(tensor.dtype), 1) % 8:
+        return tensor.nbytes
+    assert tensor.shape is not None
+    extents = list(tensor.shape)
+    for axis, shortest in _shortest(graph, op, name):
+        extents[axis] = min(extents[axis], shortest)
+    return math.prod(extents) * BITS[str(tensor.dtype)] // 8
+
+
+def _shortest(graph: Graph, op: Op, name: str) -> Iterator[tuple[int, int]]:
+    """Axes of a tensor, and the fewest positions of each that a step of the op needs."""
+    shape = graph.tensor[name].shape
+    assert shape is not None
+    for axis in op.axes:
+        for window in axis.windows:
+            if window.tensor == name:
+                spans = (window.interval(k, k + 1, shape[window.axis]) for k in range(axis.extent))
+                yield window.axis, min(high - low for low, high in spans)
