@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 
 from cpplan.io.axes.operation import NoAxes, Operation, Rule, element_wise, same
-from cpplan.model.axes import Axis
+from cpplan.model.axes import Axis, Window
 from cpplan.model.doors import find_function
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
@@ -66,8 +66,8 @@ def register_axes(framework: str, kind: str, rule: Rule | None) -> None:
 def find_axes(framework: str, operation: Operation) -> tuple[Axis, ...]:
     """Axes of an op by its framework's table, those of one step and unfit ones left out.
 
-    Windows must be of tensors of whole bytes an element; a tensor that an op reads in two roles has
-    one window.
+    Windows must be of tensors of whole bytes an element; a tensor that an op reads in two roles
+    must be needed in both alike.
     """
     rule = _REGISTERED[framework].get(operation.kind) or _table(framework).get(operation.kind)
     if rule is None:
@@ -80,8 +80,8 @@ def find_axes(framework: str, operation: Operation) -> tuple[Axis, ...]:
         found = [axis for axis in rule(apart) if axis.extent > 1]
     except NoAxes:
         return ()
-    fitting = (axis for axis in found if _fits(axis, tensors))
-    return tuple(_by_name(axis, name_of) for axis in fitting)
+    fitting = (_by_name(axis, name_of) for axis in found if _fits(axis, tensors))
+    return tuple(axis for axis in fitting if axis is not None)
 
 
 @cache
@@ -109,22 +109,17 @@ def _by_role(operation: Operation) -> tuple[Operation, dict[str, str]]:
     return replace(operation, inputs=tuple(inputs)), name_of
 
 
-def _by_name(axis: Axis, name_of: dict[str, str]) -> Axis:
-    """The axis with one window a tensor, none where its roles need different parts."""
-    if not name_of:
-        return axis
-    windows, roles = [], Counter(name_of.values())
+def _by_name(axis: Axis, name_of: dict[str, str]) -> Axis | None:
+    """The axis with one window a tensor; ``None`` if it needs different parts in its roles."""
+    windows: dict[str, list[Window]] = {}
     for window in axis.windows:
-        name = name_of.get(window.tensor)
-        if name is None:
-            windows.append(window)
-            continue
-        renamed = replace(window, tensor=name)
-        if [replace(w, tensor=name) for w in axis.windows if name_of.get(w.tensor) == name] == (
-            [renamed] * roles[name]
-        ):
-            windows.append(renamed)
-    return replace(axis, windows=tuple(dict.fromkeys(windows)))
+        name = name_of.get(window.tensor, window.tensor)
+        windows.setdefault(name, []).append(replace(window, tensor=name))
+    roles = Counter(name_of.values())
+    for name, found in windows.items():
+        if len(set(found)) > 1 or len(found) < roles[name]:
+            return None
+    return replace(axis, windows=tuple(found[0] for found in windows.values()))
 
 
 def _fits(axis: Axis, tensors: dict[str, Tensor]) -> bool:

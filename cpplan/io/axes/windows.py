@@ -100,8 +100,9 @@ def transposed_axes(
             start = -(-(position + slide.before - slide.reach + 1) // slide.stride)
             low = min(max(start, 0), extents[axis])
             table.append((low, max(low, min(last + 1, extents[axis]))))
-        windows = Window(image.name, axis, table=tuple(table)), Window(output.name, axis)
-        yield Axis(names[axis], shape[axis], windows)
+        if all(low < high for low, high in table):  # else some are nothing but the bias
+            windows = Window(image.name, axis, table=tuple(table)), Window(output.name, axis)
+            yield Axis(names[axis], shape[axis], windows)
 
 
 def channel_axes(

@@ -471,7 +471,7 @@ def _resized(
         found = [(k + 0.5) / scale - 0.5 for k in range(places)]
     elif form == "asymmetric":
         found = [k / scale for k in range(places)]
-    elif form == "align_corners" and places > 1:
+    elif form == "align_corners" and places > 1 and places == extent * scale:
         found = [k * (extent - 1) / (places - 1) for k in range(places)]
     else:
         return None

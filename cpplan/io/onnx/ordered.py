@@ -1,0 +1,131 @@
+"""Convolutions and matrix products that add up in one order, whatever the shapes.
+
+Libraries of linear algebra choose the order of a sum by the shapes of the operands, so that a piece
+would round otherwise than the whole. Here each product is multiplied and added by element-wise
+operations, taps and channels one after another: a piece of a float result is that of the whole, bit
+for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.io.onnx.bytes import Array
+
+if TYPE_CHECKING:
+    import onnx
+
+Ordered = Callable[[Sequence["Array | None"]], "Array | None"]
+_FLOATS = ("float32", "float64")
+
+
+def make_ordered(node: onnx.NodeProto) -> Ordered | None:
+    """A function of a node's inputs that adds up in one order; ``None`` for other kinds.
+
+    The function gives ``None`` for elements that are not of 32 or 64 bit floating point, and where
+    padding is left to the node.
+
+    Examples
+    --------
+    >>> from onnx.helper import make_node
+    >>> product = make_ordered(make_node("MatMul", ["a", "b"], ["c"]))
+    >>> product([np.ones((2, 3)), np.ones((3, 1))]).tolist()
+    [[3.0], [3.0]]
+    """
+    import onnx
+
+    rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+    if rule is None:
+        return None
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+
+    def run(inputs: Sequence[Array | None]) -> Array | None:
+        if any(a is not None and a.dtype not in _FLOATS for a in inputs):
+            return None
+        return rule(given, inputs)
+
+    return run
+
+
+def _product(left: Array, right: Array) -> Array:
+    """The product of matrices, or of stacks of them."""
+    stacks = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    result = np.zeros((*stacks, left.shape[-2], right.shape[-1]), left.dtype)
+    for k in range(left.shape[-1]):
+        result += left[..., :, k : k + 1] * right[..., k : k + 1, :]
+    return result
+
+
+def _matmul(given: Mapping[str, Any], inputs: Sequence[Array | None]) -> Array | None:
+    left, right = inputs
+    assert left is not None
+    assert right is not None
+    return _product(left, right) if min(left.ndim, right.ndim) > 1 else None
+
+
+def _gemm(given: Mapping[str, Any], inputs: Sequence[Array | None]) -> Array | None:
+    left, right, *rest = inputs
+    assert left is not None
+    assert right is not None
+    left = left.T if given.get("transA") else left
+    right = right.T if given.get("transB") else right
+    result = left.dtype.type(given.get("alpha", 1.0)) * _product(left, right)
+    if rest and rest[0] is not None:
+        result = result + left.dtype.type(given.get("beta", 1.0)) * rest[0]
+    return result
+
+
+def _geometry(given: Mapping[str, Any], rank: int) -> tuple[list[int], list[int], list[int]] | None:
+    if given.get("auto_pad", b"NOTSET") != b"NOTSET":
+        return None
+    strides = list(given.get("strides") or [1] * rank)
+    dilations = list(given.get("dilations") or [1] * rank)
+    return strides, dilations, list(given.get("pads") or [0] * 2 * rank)
+
+
+def _convolution(given: Mapping[str, Any], inputs: Sequence[Array | None]) -> Array | None:
+    image, weights, *rest = inputs
+    assert image is not None
+    assert weights is not None
+    rank = image.ndim - 2
+    geometry = _geometry(given, rank)
+    if geometry is None:
+        return None
+    strides, dilations, pads = geometry
+    groups = given.get("group", 1)
+    around = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+    image = np.pad(image, around)
+    image = image.reshape(image.shape[0], groups, image.shape[1] // groups, *image.shape[2:])
+    taps = weights.shape[2:]
+    weights = weights.reshape(groups, weights.shape[0] // groups, *weights.shape[1:])
+    places = [
+        (extent - (count - 1) * dilation - 1) // stride + 1
+        for extent, count, dilation, stride in zip(
+            image.shape[3:], taps, dilations, strides, strict=True
+        )
+    ]
+    result = np.zeros((image.shape[0], *weights.shape[:2], *places), image.dtype)
+    flat = (1,) * rank
+    for corner in np.ndindex(*taps):
+        under = image
+        for axis in range(rank):
+            first = corner[axis] * dilations[axis]
+            steps = slice(first, first + strides[axis] * places[axis], strides[axis])
+            under = under[(slice(None),) * (3 + axis) + (steps,)]
+        for channel in range(image.shape[2]):
+            tap = weights[(slice(None), slice(None), channel, *corner)]
+            result += tap.reshape(1, *tap.shape, *flat) * under[:, :, channel, None]
+    result = result.reshape(result.shape[0], -1, *places)
+    if rest and rest[0] is not None:
+        result = result + rest[0].reshape(1, -1, *flat)
+    return result
+
+
+_RULES: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array | None]], Array | None]] = {
+    "Conv": _convolution,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}

@@ -1,0 +1,297 @@
+"""ONNX nodes that compute one piece of a node, from the parts of its inputs that it touches.
+
+Most nodes compute a piece as they stand. Others say in their attributes, or in inputs of numbers,
+what is another for a piece: padding is only at true borders, a reshape has the piece's shape. What
+no node computes from a part of its input alone, a resizing that interpolates, has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cpplan.io.axes.operation import Array, Operation
+from cpplan.io.onnx.axes import transposed_slides, window_slides
+from cpplan.io.onnx.views import is_standard
+from cpplan.io.pieces import Box, PieceWork
+
+if TYPE_CHECKING:
+    import onnx
+
+_END = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class PieceNode:
+    """A node, and the constants that it reads besides tensors of the whole node.
+
+    The node has the names of the whole node's tensors, of which it reads and writes parts.
+    """
+
+    node: onnx.NodeProto
+    constants: Mapping[str, Array] = field(default_factory=dict)
+
+
+def piece_node(node: onnx.NodeProto, operation: Operation, work: PieceWork) -> PieceNode | None:
+    """The node that computes a piece; ``None`` if no single node does.
+
+    Of pieces that add up, the first adds the bias, and the others do not.
+    """
+    names = {axis.name for axis, _ in work.cut}
+    rule = _RULES.get(node.op_type) if is_standard(node) else None
+    if not names:
+        return PieceNode(node)
+    return PieceNode(_copy(node)) if rule is None else rule(_Piece(node, operation, work))
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A node, as the rules see it, and the work of its piece."""
+
+    node: onnx.NodeProto
+    operation: Operation
+    work: PieceWork
+
+    def box(self, name: str) -> Box:
+        return self.work.boxes[name]
+
+    def output(self, number: int = 0) -> Box:
+        return self.work.boxes[self.node.output[number]]
+
+    def is_cut(self, name: str, axis: int) -> bool:
+        """True if an axis of the op that is cut has a window along this axis of a tensor."""
+        windows = (cut.window.get(name) for cut, _ in self.work.cut)
+        return any(window is not None and window.axis == axis for window in windows)
+
+
+_Rule = Callable[[_Piece], "PieceNode | None"]
+
+
+def _copy(
+    node: onnx.NodeProto,
+    but: Sequence[str] = (),
+    inputs: Sequence[str] | None = None,
+    kind: str | None = None,
+    **attributes: Any,
+) -> onnx.NodeProto:
+    """A copy of a node without some attributes, and with others."""
+    import onnx
+
+    kept = [a for a in node.attribute if a.name not in but and a.name not in attributes]
+    made = onnx.helper.make_node(
+        kind or node.op_type,
+        list(node.input) if inputs is None else list(inputs),
+        list(node.output),
+        name=node.name,
+        domain=node.domain,
+    )
+    made.attribute.extend(kept if kind is None else [])
+    made.attribute.extend(onnx.helper.make_attribute(k, v) for k, v in attributes.items())
+    return made
+
+
+def _with_numbers(
+    piece: _Piece, kind: str, keep: Sequence[int], **numbers: Sequence[int]
+) -> PieceNode:
+    """A node of another kind on some of the inputs and on constants of integers."""
+    label = piece.node.output[0]
+    constants = {f"{label}/{k}": np.array(v, np.int64) for k, v in numbers.items()}
+    given = [piece.node.input[k] for k in keep]
+    return PieceNode(_copy(piece.node, kind=kind, inputs=[*given, *constants]), constants)
+
+
+def _window(piece: _Piece) -> PieceNode:
+    """Convolutions and pools: padding at true borders, fewer groups."""
+    node, work = piece.node, piece.work
+    attributes: dict[str, Any] = {}
+    slides, image = window_slides(piece.operation), node.input[0]
+    shape = piece.operation.shape()
+    if any(piece.is_cut(node.output[0], 2 + k) for k in range(len(slides))):
+        before, after = [], []
+        for k, slide in enumerate(slides):
+            start, stop = piece.output()[2 + k]
+            before.append(max(0, slide.before - start * slide.stride))
+            past = (stop - 1) * slide.stride - slide.before + slide.reach
+            after.append(max(0, past - shape[2 + k]))
+        attributes["pads"] = before + after
+    groups = piece.operation.attributes.get("group", 1)
+    span = work.interval("channels")
+    if groups > 1 and span is not None:
+        attributes["group"] = span[1] - span[0]
+    inputs = list(node.input)
+    if node.op_type == "Conv" and not work.begins:
+        inputs = inputs[:2]
+    but = ("auto_pad", "ceil_mode") if "pads" in attributes else ()
+    assert image in work.boxes
+    return PieceNode(_copy(node, but, inputs, **attributes))
+
+
+def _transposed(piece: _Piece) -> PieceNode | None:
+    node, image = piece.node, piece.node.input[0]
+    before, after, added = [], [], []
+    for k, slide in enumerate(transposed_slides(piece.operation)):
+        start, stop = piece.output()[2 + k]
+        low, high = piece.box(image)[2 + k]
+        first = start - low * slide.stride + slide.before
+        last = (high - 1) * slide.stride - slide.before + slide.reach - stop
+        if first < 0:
+            return None
+        before.append(first)
+        after.append(max(0, last))
+        added.append(max(0, -last))
+    but = ("auto_pad", "output_shape")
+    pads = before + after
+    return PieceNode(_copy(node, but, pads=pads, output_padding=added))
+
+
+def _pad(piece: _Piece) -> PieceNode | None:
+    """Padding of the piece; of one that is nothing else, its value repeated."""
+    node, opset = piece.node, piece.operation.attributes["opset"]
+    image, output = node.input[0], piece.output()
+    if opset < 11:
+        return None
+    if image not in piece.work.boxes:
+        if len(node.input) < 3 or not node.input[2]:
+            return None
+        shape = [stop - start for start, stop in output]
+        return _with_numbers(piece, "Expand", (2,), shape=shape)
+    pads: list[int] = []
+    ends: list[int] = []
+    for axis, ((start, stop), (low, high)) in enumerate(zip(output, piece.box(image), strict=True)):
+        window = (
+            next(
+                w
+                for cut in piece.work.op.axes
+                if (w := cut.window.get(image)) is not None and w.axis == axis
+            )
+            if piece.is_cut(image, axis)
+            else None
+        )
+        if window is None:
+            own = _own_pads(piece, axis)
+            pads.append(own[0])
+            ends.append(own[1])
+        else:
+            pads.append(low - window.offset - start)
+            ends.append(stop - (high - window.offset))
+    label = node.output[0]
+    constants = {f"{label}/pads": np.array(pads + ends, np.int64)}
+    inputs = [image, *constants, *list(node.input)[2:3]]
+    return PieceNode(_copy(node, inputs=inputs), constants)
+
+
+def _own_pads(piece: _Piece, axis: int) -> tuple[int, int]:
+    """The padding of the whole node in front of and behind an axis."""
+    operation = piece.operation
+    pads = operation.integers(1)
+    axes = operation.integers(3) if operation.has(3) else None
+    rank = len(operation.shape())
+    listed = list(range(rank)) if axes is None else [a % rank for a in axes]
+    assert pads is not None
+    if axis not in listed:
+        return 0, 0
+    at = listed.index(axis)
+    return pads[at], pads[at + len(listed)]
+
+
+def _slice(piece: _Piece) -> PieceNode | None:
+    """Axes that are cut begin where the piece's input does."""
+    operation = piece.operation
+    if operation.attributes["opset"] < 10:
+        return None
+    shape = operation.shape()
+    starts, ends = operation.integers(1), operation.integers(2)
+    if starts is None or ends is None:
+        return None
+    axes = operation.integers(3) if operation.has(3) else list(range(len(starts)))
+    steps = operation.integers(4) if operation.has(4) else [1] * len(starts)
+    if axes is None or steps is None:
+        return None
+    image = piece.node.input[0]
+    axes = [axis % len(shape) for axis in axes]
+    for k, axis in enumerate(axes):
+        if piece.is_cut(image, axis):
+            starts[k], ends[k] = 0, _END
+    return _with_numbers(piece, "Slice", (0,), starts=starts, ends=ends, axes=axes, steps=steps)
+
+
+def _concat(piece: _Piece) -> PieceNode:
+    touched = [name for name in piece.node.input if name in piece.work.boxes]
+    return PieceNode(_copy(piece.node, inputs=touched))
+
+
+def _split(piece: _Piece) -> PieceNode | None:
+    """A split into the parts that the piece touches."""
+    node, operation = piece.node, piece.operation
+    there = [k for k, name in enumerate(node.output) if name in piece.work.boxes]
+    axis = operation.attributes.get("axis", 0) % len(operation.shape())
+    made = _copy(node, but=("split", "num_outputs"), inputs=node.input[:1])
+    for k in reversed(range(len(node.output))):
+        if k not in there:
+            del made.output[k]
+    if len(there) == 1:
+        made.op_type = "Identity"
+        del made.attribute[:]
+        return PieceNode(made)
+    sizes = [stop - start for start, stop in (piece.output(k)[axis] for k in there)]
+    if operation.attributes["opset"] < 13:
+        import onnx
+
+        made.attribute.append(onnx.helper.make_attribute("split", sizes))
+        return PieceNode(made)
+    constants = {f"{node.output[0]}/split": np.array(sizes, np.int64)}
+    made.input.extend(constants)
+    return PieceNode(made, constants)
+
+
+def _shaped(kind: str) -> _Rule:
+    """A node that gives its first input the piece's shape."""
+
+    def rule(piece: _Piece) -> PieceNode | None:
+        if piece.operation.attributes["opset"] < 8:
+            return None
+        shape = [stop - start for start, stop in piece.output()]
+        return _with_numbers(piece, kind, (0,), shape=shape)
+
+    return rule
+
+
+def _gemm(piece: _Piece) -> PieceNode:
+    inputs = list(piece.node.input)
+    return PieceNode(_copy(piece.node, inputs=inputs if piece.work.begins else inputs[:2]))
+
+
+def _resize(piece: _Piece) -> PieceNode | None:
+    """None along an axis whose positions are interpolated or picked."""
+    image = piece.node.input[0]
+    for cut, _ in piece.work.cut:
+        window = cut.window.get(image)
+        if window is not None and window.table is not None:
+            return None
+    number = 3 if len(piece.node.input) > 3 else 0
+    if not number:
+        return PieceNode(_copy(piece.node))
+    axes = piece.operation.attributes.get("axes") or range(len(piece.output()))
+    sizes = [piece.output()[axis][1] - piece.output()[axis][0] for axis in axes]
+    constants = {f"{piece.node.output[0]}/sizes": np.array(sizes, np.int64)}
+    return PieceNode(_copy(piece.node, inputs=[*list(piece.node.input)[:3], *constants]), constants)
+
+
+_RULES: Mapping[str, _Rule] = {
+    **dict.fromkeys(
+        ("AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"), _window
+    ),
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _shaped("Reshape")),
+    "Concat": _concat,
+    "ConvTranspose": _transposed,
+    "Expand": _shaped("Expand"),
+    "Gemm": _gemm,
+    "Pad": _pad,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Split": _split,
+    "Upsample": _resize,
+}

@@ -1,0 +1,107 @@
+"""Pieces of ops as readers and writers see them: which part of each tensor a piece touches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cpplan.model.axes import Axis
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+
+Interval = tuple[int, int]
+Box = tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PieceWork:
+    """The work of one piece of an op.
+
+    Attributes
+    ----------
+    op
+        The whole op.
+    cut
+        Axes along which it is cut, each with the piece's interval of its steps.
+    boxes
+        Tensor of the op that has a shape -> the interval of each of its axes that the piece
+        touches. Tensors it does not touch at all are left out.
+    """
+
+    op: Op
+    cut: tuple[tuple[Axis, Interval], ...]
+    boxes: Mapping[str, Box]
+
+    def interval(self, axis: str) -> Interval | None:
+        """The piece's interval along an axis; ``None`` if the op is not cut along it."""
+        return next((interval for cut, interval in self.cut if cut.name == axis), None)
+
+    @property
+    def begins(self) -> bool:
+        """True if no piece before this one adds to the same results."""
+        return all(start == 0 for axis, (start, _) in self.cut if axis.accumulates)
+
+
+def piece_work(
+    graph: Graph, op: Op, axes: Sequence[str], intervals: Sequence[Interval]
+) -> PieceWork:
+    """The work of the piece of an op that covers an interval of each of some axes.
+
+    Raises
+    ------
+    InputError
+        If the op has no such axis; names both.
+
+    Examples
+    --------
+    >>> from cpplan.model.axes import Window
+    >>> from cpplan.model.tensor import Tensor
+    >>> shape = {"shape": (8, 2), "dtype": "int8"}
+    >>> tensors = Tensor("x", kind="input", **shape), Tensor("y", kind="output", **shape)
+    >>> rows = Axis("rows", 8, (Window("x", 0, 1, -1, 3), Window("y", 0)))
+    >>> conv = Op("conv", "Conv", ("x",), ("y",), axes=(rows,))
+    >>> piece_work(Graph("g", tensors, (conv,)), conv, ("rows",), [(0, 4)]).boxes
+    {'x': ((0, 5), (0, 2)), 'y': ((0, 4), (0, 2))}
+    """
+    known = {axis.name: axis for axis in op.axes}
+    unknown = next((name for name in axes if name not in known), None)
+    if unknown is not None:
+        raise InputError(f"op {op.name!r}: has no axis {unknown!r}")
+    cut = tuple((known[name], span) for name, span in zip(axes, intervals, strict=True))
+    boxes: dict[str, Box] = {}
+    for name in dict.fromkeys((*op.inputs, *op.outputs)):
+        shape = graph.tensor[name].shape
+        if shape is None:
+            continue
+        box = [(0, extent) for extent in shape]
+        for axis, (start, stop) in cut:
+            window = axis.window.get(name)
+            if window is not None:
+                box[window.axis] = window.interval(start, stop, shape[window.axis])
+        if all(low < high for low, high in box):
+            boxes[name] = tuple(box)
+    return PieceWork(op, cut, boxes)
+
+
+def slices(box: Box) -> tuple[slice, ...]:
+    """The index that takes a box out of an array.
+
+    Examples
+    --------
+    >>> slices(((0, 2), (1, 3)))
+    (slice(0, 2, None), slice(1, 3, None))
+    """
+    return tuple(slice(start, stop) for start, stop in box)
+
+
+def within(box: Box, outer: Box) -> Box:
+    """A box as positions of a larger one that holds it.
+
+    Examples
+    --------
+    >>> within(((4, 6),), ((3, 8),))
+    ((1, 3),)
+    """
+    return tuple(
+        (start - first, stop - first) for (start, stop), (first, _) in zip(box, outer, strict=True)
+    )
