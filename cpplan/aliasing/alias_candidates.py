@@ -116,7 +116,9 @@ def _not_written_once(graph: Graph) -> set[str]:
             root, begin = graph.root[name]
             if root in read and not _covered(begin, begin + graph.tensor[name].nbytes, read[root]):
                 barred.add(root)
-    brought = {t.name for t in graph.tensors if t.kind in ("input", "constant")}
+    brought = {
+        t.name for t in graph.tensors if t.name not in graph.producer and t.kind != "workspace"
+    }
     return barred | {root for root, count in writers.items() if count > (root not in brought)}
 
 

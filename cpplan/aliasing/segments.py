@@ -137,12 +137,13 @@ def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderP
     8
     """
     size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
+    row = {name: k for k, name in enumerate(size)}
     groups: list[dict[str, int]] = []
     hidden: set[str] = set()
     for places in placement_groups(link for link in links if not link.in_place):
         known = {name: place for name, place in places.items() if name in size}
         if None in known.values() or len(known) < len(places):
-            hidden.update(sorted(known, key=lambda name: -size[name])[1:])
+            hidden.update(sorted(known, key=lambda name: (-size[name], row[name]))[1:])
         else:
             lowest = min(place for place in known.values() if place is not None)
             groups.append({n: place - lowest for n, place in known.items() if place is not None})
@@ -169,7 +170,8 @@ def _cut_up(
 ) -> tuple[OrderProblem, bool]:
     """The problem in which stretches of bytes replace the storages of groups.
 
-    A group maps storages to their places. The second value is True if every stretch is live without
+    A group maps storages to their places. A stretch is named by the bytes of the first storage over
+    it, in the order of the problem. The second value is True if every stretch is live without
     a pause in every order. A stretch that may pause gets the lifespan of one storage over it, so
     that it is never live too long.
     """
@@ -182,19 +184,25 @@ def _cut_up(
     touched = [ordering.touched_by[k] for k in alone]
     present = [bool(ordering.present[k]) for k in alone]
     kept = [bool(ordering.kept[k]) for k in alone]
-    names = [ordering.storages[k] for k in alone]
+    names, known = [ordering.storages[k] for k in alone], set(ordering.storages)
     whole = True
     for places in groups:
+        places = {name: places[name] for name in sorted(places, key=row.__getitem__)}
         for begin, end, over in _stretches(places, size):
+            first = places[over[0]]
+            name = f"{over[0]}[{begin - first}:{end - first}]"
+            while name in known:
+                name += "'"
+            known.add(name)
             rows = [row[name] for name in over]
             if not _connected([ordering.touched_by[k] for k in rows]):
                 whole = False
-                rows = [max(rows, key=lambda k: len(ordering.touched_by[k]))]
+                rows = [max(rows, key=lambda k: (len(ordering.touched_by[k]), -k))]
             sizes.append(end - begin)
             touched.append(tuple(sorted({op for k in rows for op in ordering.touched_by[k]})))
             present.append(any(ordering.present[k] for k in rows))
             kept.append(any(ordering.kept[k] for k in rows))
-            names.append(f"{over[0]}[{begin}:{end}]")
+            names.append(name)
     problem = replace(
         ordering,
         size=np.array(sizes, np.int64),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.plan_fields import check_derived, check_fields
-from cpplan.model.certificates import CutFlow, read_certificate
+from cpplan.model.certificates import Certificate, read_certificate
 from cpplan.model.errors import InputError, located
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan, Progress, Relation
@@ -237,7 +237,7 @@ def _column(rows: list[dict[str, Any]], key: str) -> Ints:
     return np.array([row[key] for row in rows], np.int64)
 
 
-def _certificate(values: Any) -> CutFlow | None:
+def _certificate(values: Any) -> Certificate | None:
     return None if values is None else read_certificate(values)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cpplan.model.errors import InputError
@@ -45,10 +45,34 @@ class CutFlow(NamedTuple):
         return {"kind": "cut flow", "op": self.op, **rows}
 
 
+class ForcedAt(NamedTuple):
+    """The op at which the bytes that are live in every order prove a lower bound.
+
+    Attributes
+    ----------
+    op
+        Its name.
+
+    Examples
+    --------
+    >>> read_certificate(ForcedAt("u").to_dict())
+    ForcedAt(op='u')
+    """
+
+    op: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The certificate as values that JSON can hold."""
+        return {"kind": "forced at", "op": self.op}
+
+
+Certificate = CutFlow | ForcedAt
+
 _ROWS = ("begun", "ended", "waits")
+_KEYS: Mapping[str, tuple[str, ...]] = {"cut flow": ("op", *_ROWS), "forced at": ("op",)}
 
 
-def read_certificate(values: object) -> CutFlow:
+def read_certificate(values: object) -> Certificate:
     """The certificate that ``to_dict`` described.
 
     Raises
@@ -62,14 +86,19 @@ def read_certificate(values: object) -> CutFlow:
     Traceback (most recent call last):
     ...
     cpplan.model.errors.InputError: not a valid plan: certificate must be an object of kind 'cut \
-flow'
+flow' or 'forced at'
     """
-    if not isinstance(values, dict) or values.get("kind") != "cut flow":
-        raise InputError("not a valid plan: certificate must be an object of kind 'cut flow'")
-    if set(values) != {"kind", "op", *_ROWS} or not isinstance(values["op"], str):
+    kind = values.get("kind") if isinstance(values, dict) else None
+    keys = _KEYS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(values, dict) or keys is None:
+        kinds = " or ".join(map(repr, _KEYS))
+        raise InputError(f"not a valid plan: certificate must be an object of kind {kinds}")
+    if set(values) != {"kind", *keys} or not isinstance(values["op"], str):
         raise InputError(
-            f"not a valid plan: certificate must hold kind, op, {', '.join(_ROWS)} and nothing else"
+            f"not a valid plan: certificate must hold kind, {', '.join(keys)} and nothing else"
         )
+    if kind == "forced at":
+        return ForcedAt(values["op"])
     return CutFlow(values["op"], *(_rows(key, values[key]) for key in _ROWS))
 
 

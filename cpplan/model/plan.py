@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
     from cpplan.explanation import Explanation
-    from cpplan.model.certificates import CutFlow
+    from cpplan.model.certificates import Certificate
     from cpplan.model.graph import Graph
     from cpplan.model.problem import Ints
     from cpplan.program.anf import Program
@@ -195,7 +195,7 @@ class Plan:
     symbols: SymbolicLayout | None = None
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
-    certificate: CutFlow | None = None
+    certificate: Certificate | None = None
     pieces: tuple[Pieces, ...] = ()
     copied_bytes: int | None = None
 

@@ -10,6 +10,7 @@ from operator import or_
 
 import numpy as np
 
+from cpplan.model.certificates import ForcedAt
 from cpplan.model.problem import Ints
 from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.deadline import Deadline
@@ -17,6 +18,8 @@ from cpplan.runtime.deadline import Deadline
 FORCED = "forced live bytes"
 # Bits of all bit sets together, about, and ops that are looked at together at least.
 MOST_BITS, LEAST_COLUMNS = 1 << 26, 1024
+# Ops above which the one that proves the bound is named.
+MANY_OPS = 4096
 # Storages between two looks at the clock; about how long an op and a storage take, where time is
 # counted in work.
 _LOOK_EVERY = 1024
@@ -48,6 +51,15 @@ class OrderBounds:
     def bound(self) -> int:
         """Lower bound on the peak of every order, bytes."""
         return int(self.forced.max(initial=self.idle))
+
+    def certificate(self, problem: OrderProblem) -> ForcedAt | None:
+        """The op that proves the bound, of problems with so many ops that it takes long to find.
+
+        ``None`` for smaller ones, and if the ops have no names.
+        """
+        if len(problem) <= MANY_OPS or len(problem.names) < len(problem):
+            return None
+        return ForcedAt(problem.names[int(self.forced.argmax())])
 
 
 def order_bounds(

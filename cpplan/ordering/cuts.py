@@ -90,11 +90,14 @@ class OrderCuts:
         """Lower bound on the peak of every order, bytes; 0 if there are no ops."""
         return int(self.bounds.max(initial=0))
 
-    def run(self, deadline: Deadline) -> None:
-        """Cut the ops that may raise the bound, those with the most bytes first."""
+    def run(self, deadline: Deadline, *, enough: int | None = None) -> None:
+        """Cut the ops that may raise the bound, those with the most bytes first.
+
+        It ends at a bound of ``enough`` bytes.
+        """
         while not deadline.expired():
             most = np.where(self._settled, -1, self._seen)
-            if most.max(initial=-1) <= self.bound:
+            if most.max(initial=-1) <= self.bound or (enough is not None and self.bound >= enough):
                 return
             op = int(most.argmax())
             least, done = self.least(op)

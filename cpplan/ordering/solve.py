@@ -103,7 +103,14 @@ class OrderSearch:
             problem, order=given, deadline=budget.deadline.share(active().bound_share)
         )
         peak = problem.peak(given)
-        self.best = OrderOutcome(given, peak, self._bounds.bound, "given order", FORCED)
+        self.best = OrderOutcome(
+            given,
+            peak,
+            self._bounds.bound,
+            "given order",
+            FORCED,
+            self._bounds.certificate(problem),
+        )
         self._pieces: list[OrderPiece] = []
         self._cuts: OrderCuts | None = None
         self._effort = 1
@@ -221,7 +228,7 @@ def _construct(
             if proof.peak < best.peak:
                 best = best._replace(order=proof.best, peak=proof.peak, found_by=CP_SAT)
             if proof.bound > best.bound:
-                best = best._replace(bound=proof.bound, bound_by=CP_SAT)
+                best = best._replace(bound=proof.bound, bound_by=CP_SAT, certificate=None)
             report(best)
         if best.peak > max(goal, best.bound) and _compiled(deadline):
             best = _construct_by(COMPILED, problem, best, goal, deadline, report)

@@ -130,9 +130,7 @@ class LevelIncumbent(Generic[S]):
         self.announce(name)
         return True
 
-    def offer_bound(
-        self, level: int, value: int, name: str, *, everywhere: bool = False
-    ) -> None:
+    def offer_bound(self, level: int, value: int, name: str, *, everywhere: bool = False) -> None:
         """Take a bound on a level, for solutions no worse on those before, or ``everywhere``.
 
         While those before are not settled, the former is of no use.

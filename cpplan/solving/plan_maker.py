@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.aliasing.packed import Packed
-from cpplan.model.certificates import CutFlow
+from cpplan.model.certificates import Certificate
 from cpplan.model.costs import sum_costs
 from cpplan.model.plan import Plan, Progress, Scope, Status
 from cpplan.model.printable import printable
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
+from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.cuts import NAME as MINIMUM_CUT
 from cpplan.packing.bounds import Bound
 from cpplan.packing.pools.bounds import objective_bound
@@ -95,13 +96,13 @@ def make_plan(
         message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
         first=first,
         last=last,
-        certificate=_certificate(packed, searched),
+        certificate=_certificate(searched),
     )
 
 
-def _certificate(packed: Packed, searched: OrderOutcome | None) -> CutFlow | None:
-    """Certificate of the bound, if any: a flow, valid only if no storages share bytes."""
-    if searched is None or searched.bound_by != MINIMUM_CUT or packed.sharing is not None:
+def _certificate(searched: OrderOutcome | None) -> Certificate | None:
+    """Certificate of the bound, if it has any."""
+    if searched is None or searched.bound_by not in (FORCED, MINIMUM_CUT):
         return None
     return searched.certificate
 

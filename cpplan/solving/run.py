@@ -29,6 +29,7 @@ from cpplan.runtime.collection import without_collection
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.joint import improve_jointly, joint_problem
 from cpplan.solving.joint_aliasing import improve_sharing_jointly
+from cpplan.solving.relaxed_bound import RelaxedBound
 from cpplan.solving.request import Request
 from cpplan.solving.tuning import SolvingTuning
 
@@ -312,7 +313,9 @@ class Run:
         assert isinstance(source, Program)
         for found in turns:
             if found.bound > outcome.bound:
-                outcome = outcome._replace(bound=found.bound, bound_by=found.bound_by)
+                outcome = outcome._replace(
+                    bound=found.bound, bound_by=found.bound_by, certificate=found.certificate
+                )
             order = tuple(found.order.tolist())
             if order not in tried:
                 tried.add(order)
@@ -358,17 +361,20 @@ class Run:
         ordering = order_problem(graph, self.residency)
         if len(graph.ops) >= tuned(PackingTuning).many_buffers:
             self.deadline.reserve(self._tuning.order_checked * (self.deadline.elapsed() - begin))
-        relaxed: tuple[OrderProblem, int] | None = None
-        if self.sharing:
-            ordering, relaxed = self._shared_ordering(graph, ordering)
         start = np.array(given.order, np.int64)
+        proof, complete = None, True
+        if self.sharing:
+            ordering, relaxed, complete = self._shared_ordering(graph, ordering)
+            proof = RelaxedBound(*relaxed, start, self.budget)
         # Until the search has said something, the given order is all there is.
         outcomes = [OrderOutcome(start, ordering.peak(start), 0, "given order", FORCED)]
 
         def report(outcome: OrderOutcome) -> None:
-            if relaxed is not None:
+            if not complete:
                 # Other links may save more in other orders: what was proved says nothing.
-                outcome = outcome._replace(bound=0, bound_by=FORCED)
+                outcome = outcome._replace(bound=0, bound_by=FORCED, certificate=None)
+            elif proof is not None:
+                outcome = proof.unproved(outcome)
             known = outcomes[-1]
             outcomes.append(outcome)
             if len(outcomes) == 2 or (outcome.peak, outcome.bound) != (known.peak, known.bound):
@@ -377,7 +383,6 @@ class Run:
         # With first and last, the graph lists its ops anew: back to the source's numbers.
         number = np.array([position[op.name] for op in graph.ops], np.int64)
         search: OrderSearch | None = None
-        proof = None if relaxed is None else _RelaxedBound(relaxed, start, self.budget)
         ended = False
         while not ended:
             try:
@@ -389,12 +394,15 @@ class Run:
                     )
                 search.run(turn)
                 ended = search.done or search.exhausted
-                if proof is not None:
-                    known = outcomes[-1]
-                    bound, name = proof.run(self.deadline.share(self._tuning.bound_share))
+                known = outcomes[-1]
+                if proof is not None and complete:
+                    share = self.deadline.share(self._tuning.bound_share)
+                    outcomes.append(proof.proved(known, share))
+                elif proof is not None:
+                    bound, name, flow = proof.run(self.deadline.share(self._tuning.bound_share))
                     if bound > known.bound:
                         self.record(None, bound, f"{name}, whatever is shared")
-                    outcomes.append(known._replace(bound=bound, bound_by=name))
+                    outcomes.append(known._replace(bound=bound, bound_by=name, certificate=flow))
                     ended &= proof.ended
             except KeyboardInterrupt:
                 self.deadline.cancel()
@@ -402,17 +410,18 @@ class Run:
 
     def _shared_ordering(
         self, graph: Graph, ordering: OrderProblem
-    ) -> tuple[OrderProblem, tuple[OrderProblem, int] | None]:
-        """The problem under the links that hold in any order; a relaxed one if that proves nothing.
+    ) -> tuple[OrderProblem, tuple[OrderProblem, int], bool]:
+        """The problem under the links that hold in any order, and a relaxed one.
 
-        Its bounds hold for every order and all links if no other links could save more.
+        The third value is True if no other links could save more: what is proved of the first
+        problem then holds for every order and all links.
         """
         from cpplan.aliasing.alias_candidates import find_links
         from cpplan.aliasing.segments import relax_sharing, share_in_any_order
 
         links = find_links(graph, self.residency, self.sharing)
         shared, complete = share_in_any_order(graph, ordering, self.residency, links)
-        return shared, None if complete else relax_sharing(ordering, links)
+        return shared, relax_sharing(ordering, links), complete
 
     def _floor(self, program: Program) -> int:
         """Lower bound on the bytes live at once in this order, whichever aliases are used."""
@@ -437,37 +446,3 @@ class Run:
         self.history.append(event)
         if self.request.progress is not None:
             self.request.progress(event)
-
-
-class _RelaxedBound:
-    """Lower bound on every order and all links, from a relaxed problem.
-
-    Parameters
-    ----------
-    relaxed
-        The relaxed problem, and the bytes by which its bounds are too high.
-    start
-        A valid order.
-    budget
-        Its deadlines are those of the runs.
-    """
-
-    def __init__(self, relaxed: tuple[OrderProblem, int], start: Ints, budget: Budget):
-        self._problem, self._more = relaxed
-        self._start, self._budget = start, budget
-        self._search: OrderSearch | None = None
-
-    @property
-    def ended(self) -> bool:
-        """True if there is nothing more to prove."""
-        return self._search is not None and (self._search.done or self._search.exhausted)
-
-    def run(self, deadline: Deadline) -> tuple[int, str]:
-        """The best bound after a search until the deadline, bytes, and the name of its proof."""
-        from cpplan.ordering.solve import OrderSearch
-
-        if self._search is None:
-            self._search = OrderSearch(self._problem, self._start, self._budget.until(deadline))
-        self._search.run(deadline)
-        best = self._search.best
-        return max(0, best.bound - self._more), best.bound_by

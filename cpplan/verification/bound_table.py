@@ -8,9 +8,9 @@ cuts``) have exact duals. Their rows are not those of the graph but of a relaxed
 views are merged into units, and what may run again only in part does so at the least it may cost.
 Until a plan carries duals, and the checker derives that problem itself, both count as searched.
 
-Where tensors may share bytes by choice, orders are bounded on a relaxed problem as well. Of such a
-plan ``minimum cut`` counts as searched, and so does what ``forced live bytes`` claims beyond the
-bytes that are recomputed; ``check_plan`` says so.
+Where tensors may share bytes by choice, orders are bounded on a relaxed problem, which the checker
+derives itself (:func:`~cpplan.verification.storages.relaxed_storages`). Aliases that hold in every
+order may prove more: the bound is then ``aliases in every order``, and counts as searched.
 """
 
 from __future__ import annotations
@@ -94,6 +94,13 @@ PEAK_BOUNDS = (
     ),
     ProvedBound(
         MINIMUM_CUT, "every order", "yes", "certificate", "an op has so many, as a flow proves"
+    ),
+    ProvedBound(
+        "aliases in every order",
+        "every order",
+        "only",
+        "searched",
+        "no order has fewer live bytes, sharing what may be shared in every order",
     ),
     ProvedBound("Liu's algorithm", "every order", "yes", "searched", f"{_ORDER} of a tree"),
     ProvedBound("downset search", "every order", "yes", "searched", _ORDER),

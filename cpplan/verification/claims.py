@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.model.certificates import CutFlow, ForcedAt
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
@@ -64,6 +65,8 @@ class Proofs(NamedTuple):
 
 
 _NO_FLOORS = Floors()
+# Certificates by the bounds that they prove.
+_CARRIED: Mapping[str, type] = {MINIMUM_CUT: CutFlow, FORCED: ForcedAt}
 
 
 def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
@@ -276,7 +279,9 @@ def _check_integer_bound(plan: Plan) -> None:
 def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors) -> Proof:
     """Check that the bound named proves as much as the plan claims, and say how."""
     bound, found = plan.lower_bound, _applying(PEAK_BOUNDS, plan.bound_by, plan)
-    if plan.certificate is not None and found.proof != "certificate":
+    if plan.certificate is not None and not isinstance(
+        plan.certificate, _CARRIED.get(found.name, ())
+    ):
         raise VerificationError(f"the plan has a certificate, which {found.name!r} has no use for")
     assert bound is not None
     if found.name == LIVE:
@@ -291,12 +296,8 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
     elif found.name == SHARED:
         _compare(f"{SHARED}, prove a lower bound", floors.shared, bound)
     elif found.name == FORCED:
-        if plan.sharing and bound > (floors.forced or 0):
-            return "searched"
         _compare(f"{FORCED} prove a lower bound", floors.forced, bound)
     elif found.name == MINIMUM_CUT:
-        if plan.sharing:
-            return "searched"
         if plan.certificate is None:
             raise VerificationError("the lower bound is a minimum cut, but the plan has no flow")
         _compare("the flow proves a lower bound", floors.cut, bound)

@@ -10,7 +10,7 @@ earlier. So what reaches the op, its descendants and the end is at most the byte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from cpplan.model.certificates import CutFlow
@@ -18,8 +18,10 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.verification.access_trace import Touch
-from cpplan.verification.footprint import Storages, bytes_in_bodies, forced_runs, with_ends
+from cpplan.verification.around import Surroundings
+from cpplan.verification.footprint import bytes_in_bodies, with_ends
 from cpplan.verification.runs import Run
+from cpplan.verification.storages import Storages, relaxed_storages
 
 
 def minimum_cut_bytes(
@@ -29,19 +31,26 @@ def minimum_cut_bytes(
     touches: Sequence[Touch],
     runs: Sequence[Run],
     ends: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    sharing: Collection[str] = (),
 ) -> int:
     """Bytes that one op needs in every order that runs each op once, as a flow proves.
+
+    If bytes may be shared, the flow is one through the stretches of
+    :func:`~cpplan.verification.storages.relaxed_storages`.
 
     Raises
     ------
     VerificationError
         If the certificate is no flow.
     """
-    storages = Storages(graph, residency, repeats=False)
+    if sharing:
+        storages = relaxed_storages(graph, residency, sharing, touches, runs)
+    else:
+        storages = Storages(graph, residency, repeats=False)
     op, beside = proved_by_flow(storages, with_ends(graph, *ends), flow)
-    inside, constants = bytes_in_bodies(graph, touches, runs)
-    own = sum(storages.size[root] for root in storages.of(graph.ops[op]))
-    return constants + storages.untouched(kept=True) + own + int(inside[op]) + beside
+    inside = bytes_in_bodies(graph, touches, runs)
+    own = sum(storages.size[root] for root in storages.touched[op]) - storages.saved[op]
+    return inside.constants + storages.untouched(kept=True) + own + int(inside.most[op]) + beside
 
 
 def proved_by_flow(
@@ -67,10 +76,10 @@ def proved_by_flow(
     """
     ops = storages.graph.ops
     number = {op.name: k for k, op in enumerate(ops)}
-    before, after = forced_runs(predecessors)
-    here = _known(number, flow.op)
+    around, here = Surroundings(predecessors), _known(number, flow.op)
+    before, after = around.before(here), around.after(here)
     gained, into, out_of = [0] * len(ops), Counter[str](), Counter[str]()
-    kept, own, ending = set(storages.kept), set(storages.of(ops[here])), 0
+    kept, own, ending = set(storages.kept), set(storages.touched[here]), 0
     for rows, through, sign, boundary in (
         (flow.begun, into, -1, storages.brought),
         (flow.ended, out_of, 1, kept),
@@ -89,10 +98,11 @@ def proved_by_flow(
                 ending += amount if sign > 0 else 0
     for name, earlier, amount in flow.waits:
         one, other = _known(number, name), _known(number, earlier)
-        if not before[one] >> other & 1:
-            _refuse(f"op {name!r} does not wait for {earlier!r}")
         gained[one] -= _positive(amount)
         gained[other] += amount
+    idle = around.all_wait((number[name], number[earlier]) for name, earlier, _ in flow.waits)
+    if idle is not None:
+        _refuse(f"op {ops[idle[0]].name!r} does not wait for {ops[idle[1]].name!r}")
     for storage in {*into, *out_of}:
         if not into[storage] == out_of[storage] <= storages.size[storage]:
             _refuse(
@@ -100,10 +110,10 @@ def proved_by_flow(
                 f"has {storages.size[storage]} B"
             )
     for k, op in enumerate(ops):
-        later = k == here or after[here] >> k & 1
+        later = k == here or k in after
         if later:
             ending += gained[k]
-        elif gained[k] and not before[here] >> k & 1:
+        elif gained[k] and k not in before:
             _refuse(f"op {op.name!r} does not pass on what flows into it")
     return here, ending
 

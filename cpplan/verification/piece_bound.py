@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Graph, Op
 from cpplan.model.residency import Residency
-from cpplan.verification.footprint import Storages
+from cpplan.verification.storages import Storages
 
 
 def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) -> int:

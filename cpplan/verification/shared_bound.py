@@ -6,7 +6,7 @@ alone. Slow and plain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from cpplan.verification.access_trace import Touch, lifespans
@@ -48,7 +48,7 @@ class Sharing:
         self.spans = lifespans(touches)
         self.last = {touch.place.stay: touch for touch in touches}
         self.stay = sharing_stays(touches)
-        self.groups = self._find_groups()
+        self.groups = joined_places(self._placements())
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
 
     def bytes_alone(self) -> dict[int, int]:
@@ -78,30 +78,6 @@ class Sharing:
             joined.setdefault(self.group[stay.name], []).append(stay)
         covered = sum(_cover(self.groups[k], stays) for k, stays in joined.items())
         return covered - self._savings(step)
-
-    def _find_groups(self) -> list[Places]:
-        """Stays joined by placements, with their distances; ``None`` where these contradict."""
-        edges: dict[str, list[tuple[str, int]]] = {}
-        for inner, outer, distance in self._placements():
-            edges.setdefault(outer, []).append((inner, distance))
-            edges.setdefault(inner, []).append((outer, -distance))
-        groups: list[Places] = []
-        seen: set[str] = set()
-        for first in edges:
-            if first in seen:
-                continue
-            places: dict[str, int] = {first: 0}
-            waiting, contradiction = [first], False
-            while waiting:
-                name = waiting.pop()
-                for other, distance in edges[name]:
-                    if other not in places:
-                        places[other] = places[name] + distance
-                        waiting.append(other)
-                    contradiction |= places[other] != places[name] + distance
-            seen.update(places)
-            groups.append(dict.fromkeys(places) if contradiction else places)
-        return groups
 
     def _placements(self) -> Iterator[tuple[str, str, int]]:
         """Pairs of stays, and the distance of the first above the second if placed."""
@@ -133,6 +109,41 @@ class Sharing:
         for new, _, size in self.in_place_at(step):
             saved[new.name] = max(size, saved.get(new.name, 0))
         return sum(saved.values())
+
+
+def joined_places(placements: Iterable[tuple[str, str, int]]) -> list[Places]:
+    """Groups that pairs join, with their distances; ``None`` where these contradict.
+
+    Each pair comes with the distance of the first above the second.
+
+    Examples
+    --------
+    >>> joined_places([("a", "c", 0), ("b", "c", 4)])
+    [{'c': 0, 'a': 0, 'b': 4}]
+    >>> joined_places([("a", "c", 0), ("a", "c", 4)])
+    [{'c': None, 'a': None}]
+    """
+    edges: dict[str, list[tuple[str, int]]] = {}
+    for inner, outer, distance in placements:
+        edges.setdefault(outer, []).append((inner, distance))
+        edges.setdefault(inner, []).append((outer, -distance))
+    groups: list[Places] = []
+    seen: set[str] = set()
+    for first in edges:
+        if first in seen:
+            continue
+        places: dict[str, int] = {first: 0}
+        waiting, contradiction = [first], False
+        while waiting:
+            name = waiting.pop()
+            for other, distance in edges[name]:
+                if other not in places:
+                    places[other] = places[name] + distance
+                    waiting.append(other)
+                contradiction |= places[other] != places[name] + distance
+        seen.update(places)
+        groups.append(dict.fromkeys(places) if contradiction else places)
+    return groups
 
 
 def needed_otherwise(run: Run, output: Place, source: Place) -> bool:

@@ -7,15 +7,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cpplan.model.certificates import CutFlow, ForcedAt
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
-from cpplan.verification.access_trace import replay
+from cpplan.verification.access_trace import Touch, replay
 from cpplan.verification.aliasing import Union, shared_unions
-from cpplan.verification.bound_table import FOOTPRINT, FORCED, LEAST_PIECE, MINIMUM_CUT
+from cpplan.verification.bound_table import (
+    FOOTPRINT,
+    FORCED,
+    LEAST_PIECE,
+    MINIMUM_CUT,
+    SHARED,
+)
 from cpplan.verification.claims import Floors, Proofs, check_claims, check_peak, check_pooled_claims
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
@@ -34,6 +41,7 @@ from cpplan.verification.never_shared import never_shared
 from cpplan.verification.piece_bound import least_piece
 from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place
+from cpplan.verification.runs import Run
 from cpplan.verification.shared_bound import least_bytes
 from cpplan.verification.single_runs import buffers_of_single_runs, runs_once
 
@@ -139,10 +147,6 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
         raise VerificationError(f"the plan is for pools {names[0]}, not {names[1]} as given")
 
 
-# Bounds that are recomputed from what each op touches.
-_OF_OPS = (FOOTPRINT, FORCED, MINIMUM_CUT, LEAST_PIECE)
-
-
 class _Needs(NamedTuple):
     """Buffers that a plan must have, unions of related buffers, and bounds proved.
 
@@ -158,11 +162,12 @@ class _Needs(NamedTuple):
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     program = planned_program(source, plan)
     alone = tuple(plan.pools) == (Pool(),) and not (plan.sharing or plan.relations)
-    if alone and plan.bound_by not in _OF_OPS and runs_once(program):
+    if alone and runs_once(program):
         check_costs(program, plan)
         check_first_last(plan)
         check_ends(program.graph, plan, None)
-        return _Needs(buffers_of_single_runs(program, plan.residency))
+        needed = buffers_of_single_runs(program, plan.residency)
+        return _Needs(needed, floors=_floors(program, plan, (), ()))
     touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     needed = needed_buffers(touches, plan.pools)
     check_costs(program, plan)
@@ -170,26 +175,34 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, touches, runs)
-    sharing, forced, footprint, piece = plan.sharing, None, None, None
-    what = program.graph, plan.residency, sharing, touches, runs
-    if plan.bound_by == FOOTPRINT:
-        footprint = least_footprint(*what)
-    if plan.bound_by == FORCED:
-        forced = forced_live_bytes(*what, (plan.first, plan.last))
-    if plan.bound_by == LEAST_PIECE:
-        piece = least_piece(program.graph, plan.residency, sharing)
-    if not sharing:
-        cut = None
-        if plan.bound_by == MINIMUM_CUT and plan.certificate is not None:
-            ends = plan.first, plan.last
-            cut = minimum_cut_bytes(
-                program.graph, plan.residency, plan.certificate, touches, runs, ends
-            )
-        return _Needs(needed, unions, floors=Floors(None, forced, footprint, cut, piece))
-    floors = Floors(least_bytes(sharing, touches, runs), forced, footprint, piece=piece)
+    floors = _floors(program, plan, touches, runs)
+    if not plan.sharing:
+        return _Needs(needed, unions, floors=floors)
     # Of one pool, nothing is asked about it.
-    apart = never_shared(needed, sharing, touches, runs) if len(plan.pools) > 1 else None
+    apart = never_shared(needed, plan.sharing, touches, runs) if len(plan.pools) > 1 else None
     return _Needs(needed, unions, apart, floors)
+
+
+def _floors(program: Program, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]) -> Floors:
+    """The bounds that the plan cites, proved again; of several pools, what sharing leaves."""
+    what = program.graph, plan.residency, plan.sharing, touches, runs
+    ends, flow = (plan.first, plan.last), plan.certificate
+    if len(plan.pools) > 1 or plan.bound_by == SHARED:
+        return Floors(shared=least_bytes(plan.sharing, touches, runs)) if plan.sharing else Floors()
+    if plan.bound_by == FOOTPRINT:
+        return Floors(footprint=least_footprint(*what))
+    if plan.bound_by == LEAST_PIECE:
+        return Floors(piece=least_piece(program.graph, plan.residency, plan.sharing))
+    if plan.bound_by == FORCED:
+        at = flow.op if isinstance(flow, ForcedAt) else None
+        bound = plan.lower_bound if type(plan.lower_bound) is int else None
+        return Floors(forced=forced_live_bytes(*what, ends, at=at, enough=bound))
+    if plan.bound_by == MINIMUM_CUT and isinstance(flow, CutFlow):
+        graph, residency = program.graph, plan.residency
+        return Floors(
+            cut=minimum_cut_bytes(graph, residency, flow, touches, runs, ends, plan.sharing)
+        )
+    return Floors()
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:

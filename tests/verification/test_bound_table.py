@@ -64,6 +64,7 @@ def test_every_name_that_planners_use_is_in_the_table():
     from cpplan.remat import cut_bounds as cut_bound
     from cpplan.remat.heuristics import chain
     from cpplan.remat.search import cp_sat_remat, local_search
+    from cpplan.solving import relaxed_bound
 
     none = np.zeros(0, np.int64)
     empty = Problem((), none, none, none)
@@ -72,7 +73,12 @@ def test_every_name_that_planners_use_is_in_the_table():
     peak += [cp_sat_packing._name(word) for word in cp_sat_packing.STRATEGIES]
     peak += [canonical_search.NAME, niche_search.NAME, cp_sat_sharing.NAME, bound.NAME]
     peak += [order_bounds.FORCED, order_cuts.NAME, ordering.EXACT, ordering.LIU]
-    peak += [cp_sat_ordering.NAME, cp_sat_joint.NAME, cp_sat_joint_sharing.NAME]
+    peak += [
+        cp_sat_ordering.NAME,
+        cp_sat_joint.NAME,
+        cp_sat_joint_sharing.NAME,
+        relaxed_bound.ALIASED,
+    ]
     peak += [bound_names.FOOTPRINT, bound_names.REACH, bound_names.CHAIN, bound_names.CUTS]
     cost = [cut_bound.RUNS_ONCE, cut_bound.RELAXED, cut_bound.INTEGRAL, chain.NAME]
     cost += [cp_sat_remat.NAME, cp_sat_remat.BASE, local_search.ONCE]

@@ -61,9 +61,7 @@ a (4 B)"
     )
 
 
-def _short_pools(
-    problem: Problem, limits: Sequence[int | None]
-) -> list[tuple[int, int, Bound]]:
+def _short_pools(problem: Problem, limits: Sequence[int | None]) -> list[tuple[int, int, Bound]]:
     """Bytes missing, pool, and what proves it; first the one to name.
 
     That is a pool that would be short if all others were unlimited: the one that misses most. Else

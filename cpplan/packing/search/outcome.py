@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cpplan.model.certificates import CutFlow
+from cpplan.model.certificates import Certificate
 from cpplan.model.problem import Ints
 
 
@@ -40,7 +40,8 @@ class Outcome(NamedTuple):
 class OrderOutcome(NamedTuple):
     """The best order known, shape ``(ops,)``, its peak, and every order's bound, bytes.
 
-    The ``certificate`` proves the bound where that is a minimum cut of the whole problem.
+    The ``certificate`` proves the bound where that is a minimum cut of the whole problem, or names
+    the op that does.
     """
 
     order: Ints
@@ -48,4 +49,4 @@ class OrderOutcome(NamedTuple):
     bound: int
     found_by: str
     bound_by: str
-    certificate: CutFlow | None = None
+    certificate: Certificate | None = None

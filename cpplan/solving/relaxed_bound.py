@@ -1,0 +1,95 @@
+"""Lower bounds on every order where tensors may share bytes, from a relaxed problem."""
+
+from __future__ import annotations
+
+from cpplan.model.certificates import Certificate
+from cpplan.model.problem import Ints
+from cpplan.ordering.bounds import FORCED, order_bounds
+from cpplan.ordering.cuts import NAME as MINIMUM_CUT
+from cpplan.ordering.cuts import OrderCuts
+from cpplan.ordering.problem import OrderProblem
+from cpplan.ordering.solve import OrderSearch
+from cpplan.packing.search.outcome import OrderOutcome
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import Deadline
+
+# Of what is proved with the aliases that hold in every order, and not by the relaxed problem.
+ALIASED = "aliases in every order"
+
+
+class RelaxedBound:
+    """Lower bound on every order and all links, from a relaxed problem.
+
+    Parameters
+    ----------
+    problem, more
+        The relaxed problem, and the bytes by which its bounds are too high.
+    start
+        A valid order.
+    budget
+        Its deadlines are those of the runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.runtime.budget import make_budget
+    >>> chain = OrderProblem(
+    ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64), size=np.array([4]),
+    ...     touched_by=((0, 1),), present=np.zeros(1, bool), kept=np.zeros(1, bool),
+    ... )
+    >>> proof = RelaxedBound(chain, 1, np.arange(2), make_budget(10))
+    >>> proof.run(Deadline(10))
+    (3, 'forced live bytes', None)
+    >>> proof.ended
+    True
+    """
+
+    def __init__(self, problem: OrderProblem, more: int, start: Ints, budget: Budget):
+        self._problem, self._more = problem, more
+        self._start, self._budget = start, budget
+        self._search: OrderSearch | None = None
+        self._known: tuple[int, str, Certificate | None] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """True if there is nothing more to prove."""
+        return self._search is not None and (self._search.done or self._search.exhausted)
+
+    def run(self, deadline: Deadline) -> tuple[int, str, Certificate | None]:
+        """The best bound after a search until the deadline, bytes; its name and certificate."""
+        if self._search is None:
+            self._search = OrderSearch(self._problem, self._start, self._budget.until(deadline))
+        self._search.run(deadline)
+        best = self._search.best
+        return max(0, best.bound - self._more), best.bound_by, best.certificate
+
+    def unproved(self, outcome: OrderOutcome) -> OrderOutcome:
+        """An outcome under aliases that hold in every order; what bounds it bears their name.
+
+        Its certificate is of the problem with these aliases, which the checker does not know.
+        """
+        if outcome.bound_by not in (FORCED, MINIMUM_CUT):
+            return outcome
+        return outcome._replace(bound_by=ALIASED, certificate=None)
+
+    def proved(self, outcome: OrderOutcome, deadline: Deadline) -> OrderOutcome:
+        """The outcome with a proof by the relaxed problem, if that proves as much in time."""
+        if outcome.bound_by != ALIASED:
+            return outcome
+        if self._known is None or self._known[0] != outcome.bound:
+            self._known = outcome.bound, *self._prove(outcome, deadline)
+        _, name, certificate = self._known
+        return outcome._replace(bound_by=name, certificate=certificate)
+
+    def _prove(self, outcome: OrderOutcome, deadline: Deadline) -> tuple[str, Certificate | None]:
+        """Name and certificate of a proof of the outcome's bound."""
+        problem, wanted = self._problem, outcome.bound + self._more
+        bounds = order_bounds(problem, order=outcome.order, deadline=deadline)
+        if bounds.bound >= wanted:
+            return FORCED, bounds.certificate(problem)
+        if not deadline.expired():
+            cuts = OrderCuts(problem, bounds.forced, outcome.order)
+            cuts.run(deadline, enough=wanted)
+            if cuts.bound >= wanted:
+                return MINIMUM_CUT, cuts.certificate()
+        return ALIASED, None

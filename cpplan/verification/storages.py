@@ -1,0 +1,259 @@
+"""Storages of a graph in the arena, whatever the order, and stretches that placements join."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from cpplan.model.graph import Graph
+from cpplan.model.residency import Residency
+from cpplan.verification.access_trace import Touch, outside
+from cpplan.verification.runs import Run
+from cpplan.verification.shared_bound import joined_places, needed_otherwise
+
+
+class Storages:
+    """The storages of a graph that are in the arena.
+
+    Attributes
+    ----------
+    size
+        Bytes of each.
+    kept
+        Those that are there to the end.
+    brought
+        Those that the caller brings.
+    touchers
+        For each, the ops that touch it.
+    touched
+        For each op, those that it touches.
+    again
+        Those that an op which may run again begins.
+    saved
+        For each op, bytes of its results that may lie over what it reads.
+    """
+
+    def __init__(self, graph: Graph, residency: Residency, *, repeats: bool = True):
+        self.graph = graph
+        where = {
+            "input": residency.inputs,
+            "output": residency.outputs,
+            "constant": residency.constants,
+        }
+        outside, kept = (
+            {graph.root[t.name][0] for t in graph.tensors if where.get(t.kind) == wanted}
+            for wanted in ("outside", "keep")
+        )
+        roots = [t for t in graph.tensors if graph.is_storage(t.name) and t.name not in outside]
+        self.size = {tensor.name: tensor.nbytes for tensor in roots}
+        self.kept = [tensor.name for tensor in roots if tensor.name in kept]
+        self.brought = {
+            t.name for t in roots if t.name not in graph.producer and t.kind != "workspace"
+        }
+        self.touchers: dict[str, list[int]] = {name: [] for name in self.size}
+        self.touched: list[list[str]] = []
+        self.again: set[str] = set()
+        self.saved = [0] * len(graph.ops)
+        root_of, size = graph.root, self.size
+        for k, op in enumerate(graph.ops):
+            roots_of = dict.fromkeys([root_of[name][0] for name in op.tensors])
+            self.touched.append([root for root in roots_of if root in size])
+            for root in self.touched[-1]:
+                self.touchers[root].append(k)
+            if repeats and op.recomputable and op.sequence is None:
+                written = {graph.root[name][0] for name in op.outputs + op.workspaces}
+                self.again |= written - {graph.root[name][0] for name in op.inputs}
+
+    def untouched(self, *, kept: bool) -> int:
+        """Bytes of storages that no op touches: those kept, or those of the first step only."""
+        stay = set(self.kept)
+        return sum(
+            self.size[root]
+            for root, ops in self.touchers.items()
+            if not ops and (root in stay) == kept
+        )
+
+
+def relaxed_storages(
+    graph: Graph,
+    residency: Residency,
+    sharing: Collection[str],
+    touches: Sequence[Touch],
+    runs: Sequence[Run],
+) -> Storages:
+    """Storages that need no more bytes, in any order that runs each op once, than any sharing.
+
+    All placements are taken at once, as for ``live bytes, shared``: the storages that they join are
+    cut where one of them begins or ends, and each stretch, ``name[begin:end]`` in bytes of the
+    first storage over it, takes the place of the bytes there. It is touched by the ops that touch
+    any storage over it, if common ops connect these, so that the stretch is live without a pause;
+    else by those of the storage with the most. If the placements contradict each other, only the
+    largest storage counts. Results that may lie over what their op reads are in ``saved``.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Placement
+    >>> from cpplan.model.tensor import Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.verification.access_trace import replay
+    >>> tensors = Tensor("x", 4, kind="input"), Tensor("y", 8, kind="output")
+    >>> pad = Op("pad", "", ("x",), ("y",), placements=(Placement("x", "y", 4),))
+    >>> graph = Graph("g", tensors, (pad,))
+    >>> demands = replay(to_anf(graph), Residency())
+    >>> relaxed_storages(graph, Residency(), ("placement",), *demands).size
+    {'y[0:4]': 4, 'x[0:4]': 4}
+    """
+    relaxed = Storages(graph, residency, repeats=False)
+    first: dict[str, Run] = {}
+    for run in runs:
+        first.setdefault(run.op.name, run)
+    apart = never_shared(relaxed, touches, first)
+    row = {name: k for k, name in enumerate(relaxed.size)}
+    kept = set(relaxed.kept)
+    for places in joined_places(_placements(graph, sharing, first, apart)):
+        _join(relaxed, places, row, kept)
+    relaxed.kept = [name for name in relaxed.size if name in kept]
+    relaxed.touched = [[] for _ in graph.ops]
+    for root, ops in relaxed.touchers.items():
+        for k in ops:
+            relaxed.touched[k].append(root)
+    relaxed.saved = [
+        sum(overwriting(graph, sharing, first[op.name], apart).values()) for op in graph.ops
+    ]
+    return relaxed
+
+
+def overwriting(
+    graph: Graph, sharing: Collection[str], run: Run, apart: Collection[str]
+) -> dict[str, int]:
+    """Storages that a run may write over what it reads, with the most bytes of each.
+
+    ``apart`` has the storages that share no bytes (:func:`never_shared`).
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op
+    >>> overwriting(Graph("g", (), ()), ("in place",), Run(0, Op("f"), {}, frozenset()), ())
+    {}
+    """
+    found: dict[str, int] = {}
+    if run.op.bodies or "in place" not in sharing or not run.op.in_place:
+        return found
+    for output, source in run.in_place():
+        new, old = graph.root[output.tensor][0], graph.root[source.tensor][0]
+        if new == old or new in apart or old in apart or not output.size:
+            continue
+        if not needed_otherwise(run, output, source):
+            found[new] = max(output.size, found.get(new, 0))
+    return found
+
+
+def _placements(
+    graph: Graph, sharing: Collection[str], first: Mapping[str, Run], apart: Collection[str]
+) -> Iterator[tuple[str, str, int]]:
+    """Pairs of storages, and the distance of the first above the second if placed."""
+    for run in first.values() if "placement" in sharing else ():
+        for part, whole, offset in () if run.op.bodies else run.placements():
+            inner, outer = graph.root[part.tensor][0], graph.root[whole.tensor][0]
+            if inner != outer and inner not in apart and outer not in apart and part.size:
+                yield inner, outer, whole.begin + offset - part.begin
+
+
+def _join(
+    relaxed: Storages,
+    places: Mapping[str, int] | Mapping[str, None],
+    row: Mapping[str, int],
+    kept: set[str],
+) -> None:
+    """Put the stretches of joined storages in their place."""
+    members = sorted(places, key=row.__getitem__)
+    size = {name: relaxed.size[name] for name in members}
+    touchers = {name: relaxed.touchers[name] for name in members}
+    stay, brought = kept & places.keys(), relaxed.brought & places.keys()
+    begin = {name: place for name, place in places.items() if place is not None}
+    gone = set(members)
+    if not begin:
+        gone.remove(max(members, key=lambda name: (size[name], -row[name])))
+    for name in gone:
+        del relaxed.size[name], relaxed.touchers[name]
+    kept -= gone
+    relaxed.brought -= gone
+    cuts = sorted({edge for name, low in begin.items() for edge in (low, low + size[name])})
+    position = {cut: k for k, cut in enumerate(cuts)}
+    lying: list[list[str]] = [[] for _ in cuts]
+    for name in members if begin else ():
+        for k in range(position[begin[name]], position[begin[name] + size[name]]):
+            lying[k].append(name)
+    for over, (low, high) in zip(lying, pairwise(cuts), strict=False):
+        if not over:
+            continue
+        name = f"{over[0]}[{low - begin[over[0]]}:{high - begin[over[0]]}]"
+        while relaxed.size.get(name) or name in gone:
+            name += "'"
+        if not _connected([touchers[n] for n in over]):
+            over = [max(over, key=lambda n: (len(touchers[n]), -row[n]))]
+        relaxed.size[name] = high - low
+        relaxed.touchers[name] = sorted({k for n in over for k in touchers[n]})
+        if not stay.isdisjoint(over):
+            kept.add(name)
+        if not brought.isdisjoint(over):
+            relaxed.brought.add(name)
+
+
+def _connected(touchers: Sequence[Sequence[int]]) -> bool:
+    """True if common ops connect storages: some of them is then live until the last one ends."""
+    waiting = [set(ops) for ops in touchers]
+    reached = waiting.pop()
+    while met := [ops for ops in waiting if not reached.isdisjoint(ops)]:
+        waiting = [ops for ops in waiting if reached.isdisjoint(ops)]
+        reached.update(*met)
+    return not waiting
+
+
+def never_shared(
+    storages: Storages, touches: Sequence[Touch], first: Mapping[str, Run]
+) -> set[str]:
+    """Storages that share no bytes by choice: constants, workspaces, those of several writers.
+
+    ``first`` has the first run of every op, by the op's name.
+
+    Examples
+    --------
+    >>> from cpplan.model.tensor import Tensor
+    >>> tensors = Tensor("x", 4, kind="input"), Tensor("w", 4, kind="constant")
+    >>> never_shared(Storages(Graph("g", tensors, ()), Residency()), (), {})
+    {'w'}
+    """
+    graph = storages.graph
+    in_bodies = _written_in_bodies(graph, touches, {run.step: n for n, run in first.items()})
+    apart = {root for root, _ in graph.root.values() if root not in storages.size}
+    apart |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
+    writers = Counter(storages.brought)
+    for op in graph.ops:
+        read: dict[str, list[tuple[int, int]]] = {}
+        for name in op.inputs:
+            root, begin = graph.root[name]
+            read.setdefault(root, []).append((begin, begin + graph.tensor[name].nbytes))
+        written = [name for name in op.outputs + op.workspaces if graph.tensor[name].nbytes]
+        begun = {graph.root[name][0] for name in written} - read.keys()
+        writers.update(begun | in_bodies.get(op.name, set()))
+        for name in written:
+            root, begin = graph.root[name]
+            if root in read and any(outside(begin, begin + graph.tensor[name].nbytes, read[root])):
+                apart.add(root)
+    return apart | {root for root, count in writers.items() if count > 1}
+
+
+def _written_in_bodies(
+    graph: Graph, touches: Sequence[Touch], steps: Mapping[int, str]
+) -> dict[str, set[str]]:
+    """Op -> storages outside its bodies that these write; ``steps`` are those of first runs."""
+    found: dict[str, set[str]] = {}
+    for touch in touches:
+        place, name = touch.place, steps.get(-1 if touch.owner is None else touch.owner)
+        if name is None or touch.op == name or place.stay.inner:
+            continue
+        if touch.writes and place.begin < place.end:
+            found.setdefault(name, set()).add(graph.root[place.stay.tensors[0].name][0])
+    return found
