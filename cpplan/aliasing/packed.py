@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.model.plan import Relation
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
 from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.levels import LevelIncumbent
 from cpplan.program.anf import Program
 
 if TYPE_CHECKING:
@@ -36,20 +37,17 @@ class Packed:
     @property
     def peak(self) -> int:
         """The peak of the one pool, bytes."""
-        return self._packing.peak
+        return self._state.values[0]
 
     @property
     def bound(self) -> Bound:
         """Bound on every packing of this program in one pool, whichever links it uses."""
-        return self.sharing.bound if self.sharing is not None else self._packing.bound
+        return self._state.bound
 
     @property
     def good_enough(self) -> bool:
         """True if the peak is at most the goal."""
-        if self.pooled is not None:
-            return False
-        search = self.sharing
-        return search.good_enough if search is not None else self._packing.good_enough
+        return self.pooled is None and self._state.good_enough
 
     @property
     def found_by(self) -> str | None:
@@ -74,6 +72,10 @@ class Packed:
     def cannot_be_beaten_by(self, floor: int) -> bool:
         """True if no packing with ``floor`` live bytes at some step can be better."""
         return self.pooled is None and self.peak <= floor
+
+    @property
+    def _state(self) -> LevelIncumbent[Any]:
+        return self._packing if self.sharing is None else self.sharing
 
     @property
     def _packing(self) -> Incumbent:

@@ -26,13 +26,14 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.plan import RelationKind
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
-from cpplan.packing.bounds import Bound
-from cpplan.packing.incumbent import Incumbent
-from cpplan.packing.solve import pack, run_heuristics
+from cpplan.packing.incumbent import Incumbent, Report
+from cpplan.packing.levels import LevelIncumbent, OneLevel
+from cpplan.packing.solve import pack, pack_by, run_heuristics
 from cpplan.program.anf import Program
 from cpplan.program.unrolled import unroll
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
 
 
@@ -72,8 +73,8 @@ class Choice:
         return self.merged.spread(reduction.restore(self.incumbent.offsets, problem))
 
 
-class SharingSearch:
-    """An anytime search for the best links at one order.
+class SharingSearch(LevelIncumbent[Choice]):
+    """An anytime search for the best links at one order, and the best choice so far.
 
     Parameters
     ----------
@@ -92,13 +93,6 @@ class SharingSearch:
     report
         Called with peak, bound and source at every improvement.
 
-    Attributes
-    ----------
-    best
-        The choice with the smallest peak so far.
-    bound
-        Bound on every choice's peak at this order.
-
     Raises
     ------
     InputError
@@ -115,34 +109,28 @@ class SharingSearch:
         goal: int | None = None,
         ceiling: int | None = None,
         seed: int = 0,
-        report: Callable[[int, int, str], None] = lambda peak, bound, source: None,
+        report: Report = lambda peak, bound, source: None,
     ):
         self.problem, self.kinds = problem, frozenset(kinds)
-        self.goal, self.ceiling = goal, ceiling
         unrolled = unroll(program)
         self.links = find_links(unrolled.graph, residency, kinds)
         lives = ProgramLives(unrolled, problem, residency)
         origins = Origins(unrolled.graph, self.links)
         self.rules = SharingRules(storages_of(problem), lives, origins, self.links)
-        self._random, self._report = random.Random(seed), report
-        self.bound: Bound = shared_bound(problem, self.links, lives)
-        self._reported: tuple[int, int] | None = None
+        self._random = random.Random(seed)
+        # Every choice is packed towards these.
+        self.goal, self.ceiling = goal, ceiling
+        self.bounds = [shared_bound(problem, self.links, lives)]
         # Permission to share must never cost bytes: with many buffers, plan without sharing first.
         self._plain = self._choose(self.links, frozenset(self.links))
         self._many = len(problem) > active().many_buffers
         few = self.links and not self._many
-        self.best: Choice = self._choose(self.links, frozenset()) if few else self._plain
-
-    @property
-    def good_enough(self) -> bool:
-        """True if the peak is at most the goal."""
-        return self.goal is not None and self.best.peak <= self.goal
-
-    @property
-    def done(self) -> bool:
-        """True if the best choice is good enough, proved smallest, or proved not to fit."""
-        hopeless = self.ceiling is not None and self.bound.value > self.ceiling
-        return hopeless or self.best.peak <= max(self.goal or 0, self.bound.value)
+        first = self._choose(self.links, frozenset()) if few else self._plain
+        super().__init__(
+            OneLevel(lambda choice: choice.peak), first, "bump", self.bounds,
+            goal=goal, ceiling=ceiling,
+            report=lambda search, source: report(*search.values, search.bound.value, source),
+        )  # fmt: skip
 
     def run(self, budget: Budget) -> None:
         """Improve the best choice until done or time is up."""
@@ -151,7 +139,19 @@ class SharingSearch:
         def pack_again(incumbent: Incumbent, slot: Deadline) -> None:
             pack(incumbent, budget.until(slot))
 
-        self._announce("bump")
+        def turn(effort: int) -> Turn:
+            self._move(active().first_moves * effort, deadline)
+            others = [] if self._plain is self.best else [self._plain]
+            for choice in (self.best, *others):
+                # The live bytes of a choice bound its peak.
+                if not self.done and choice.incumbent.bound.value <= self.best.peak:
+                    slot = deadline.share(active().packing_share)
+                    self._watch(choice, pack_again, slot)
+            if not self.done:
+                self._prove(active().first_work * effort, budget, deadline)
+            return Turn.LONGER
+
+        self.announce()
         try:
             self._pack_first(deadline)
             # With many buffers, one proof takes no longer than packing the other choices.
@@ -159,19 +159,7 @@ class SharingSearch:
             for stage in (prove, self._try_fewer) if self._many else (self._try_fewer, prove):
                 if not self.done:
                     stage(deadline)
-            effort = 1
-            while not self.done:
-                deadline.check()
-                self._move(active().first_moves * effort, deadline)
-                others = [] if self._plain is self.best else [self._plain]
-                for choice in (self.best, *others):
-                    # The live bytes of a choice bound its peak.
-                    if not self.done and choice.incumbent.bound.value <= self.best.peak:
-                        slot = deadline.share(active().packing_share)
-                        self._watch(choice, pack_again, slot)
-                if not self.done:
-                    self._prove(active().first_work * effort, budget, deadline)
-                effort = min(4 * effort, active().most_effort)
+            Turns(active().most_effort).run(turn, lambda: self.done, deadline)
         except TimeUpError:
             return
 
@@ -187,9 +175,13 @@ class SharingSearch:
         if not self.done and self.links:
             self._offer(self._choose(self.links, frozenset(), deadline), deadline)
 
-    def take_all_links(self) -> None:
-        """Make the choice of all links that go together the best one, even if not packed yet."""
-        self.best = self._choose(self.links, frozenset())
+    def pack_by(self, name: str, deadline: Deadline) -> None:
+        """Let one heuristic alone pack the choice of all links that go together."""
+        choice = self._choose(self.links, frozenset())
+        try:
+            pack_by(name, choice.incumbent, deadline)
+        finally:
+            self.replace(choice, choice.incumbent.found_by)
 
     def _choose(
         self, order: Sequence[Link], skip: frozenset[Link], deadline: Deadline | None = None
@@ -200,9 +192,8 @@ class SharingSearch:
 
     def _pack(self, order: Sequence[Link], skip: frozenset[Link], clusters: Clusters) -> Choice:
         merged = merge_clusters(self.problem, clusters)
-        incumbent = Incumbent(
-            merged.problem, goal=max(self.goal or 0, self.bound.value), ceiling=self.ceiling
-        )
+        goal = max(self.goal or 0, self.bound.value)
+        incumbent = Incumbent(merged.problem, goal=goal, ceiling=self.ceiling)
         return Choice(order, skip, clusters, merged, incumbent)
 
     def _move(self, count: int, deadline: Deadline) -> None:
@@ -255,11 +246,9 @@ class SharingSearch:
         shifts = allowed_shifts(self.problem, self.links, self.rules)
 
         def keep(proof: Proof[Ints]) -> None:
-            if proof.bound > self.bound.value:
-                self.bound = Bound(proof.bound, NAME, self.bound.step)
+            self.offer_bound(0, proof.bound, NAME)
             if proof.peak < self.best.peak:
                 self.adopt(proof.best, NAME)
-            self._announce(NAME)
 
         prove_peak(
             sharing_model(self.problem, shifts),
@@ -296,17 +285,14 @@ class SharingSearch:
         except VerificationError:
             return
         choice.incumbent.offer(where[choice.incumbent.reduction.rows], name)
-        if choice.peak < self.best.peak:
-            self.best = choice
+        self.offer(choice, name)
 
     def _offer(self, choice: Choice, deadline: Deadline) -> None:
         """Pack a choice by heuristics, and keep it unless the best one has a smaller peak."""
         try:
             run_heuristics(choice.incumbent, deadline)
         finally:
-            if choice.peak <= self.best.peak:
-                self.best = choice
-                self._announce(choice.incumbent.found_by or "")
+            self.offer(choice, choice.incumbent.found_by, or_equal=True)
 
     def _run_heuristics(self, choice: Choice, deadline: Deadline) -> None:
         self._watch(choice, run_heuristics, deadline)
@@ -318,17 +304,5 @@ class SharingSearch:
         deadline: Deadline,
     ) -> None:
         """Run a stage on a choice, take the choice if it is better, and report improvements."""
-
-        def note(peak: int, bound: int, source: str) -> None:
-            if choice.peak < self.best.peak:
-                self.best = choice
-            self._announce(source)
-
-        choice.incumbent.watch(note)
+        choice.incumbent.watch(lambda incumbent, source: self.offer(choice, source))
         stage(choice.incumbent, deadline)
-
-    def _announce(self, source: str) -> None:
-        now = self.best.peak, self.bound.value
-        if now != self._reported:
-            self._reported = now
-            self._report(*now, source)

@@ -1,4 +1,4 @@
-"""The best packing and the best bound so far, part by part, and how they came to be."""
+"""The best packing of one pool and the best bound so far, part by part."""
 
 from __future__ import annotations
 
@@ -9,30 +9,25 @@ import numpy as np
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound, fixed_offset_bound, largest_buffer_bound, lower_bound
 from cpplan.packing.heuristics.bump_allocator import bump
+from cpplan.packing.levels import LevelIncumbent, OneLevel
 from cpplan.packing.reduction import reduce_problem
 from cpplan.packing.search.outcome import Outcome
 
+Report = Callable[[int, int, str], None]
 
-class Incumbent:
+
+class Incumbent(LevelIncumbent[Ints]):
     """The best packing so far, with its bounds, that the stages of a run pass on.
 
-    Independent parts are kept apart: each has the offsets of the method that packed it best, and
-    the peak is that of the highest part.
+    Its one level is the peak. Independent parts are kept apart: each has the offsets of the method
+    that packed it best, and the peak is that of the highest part.
 
     Attributes
     ----------
     reduction
         The reduced problem; all rows below are its rows.
-    offsets
-        Bytes, shape ``(n,)``.
     part_peak, part_bound
         Peak and proved lower bound of every part, bytes, shape ``(parts,)``.
-    bound
-        On the whole problem.
-    goal
-        A peak that ends the run, if one is good enough.
-    ceiling
-        A peak above this is of no use, if there is a limit.
     """
 
     def __init__(
@@ -41,51 +36,34 @@ class Incumbent:
         *,
         goal: int | None = None,
         ceiling: int | None = None,
-        report: Callable[[int, int, str], None] = lambda peak, bound, source: None,
+        report: Report = lambda peak, bound, source: None,
     ):
-        self.goal, self.ceiling, self._report = goal, ceiling, report
-        self.bound: Bound = lower_bound(problem)
+        bound = lower_bound(problem)
         self.reduction = reduce_problem(problem)
         parts = int(self.reduction.part.max(initial=-1)) + 1
-        # There is a plan from the first moment on: the one without reuse.
-        self.offsets = bump(self.reduction.problem)
-        self.part_peak = self._peaks(self.offsets, parts)
-        self.part_bound = np.zeros(parts, np.int64)
         # Buffers that hold no byte still end somewhere; the reduced problem has lost sight of them.
         self._least_peak = max(
             fixed_offset_bound(problem).value, largest_buffer_bound(problem).value
         )
+        # There is a plan from the first moment on: the one without reuse.
+        start, first = bump(self.reduction.problem), "bump" if parts else "no bytes"
+        self.part_peak = self._peaks(start, parts)
+        self.part_bound = np.zeros(parts, np.int64)
         self._found_by: list[str | None] = ["bump"] * parts
-        self._reported: tuple[int, int] | None = None
+        super().__init__(
+            OneLevel(self._peak_of), start, first, [bound], goal=goal, ceiling=ceiling,
+            report=lambda incumbent, source: report(incumbent.peak, incumbent.bound.value, source),
+        )  # fmt: skip
 
-    def watch(self, report: Callable[[int, int, str], None]) -> None:
-        """From now on, report improvements to this function."""
-        self._report = report
-
-    def announce(self) -> None:
-        """Report the packing that there is from the start."""
-        self._record("bump")
+    @property
+    def offsets(self) -> Ints:
+        """Offsets of all rows, bytes, shape ``(n,)``."""
+        return self.best
 
     @property
     def peak(self) -> int:
         """Peak of the whole problem, bytes."""
-        return max(int(self.part_peak.max(initial=0)), self._least_peak)
-
-    @property
-    def found_by(self) -> str | None:
-        """Name of the method that packed the highest part."""
-        return self._found_by[self.highest_part()] if len(self.part_peak) else "no bytes"
-
-    @property
-    def good_enough(self) -> bool:
-        """True if the peak is at most the goal."""
-        return self.goal is not None and self.peak <= self.goal
-
-    @property
-    def done(self) -> bool:
-        """Good enough, proved smallest, or proved not to fit."""
-        hopeless = self.ceiling is not None and self.bound.value > self.ceiling
-        return hopeless or self.peak <= max(self.goal or 0, self.bound.value)
+        return self.values[0]
 
     def highest_part(self) -> int:
         return int(np.argmax(self.part_peak))
@@ -95,43 +73,54 @@ class Incumbent:
         below = self.part_peak[self.part_peak < self.part_peak.max(initial=0)]
         return int(below.max(initial=0))
 
-    def offer(self, offsets: Ints, name: str) -> None:
+    def offer(self, solution: Ints, name: str, *, or_equal: bool = False) -> bool:
         """Take from a packing of the whole every part that it packs better."""
-        peaks = self._peaks(offsets, len(self.part_peak))
-        better = peaks < self.part_peak
+        peaks = self._peaks(solution, len(self.part_peak))
+        better = peaks <= self.part_peak if or_equal else peaks < self.part_peak
         rows = better[self.reduction.part]
-        self.offsets[rows] = offsets[rows]
+        self.best[rows] = solution[rows]
         self.part_peak[better] = peaks[better]
         for part in np.flatnonzero(better):
             self._found_by[part] = name
-        self._record(name)
+        self._update(name)
+        return bool(better.any())
 
-    def replace(self, offsets: Ints, name: str) -> None:
+    def replace(self, solution: Ints, name: str) -> None:
         """Take a packing of the whole as it is, better or not."""
-        self.offsets = offsets.copy()
-        self.part_peak = self._peaks(offsets, len(self.part_peak))
+        self.best = solution.copy()
+        self.part_peak = self._peaks(solution, len(self.part_peak))
         self._found_by = [name] * len(self.part_peak)
-        self._record(name)
+        self._update(name)
 
     def part_state(self, part: int, rows: Ints) -> Outcome:
         """Outcome that a search on one part starts from."""
-        return Outcome(self.offsets[rows], int(self.part_peak[part]), int(self.part_bound[part]))
+        return Outcome(self.best[rows], int(self.part_peak[part]), int(self.part_bound[part]))
 
-    def offer_bound(self, part: int, bound: Bound) -> None:
+    def bound_part(self, part: int, bound: Bound) -> None:
         """Take a bound on one part; the whole problem's is at least that."""
         self.part_bound[part] = max(self.part_bound[part], bound.value)
 
     def offer_part(self, part: int, rows: Ints, outcome: Outcome) -> None:
         """Take the packing and the bound of a search on one part, where they are better."""
         if outcome.peak < self.part_peak[part]:
-            self.offsets[rows] = outcome.offsets
+            self.best[rows] = outcome.offsets
             self.part_peak[part] = outcome.peak
             self._found_by[part] = outcome.found_by
         self.part_bound[part] = max(self.part_bound[part], outcome.bound)
         if outcome.bound > self.bound.value:
             name = outcome.bound_by or self.bound.name
-            self.bound = Bound(outcome.bound, name, self._fullest_step(rows))
-        self._record(outcome.found_by or outcome.bound_by or "")
+            self.bounds[0] = Bound(outcome.bound, name, self._fullest_step(rows))
+        self._update(outcome.found_by or outcome.bound_by or "")
+
+    def _update(self, source: str) -> None:
+        self.values = (self._peak_of(self.best),)
+        if len(self.part_peak):
+            self.found_by = self._found_by[self.highest_part()] or source
+        self.announce(source)
+
+    def _peak_of(self, offsets: Ints) -> int:
+        """Peak of the whole problem with the offsets of all parts as they are kept."""
+        return max(int(self.part_peak.max(initial=0)), self._least_peak)
 
     def _fullest_step(self, rows: Ints) -> int:
         """The original step at which most bytes of these rows are live, for messages to name."""
@@ -142,9 +131,3 @@ class Incumbent:
         peaks = np.zeros(parts, np.int64)
         np.maximum.at(peaks, self.reduction.part, offsets + self.reduction.problem.size)
         return peaks
-
-    def _record(self, source: str) -> None:
-        now = self.peak, self.bound.value
-        if now != self._reported:
-            self._reported = now
-            self._report(*now, source)

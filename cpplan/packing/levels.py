@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from cpplan.packing.bounds import Bound
@@ -22,6 +23,21 @@ class Objective(Protocol[Contra]):
 
         Found without search; asked for once, when these are proved to be the smallest.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class OneLevel(Generic[S]):
+    """Objective of one number."""
+
+    value: Callable[[S], int]
+
+    def values(self, solution: S, /) -> tuple[int]:
+        """The number alone."""
+        return (self.value(solution),)
+
+    def bound(self, level: int, values: Sequence[int], /) -> Bound:
+        """Nothing: no level follows the first."""
+        raise IndexError(f"an objective of one level has no level {level}")
 
 
 class LevelIncumbent(Generic[S]):
@@ -129,6 +145,11 @@ class LevelIncumbent(Generic[S]):
         self._bound_next()
         self.announce(name)
         return True
+
+    def replace(self, solution: S, name: str) -> None:
+        """Take a solution, better or not."""
+        self.best, self.values, self.found_by = solution, self.objective.values(solution), name
+        self.announce(name)
 
     def offer_bound(self, level: int, value: int, name: str, *, everywhere: bool = False) -> None:
         """Take a bound on a level, for solutions no worse on those before, or ``everywhere``.

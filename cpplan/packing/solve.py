@@ -17,6 +17,7 @@ from cpplan.packing.portfolio import Aim, PartSearch
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
 
 if TYPE_CHECKING:
@@ -101,16 +102,13 @@ def _run_search(incumbent: Incumbent, budget: Budget, most_effort: int | None) -
     turn is longer than the last, because nothing tells beforehand which search will be quick.
     """
     searches: dict[int, PartSearch] = {}
-    deadline = budget.deadline
-    effort = 1
-    while not incumbent.done and not deadline.expired():
-        if most_effort is not None and effort > most_effort:
-            return
+
+    def turn(effort: int) -> Turn:
         part = incumbent.highest_part()
         problem, rows = incumbent.reduction.part_problem(part)
         if part not in searches:
             searches[part] = PartSearch(problem, budget)
-            incumbent.offer_bound(part, lower_bound(problem))
+            incumbent.bound_part(part, lower_bound(problem))
 
         def offer(outcome: Outcome, part: int = part, rows: Ints = rows) -> bool:
             incumbent.offer_part(part, rows, outcome)
@@ -123,9 +121,11 @@ def _run_search(incumbent: Incumbent, budget: Budget, most_effort: int | None) -
         aim = Aim(
             goal=max(incumbent.goal or 0, incumbent.bound.value, enough),
             ceiling=incumbent.ceiling,
-            deadline=deadline,
+            deadline=budget.deadline,
             offer=offer,
         )
         settled = searches[part].turn(incumbent.part_state(part, rows), effort, aim)
-        if not settled:
-            effort = min(4 * effort, active().most_effort)
+        return Turn.AGAIN if settled else Turn.LONGER
+
+    turns = Turns(active().most_effort, last=most_effort)
+    turns.run(turn, lambda: incumbent.done, budget.deadline)

@@ -142,8 +142,7 @@ class Run:
         )
         try:
             if self.request.algorithm is not None:
-                search.take_all_links()
-                pack_by(self.request.algorithm, search.best.incumbent, deadline)
+                search.pack_by(self.request.algorithm, deadline)
             else:
                 search.run(self.budget.until(deadline))
         except KeyboardInterrupt:

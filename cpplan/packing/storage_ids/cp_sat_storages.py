@@ -31,8 +31,8 @@ def improve(
     budget: Budget,
     *,
     bound: int = 0,
-    found: Callable[[Ints], None],
-    proved: Callable[[int], None],
+    found: Callable[[Ints], object],
+    proved: Callable[[int], object],
 ) -> None:
     """Lower the total of an assignment until it is proved least or time is up.
 

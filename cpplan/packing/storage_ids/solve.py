@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
+from cpplan.packing.levels import LevelIncumbent, OneLevel
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.storage_ids.assignment import StorageAssignment, make_assignment
 from cpplan.packing.storage_ids.by_size import shared_objects, shared_objects_improved
@@ -127,84 +128,64 @@ def share_storages(
     keys = group_keys(source, problem, group_by)
 
     def assign(bounded: Problem, keys: Sequence[str] | None) -> StorageAssignment:
-        best = _Best(bounded, as_labels(keys, len(bounded)))
+        group = as_labels(keys, len(bounded))
+        best = _totals(bounded, group)
         try:
             if algorithm is not None:
-                best.run(algorithm, deadline)
+                best.offer(ALGORITHMS[algorithm](bounded, group, deadline), algorithm)
             else:
-                _search(best, budget)
+                _search(best, bounded, group, budget)
         except (TimeUpError, KeyboardInterrupt):
             deadline.cancel()
         with holding_interrupts() as hold:
             hold()  # what was found is checked and handed out, however impatient the user
-            found = best.assignment(keys, deadline.elapsed())
+            found = make_assignment(
+                bounded,
+                best.best,
+                keys,
+                lower_bound=best.bound.value,
+                found_by=best.found_by,
+                bound_by=best.bound.name,
+                runtime=deadline.elapsed(),
+            )
             check_assignment(bounded, found, keys)
         return found
 
     return assign_apart(source, problem, keys, assign)
 
 
-class _Best:
-    """The best storage numbers and the best bound so far, bytes."""
+def _totals(problem: Problem, group: Ints) -> LevelIncumbent[Ints]:
+    """The best storage numbers so far, with the total and its bound, bytes."""
 
-    def __init__(self, problem: Problem, group: Ints):
-        self.problem, self.group = problem, group
-        bound = rank_bound(problem, group)
-        self.bound, self.bound_by = bound.value, bound.name
-        self.storage, self.found_by = np.arange(len(problem), dtype=np.int64), "bump"
-        self.total = int(problem.size.sum())
+    def total(storage: Ints) -> int:
+        assignment = make_assignment(problem, storage)
+        check_assignment(problem, assignment)
+        return assignment.total
 
-    @property
-    def proved(self) -> bool:
-        return self.total == self.bound
-
-    def assignment(self, keys: Sequence[str] | None, runtime: float) -> StorageAssignment:
-        return make_assignment(
-            self.problem,
-            self.storage,
-            keys,
-            lower_bound=self.bound,
-            found_by=self.found_by,
-            bound_by=self.bound_by,
-            runtime=runtime,
-        )
-
-    def run(self, name: str, deadline: Deadline) -> None:
-        """Run a baseline, and take its assignment if it is the first or better."""
-        self.offer(ALGORITHMS[name](self.problem, self.group, deadline), name)
-
-    def offer(self, storage: Ints, name: str) -> None:
-        assignment = make_assignment(self.problem, storage)
-        check_assignment(self.problem, assignment)
-        if assignment.total < self.total:
-            self.storage, self.total, self.found_by = storage, assignment.total, name
-
-    def prove(self, bound: int, name: str) -> None:
-        if bound > self.bound:
-            self.bound, self.bound_by = bound, name
+    return LevelIncumbent(
+        OneLevel(total),
+        np.arange(len(problem), dtype=np.int64),
+        "bump",
+        [rank_bound(problem, group)],
+    )
 
 
-def _search(best: _Best, budget: Budget) -> None:
-    deadline = budget.deadline
-    for name in ALGORITHMS:
-        if best.proved:
+def _search(best: LevelIncumbent[Ints], problem: Problem, group: Ints, budget: Budget) -> None:
+    for name, algorithm in ALGORITHMS.items():
+        if best.done:
             return
-        if name != "shared_objects_improved" or len(best.problem) <= _MOST_IMPROVED:
-            best.run(name, deadline)
-    if best.proved or deadline.expired():
+        if name != "shared_objects_improved" or len(problem) <= _MOST_IMPROVED:
+            best.offer(algorithm(problem, group, budget.deadline), name)
+    if best.done or budget.deadline.expired():
         return
     from cpplan.packing.storage_ids.cp_sat_storages import NAME, improve
 
     improve(
-        best.problem,
-        best.group,
-        best.storage,
+        problem,
+        group,
+        best.best,
         budget,
-        bound=best.bound,
-        found=_named(best.offer, NAME),
-        proved=lambda bound: best.prove(bound, NAME),
+        bound=best.bound.value,
+        found=lambda storage: best.offer(storage, NAME),
+        proved=lambda bound: best.offer_bound(0, bound, NAME),
     )
-
-
-def _named(offer: Callable[[Ints, str], None], name: str) -> Callable[[Ints], None]:
-    return lambda storage: offer(storage, name)
