@@ -1,4 +1,4 @@
-"""The smallest use of the searches that reaches every compiled loop, with their real types."""
+"""The smallest uses of the searches that reach every compiled loop, with their real types."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from cpplan.runtime.deadline import Deadline
 _ENDLESS = Deadline(float("inf"))
 
 
-def use_ordering() -> None:
-    """Order two chains of two ops, by the beam and exactly."""
-    problem = OrderProblem(
+def use_beam() -> None:
+    """Order two chains of two ops by the beam."""
+    heuristics.get("beam")(_two_chains(), _ENDLESS)
+
+
+def use_downsets() -> None:
+    """Order two chains of two ops exactly."""
+    search_downsets(_two_chains(), [0, 1, 2, 3], _ENDLESS, level=0, states=100)
+
+
+def _two_chains() -> OrderProblem:
+    return OrderProblem(
         predecessors=((), (), (0,), (1,)),
         extra=np.zeros(4, np.int64),
         size=np.array([8, 8, 1, 1]),
@@ -22,5 +31,3 @@ def use_ordering() -> None:
         present=np.zeros(4, bool),
         kept=np.array([False, False, True, True]),
     )
-    heuristics.get("beam")(problem, _ENDLESS)
-    search_downsets(problem, [0, 1, 2, 3], _ENDLESS, level=0, states=100)

@@ -1,12 +1,12 @@
-"""The group of compiled loops of the ordering room."""
+"""Groups of compiled loops of the ordering room."""
 
 from __future__ import annotations
 
 from cpplan.runtime.compiled import LoopGroup
 
-ORDERING = LoopGroup(
-    "ordering",
-    ("cpplan.ordering.heuristics.beam_kernel", "cpplan.ordering.search.downset_kernel"),
-    "cpplan.ordering.first_uses:use_ordering",
+_USES = "cpplan.ordering.first_uses"
+BEAM = LoopGroup("beam", ("cpplan.ordering.heuristics.beam_kernel",), f"{_USES}:use_beam")
+DOWNSETS = LoopGroup(
+    "downsets", ("cpplan.ordering.search.downset_kernel",), f"{_USES}:use_downsets"
 )
-LOOPS = (ORDERING,)
+LOOPS = BEAM, DOWNSETS

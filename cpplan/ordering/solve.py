@@ -18,7 +18,7 @@ from cpplan.ordering.cuts import NAME as MINIMUM_CUT
 from cpplan.ordering.cuts import OrderCuts
 from cpplan.ordering.heuristics.by_subtree import tree_order
 from cpplan.ordering.heuristics.reversal import reverse_time
-from cpplan.ordering.loops import ORDERING
+from cpplan.ordering.loops import BEAM, DOWNSETS
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.search.cp_sat_ordering import NAME as CP_SAT
 from cpplan.ordering.search.cp_sat_ordering import order_model
@@ -29,7 +29,7 @@ from cpplan.ordering.search.window_search import NAME as WINDOWS
 from cpplan.ordering.tuning import active
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.runtime.budget import Budget
-from cpplan.runtime.compiled import COMPILING_SHARE, prepare
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare_all
 from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
@@ -321,7 +321,7 @@ def _improve(piece: OrderPiece, goal: int, effort: int, budget: Budget) -> None:
 
 def _compiled(deadline: Deadline) -> bool:
     """True if the loops are ready, after a wait; until they are, CP-SAT goes on alone."""
-    return prepare(ORDERING, deadline.share(COMPILING_SHARE))
+    return prepare_all((BEAM, DOWNSETS), deadline.share(COMPILING_SHARE))
 
 
 def _search_exactly(piece: OrderPiece, effort: int, deadline: Deadline) -> None:

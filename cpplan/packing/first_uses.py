@@ -8,9 +8,10 @@ from cpplan.model.problem import Problem
 from cpplan.packing.heuristics.fit_index import index_first_fit
 from cpplan.packing.heuristics.segregated_fit import segregated_fit
 from cpplan.packing.heuristics.skyline import Skyline
+from cpplan.packing.search.canonical_search import CanonicalSearch
 from cpplan.packing.search.ejection_search import EjectionSearch
-from cpplan.packing.search.exact_search import ExactSearch
 from cpplan.packing.search.insertion_search import InsertionSearch
+from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.sizes.fit_kernel import first_fit
 from cpplan.runtime.deadline import Deadline
@@ -18,10 +19,17 @@ from cpplan.runtime.deadline import Deadline
 _ENDLESS = Deadline(float("inf"))
 
 
-def use_packing() -> None:
-    """Search exactly through 1000 nodes on 200 buffers."""
+def use_niche() -> None:
+    """Search exactly through 1000 nodes on 200 buffers, by niches."""
     problem = _random_packing(200)
-    search = ExactSearch(problem, seed=0)
+    search = NicheSearch(problem, seed=0)
+    search.run(_stacked(problem), nodes=1000, goal=0, ceiling=None, deadline=_ENDLESS)
+
+
+def use_canonical() -> None:
+    """Search exactly through 1000 nodes on 200 buffers, in canonical order."""
+    problem = _random_packing(200)
+    search = CanonicalSearch(problem, seed=0)
     search.run(_stacked(problem), nodes=1000, goal=0, ceiling=None, deadline=_ENDLESS)
 
 

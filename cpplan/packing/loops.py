@@ -5,15 +5,15 @@ from __future__ import annotations
 from cpplan.runtime.compiled import LoopGroup
 
 _USES = "cpplan.packing.first_uses"
-PACKING = LoopGroup(
-    "packing",
-    (
-        "cpplan.packing.search.canonical_kernel",
-        "cpplan.packing.search.canonical_state_kernel",
-        "cpplan.packing.search.niche_kernel",
-        "cpplan.packing.search.niche_state_kernel",
-    ),
-    f"{_USES}:use_packing",
+NICHE = LoopGroup(
+    "niche",
+    ("cpplan.packing.search.niche_kernel", "cpplan.packing.search.niche_state_kernel"),
+    f"{_USES}:use_niche",
+)
+CANONICAL = LoopGroup(
+    "canonical",
+    ("cpplan.packing.search.canonical_kernel", "cpplan.packing.search.canonical_state_kernel"),
+    f"{_USES}:use_canonical",
 )
 SIZES = LoopGroup("sizes", ("cpplan.packing.sizes.fit_kernel",), f"{_USES}:use_sizes")
 MANY_BUFFERS = LoopGroup(
@@ -33,4 +33,4 @@ INSERTION = LoopGroup(
 SKYLINE = LoopGroup(
     "skyline", ("cpplan.packing.heuristics.skyline_kernel",), f"{_USES}:use_skyline"
 )
-LOOPS = PACKING, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE
+LOOPS = NICHE, CANONICAL, SIZES, MANY_BUFFERS, EJECTION, INSERTION, SKYLINE

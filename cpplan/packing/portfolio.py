@@ -27,7 +27,7 @@ from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
-from cpplan.runtime.compiled import COMPILING_SHARE, prepare_all
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare_first
 from cpplan.runtime.deadline import Deadline
 
 
@@ -108,9 +108,10 @@ class PartSearch:
             if aim.offer(state):
                 return True
         exact = self._solves and exact_search.applies_to(self.problem)
-        # Until its loops are compiled, CP-SAT goes on alone.
+        # Until the first loops are compiled, CP-SAT goes on alone.
         waiting = aim.deadline.share(COMPILING_SHARE)
-        if self._solves and not prepare_all((loops.PACKING, loops.INSERTION), waiting):
+        needed = (*(self._exact().groups if exact else ()), loops.INSERTION)
+        if self._solves and not prepare_first(needed, waiting):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
             state = self._search(state, effort, aim)

@@ -23,7 +23,8 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING
 
-from cpplan.runtime.loop_cache import environment, forget, stamp
+from cpplan.runtime.cores import available_cores
+from cpplan.runtime.loop_cache import begin_storing, environment, stamp
 
 if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
@@ -108,11 +109,39 @@ def prepare(group: LoopGroup, deadline: Deadline) -> bool:
 
 
 def prepare_all(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
-    """True if all of these loops are ready; they are compiled side by side."""
+    """True if all of these loops are ready; they are compiled side by side, the first ones first.
+
+    As many at once as there are cores: what is needed first is not slowed down by the others.
+    """
+    missing = [group for group in groups if not is_ready(group)]
+    following = missing[available_cores() :]
     if not deadline.endless:
-        for group in groups:
+        for group in missing[: available_cores()]:
             begin(group)
-    return all(prepare(group, deadline) for group in groups)
+    for group in missing:
+        if not prepare(group, deadline):
+            return False
+        if following and not deadline.endless:
+            begin(following.pop(0))
+    return True
+
+
+def prepare_first(groups: Sequence[LoopGroup], deadline: Deadline) -> bool:
+    """True if the first of these loops are ready; the others are compiled meanwhile, in order.
+
+    Who can go on with the first waits for no others.
+    """
+    if deadline.endless:
+        return prepare_all(groups, deadline)
+    missing = [group for group in groups if not is_ready(group)]
+    for group in missing[: available_cores()]:
+        begin(group)
+    if not prepare(groups[0], deadline):
+        return False
+    if missing and missing[0] is groups[0]:
+        for group in missing[available_cores() :][:1]:
+            begin(group)
+    return True
 
 
 def begin(group: LoopGroup) -> None:
@@ -170,7 +199,6 @@ def _compile_side_by_side(
     groups: Sequence[LoopGroup], tell: Callable[[str], None]
 ) -> Iterator[tuple[str, float]]:
     """Compile each group in a process of its own, as many at once as there are cores."""
-    from cpplan.runtime.cores import available_cores
     from cpplan.runtime.deadline import Deadline
 
     waiting, since = list(groups), dict[LoopGroup, float]()
@@ -189,7 +217,7 @@ def _compile_side_by_side(
 
 def _compile(group: LoopGroup) -> None:
     """Use every loop of a group once, which compiles and stores it."""
-    forget(group.kernels)
+    begin_storing(_stamp(group), group.name, group.kernels)
     # Its own first uses ask whether the loops are ready: they are about to be.
     _ready.add(group)
     try:
@@ -197,9 +225,7 @@ def _compile(group: LoopGroup) -> None:
     except BaseException:
         _ready.discard(group)
         raise
-    stamp = _stamp(group)
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.touch()
+    _stamp(group).touch()
 
 
 def _compile_elsewhere(group: LoopGroup, deadline: Deadline) -> bool:

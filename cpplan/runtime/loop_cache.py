@@ -31,6 +31,24 @@ def stamp(group: str, names: Sequence[str]) -> Path:
     return _cache_folder(modules[0]) / f"cpplan-{group}-{digest.hexdigest()[:16]}.compiled"
 
 
+def begin_storing(path: Path, group: str, names: Sequence[str]) -> None:
+    """Keep what is stored of these modules only if it is of their present code.
+
+    ``path`` is their :func:`stamp`. A process that was ended in the middle of compiling has stored
+    some of the loops: the next one goes on from there.
+    """
+    begun = path.with_suffix(".begun")
+    if begun.exists():
+        return
+    forget(names)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Whoever goes back to earlier code has to compile it again.
+    for suffix in ("begun", "compiled"):
+        for old in path.parent.glob(f"cpplan-{group}-*.{suffix}"):
+            old.unlink(missing_ok=True)
+    begun.touch()
+
+
 def forget(names: Sequence[str]) -> None:
     """Delete numba's stored loops, since it misses changes in the functions that a loop calls."""
     for name in names:

@@ -22,7 +22,7 @@ def warm_up(*groups: str, tell: Callable[[str], None] = lambda text: None) -> di
     Parameters
     ----------
     groups
-        Names of groups, such as ``"packing"``; all if none is named.
+        Names of groups, such as ``"niche"``; all if none is named.
     tell
         Called with the name of each group before its turn.
 

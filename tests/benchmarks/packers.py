@@ -228,7 +228,7 @@ def run(
 
 def warm(packers: Sequence[Packer]) -> None:
     """Run each on a problem that heuristics do not end, so that nothing compiles later on."""
-    cpplan.warm_up("packing")
+    cpplan.warm_up("niche", "canonical", "insertion")
     problem = perfect_packing(60, seed=0, pinwheels=0.3).problem
     for packer in packers:
         packer(problem, int(problem.live_bytes().max()), 5.0, 0)

@@ -60,6 +60,25 @@ def test_groups_are_compiled_side_by_side(never_compiled, monkeypatch):
     assert compiled.prepare_all((ONE, OTHER), Deadline(60))
 
 
+def test_the_first_group_is_not_slowed_down_by_more_than_there_are_cores(
+    never_compiled, monkeypatch
+):
+    third = LoopGroup("third", (), "here:third")
+    sleeping = [sys.executable, "-c", "import time; time.sleep(100)"]
+    ending = [sys.executable, "-c", "pass"]
+    monkeypatch.setattr(compiled, "_command", lambda group: ending if group is ONE else sleeping)
+    monkeypatch.setattr(compiled, "available_cores", lambda: 2)
+    begun = []
+    begin = compiled.begin
+    monkeypatch.setattr(compiled, "begin", lambda group: (begun.append(group), begin(group)))
+    assert compiled.prepare_first((ONE, OTHER, third), Deadline(60))
+    assert begun == [ONE, OTHER, third]
+    assert not compiled.prepare_first((OTHER, third), Deadline(0.01))
+    for process in compiled._compiling.values():
+        process.kill()
+        process.communicate()
+
+
 def test_waiting_ends_with_the_deadline_and_goes_on_in_the_next_stage(never_compiled, monkeypatch):
     sleeping = [sys.executable, "-c", "import time; time.sleep(100)"]
     monkeypatch.setattr(compiled, "_command", lambda group: sleeping)
@@ -147,7 +166,7 @@ def test_another_process_is_told_the_group_itself(never_compiled, monkeypatch, t
 def test_of_a_loop_for_packing_there_is_one_version(tmp_path):
     """A constant passed on would make another, which takes seconds to compile."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-m", "cpplan", "warm-up", "packing"]
+    command = [sys.executable, "-m", "cpplan", "warm-up", "niche", "canonical"]
     subprocess.run(command, env=environment, check=True, capture_output=True)
     versions = [file.name.split(".py")[0] for file in tmp_path.rglob("*.nbc")]
     assert sorted(versions) == sorted(set(versions)) != []

@@ -45,3 +45,24 @@ def test_other_errors_are_not_taken_for_that(no_folder, monkeypatch):
     with pytest.raises(RuntimeError, match="something else"):
         loop_cache.forget(["loops"])
     assert loop_cache._folder is None
+
+
+def test_compiling_goes_on_where_a_process_was_ended(tmp_path, monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(loop_cache, "forget", forgotten.append)
+    present = tmp_path / "cpplan-some-1.compiled"
+    loop_cache.begin_storing(present, "some", ["loops"])
+    loop_cache.begin_storing(present, "some", ["loops"])
+    assert forgotten == [["loops"]]
+
+
+def test_stored_loops_of_other_code_are_not_ready(tmp_path, monkeypatch):
+    """Whoever goes back to it compiles it again: its loops have been deleted since."""
+    monkeypatch.setattr(loop_cache, "forget", lambda names: None)
+    present, other = (tmp_path / f"cpplan-some-{digest}.compiled" for digest in (1, 2))
+    kept = tmp_path / "cpplan-else-1.compiled"
+    other.touch()
+    kept.touch()
+    loop_cache.begin_storing(present, "some", ["loops"])
+    assert not other.exists()
+    assert kept.exists()

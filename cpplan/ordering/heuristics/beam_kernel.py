@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 
-@njit(cache=True)
+@uncounted_loop
 def extend_beam(
     steps,
     width,
@@ -53,7 +54,7 @@ def extend_beam(
         if cursor[0] == ops:
             return
         done, left, ready, ready_count, live, peak, code = beam
-        count = 0
+        count = np.int64(0)
         for state in range(cursor[1]):
             start = count
             cursor[2] += ready_count[state]
@@ -80,7 +81,7 @@ def extend_beam(
                 if free:
                     break  # It costs nothing and may free something: no order has to wait with it.
         count = _without_doubles(count, candidates, table)
-        chosen = 0
+        chosen = np.int64(0)
         for candidate in range(count):
             if chosen < width:
                 heap[chosen] = candidate
@@ -93,8 +94,10 @@ def extend_beam(
         for row in range(chosen):
             candidate = heap[row]
             state, op = cand_parent[candidate], cand_ran[candidate]
-            done2[row] = done[state]
-            left2[row] = left[state]
+            for item in range(ops):
+                done2[row, item] = done[state, item]
+            for storage in range(len(size)):
+                left2[row, storage] = left[state, storage]
             done2[row, op] = True
             for t in range(touch_start[op], touch_start[op + 1]):
                 left2[row, touches[t]] -= 1
@@ -121,7 +124,7 @@ def extend_beam(
         cursor[1] = chosen
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _without_doubles(count, candidates, table):
     """Keep, of candidates with the same ops done, the one of least peak; return how many remain.
 
@@ -131,7 +134,8 @@ def _without_doubles(count, candidates, table):
     mask = 1
     while mask < 2 * count:
         mask *= 2
-    table[:mask] = -1
+    for slot in range(mask):
+        table[slot] = -1
     mask -= 1
     unique = 0
     for candidate in range(count):
@@ -151,7 +155,7 @@ def _without_doubles(count, candidates, table):
     return unique
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _worse(one, two, peak, live, code):
     """True if candidate ``one`` ranks behind ``two``: by peak, live bytes, then random code."""
     if peak[one] != peak[two]:
@@ -161,7 +165,7 @@ def _worse(one, two, peak, live, code):
     return code[one] > code[two]
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _up(heap, place, peak, live, code):
     while place > 0:
         above = (place - 1) // 2
@@ -171,7 +175,7 @@ def _up(heap, place, peak, live, code):
         place = above
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _down(heap, count, peak, live, code):
     place = 0
     while True:

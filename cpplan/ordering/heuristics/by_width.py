@@ -19,7 +19,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
 from cpplan.ordering.heuristics.registered import register
 from cpplan.ordering.heuristics.reversal import reverse_time
-from cpplan.ordering.loops import ORDERING
+from cpplan.ordering.loops import BEAM
 from cpplan.ordering.problem import OrderProblem
 from cpplan.ordering.tuning import active
 from cpplan.runtime.compiled import prepare
@@ -126,7 +126,7 @@ class _Beam:
         self.cursor = np.array([0, 1, 0], np.int64)
 
     def run(self, deadline: Deadline) -> Ints:
-        if not prepare(ORDERING, deadline):
+        if not prepare(BEAM, deadline):
             raise TimeUpError
         from cpplan.ordering.heuristics.beam_kernel import extend_beam
 

@@ -11,17 +11,18 @@ A hash table of row numbers finds the state of a set; a binary heap yields the s
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 ORDER_FOUND, PROVED, STATES_SPENT, SLICE_SPENT = 0, 1, 2, 3
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _has(words, k):
     return (words[k >> 6] >> np.uint64(k & 63)) & np.uint64(1) == np.uint64(1)
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _hash(words):
     value = np.uint64(0x9E3779B97F4A7C15)
     for word in words:
@@ -31,7 +32,13 @@ def _hash(words):
     return value
 
 
-@njit(cache=True)
+@uncounted_inner_loop
+def _copy(words, others):
+    for k in range(len(words)):
+        others[k] = words[k]
+
+
+@uncounted_inner_loop
 def _subset(inner, outer):
     for k in range(len(inner)):
         if inner[k] & ~outer[k] != np.uint64(0):
@@ -39,7 +46,7 @@ def _subset(inner, outer):
     return True
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _meets(one, other):
     for k in range(len(one)):
         if one[k] & other[k] != np.uint64(0):
@@ -47,7 +54,7 @@ def _meets(one, other):
     return False
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _step(op, done, first, touches, size, users, present, kept):
     """Bytes allocated by running ``op`` after ``done``, and bytes freed after it."""
     allocated, freed = 0, 0
@@ -70,7 +77,7 @@ def _step(op, done, first, touches, size, users, present, kept):
     return allocated, freed
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _before(one, other, peak, count):
     """True if one state goes before another: by lower pressure, more ops done, then the later."""
     if peak[one] != peak[other]:
@@ -80,7 +87,7 @@ def _before(one, other, peak, count):
     return one > other
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _push(heap, length, item, peak, count):
     k = length
     heap[k] = item
@@ -93,7 +100,7 @@ def _push(heap, length, item, peak, count):
     return length + 1
 
 
-@njit(cache=True)
+@uncounted_inner_loop
 def _pop(heap, length, peak, count):
     top = heap[0]
     length -= 1
@@ -112,7 +119,7 @@ def _pop(heap, length, peak, count):
     return top, length
 
 
-@njit(cache=True)
+@uncounted_loop
 def find(words, done, table):
     """Slot of the table that holds this set, or the free slot for it."""
     slots = np.uint64(len(table))
@@ -131,7 +138,7 @@ def find(words, done, table):
     return slot
 
 
-@njit(cache=True)
+@uncounted_loop
 def extend(
     pops,
     ceiling,
@@ -153,14 +160,15 @@ def extend(
     table,
     heap,
     cursor,
+    scratch,
 ):
     """Extend up to ``pops`` states and return the reason for stopping.
 
     States that reach a pressure of ``ceiling`` are dropped. ``cursor`` keeps between calls: states
-    used, heap length, the level, and the row of the complete state once there is one.
+    used, heap length, the level, and the row of the complete state once there is one. One set is
+    ``scratch``.
     """
     ops, capacity = len(extra), len(live)
-    scratch = np.empty(done.shape[1], np.uint64)
     for _ in range(pops):
         if cursor[1] == 0:
             return PROVED
@@ -178,7 +186,7 @@ def extend(
             if cursor[0] + ops >= capacity:
                 cursor[1] = _push(heap, cursor[1], row, peak, count)
                 return STATES_SPENT
-            scratch[:] = done[row]
+            _copy(done[row], scratch)
             at, bytes_live, highest, steps = row, live[row], peak[row], count[row]
             nxt = op
             start = cursor[0]
@@ -198,7 +206,7 @@ def extend(
                 bytes_live += allocated - freed
                 scratch[nxt >> 6] |= np.uint64(1) << np.uint64(nxt & 63)
                 steps += 1
-                done[used] = scratch
+                _copy(scratch, done[used])
                 live[used] = bytes_live
                 peak[used] = highest
                 count[used] = steps

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
-from cpplan.ordering.loops import ORDERING
+from cpplan.ordering.loops import DOWNSETS
 from cpplan.ordering.problem import OrderProblem
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -95,7 +95,7 @@ def search_downsets(
     >>> result.order.tolist(), result.peak, result.level
     ([1, 3, 0, 2], 10, 10)
     """
-    if not prepare(ORDERING, deadline):
+    if not prepare(DOWNSETS, deadline):
         raise TimeUpError
     from cpplan.ordering.search import downset_kernel as kernel
 
@@ -115,7 +115,7 @@ def search_downsets(
     live[0] = problem.base + int(problem.size[problem.present].sum())
     peak[0] = level
     table[kernel.find(done[0], done, table)] = 0
-    cursor = np.array([1, 1, level, 0], np.int64)
+    cursor, scratch = np.array([1, 1, level, 0], np.int64), np.empty(words, np.uint64)
     touches, first = _flatten(problem.touches)
     before = _bit_sets(problem.predecessors, words)
     users = _bit_sets(problem.touched_by, words)
@@ -127,7 +127,7 @@ def search_downsets(
         status = kernel.extend(
             pops, ceiling, problem.entry, before, problem.extra, first, touches, problem.size,
             users, problem.present, problem.kept, done, live, peak, count, parent, ran, table,
-            heap, cursor,
+            heap, cursor, scratch,
         )  # fmt: skip
         deadline.spend((int(cursor[0]) - used) * _SECONDS_PER_STATE)
     if status == kernel.PROVED:

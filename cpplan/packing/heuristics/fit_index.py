@@ -61,6 +61,8 @@ class FitIndex(NamedTuple):
         The span that an entry lists.
     start, stop
         Scratch: offsets that are forbidden, one open interval a span in the way.
+    ends
+        Scratch: where the parts of them that are still to be sorted end.
     """
 
     first_span: Ints
@@ -80,6 +82,7 @@ class FitIndex(NamedTuple):
     entry_span: Ints
     start: Ints
     stop: Ints
+    ends: Ints
 
 
 def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
@@ -126,7 +129,7 @@ def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
     started = np.cumsum(np.bincount(lower, minlength=steps))
     ended = np.cumsum(np.bincount(upper, minlength=steps))
     meetings = np.bincount(buffer, started[upper - 1] - ended[lower])
-    scratch = np.empty((2, int(meetings.max(initial=0))), np.int64)
+    scratch = np.empty((3, int(meetings.max(initial=0)) + 1), np.int64)
     return FitIndex(
         first_span=np.searchsorted(buffer, np.arange(len(problem) + 1)).astype(np.int64),
         row=buffer,
@@ -145,6 +148,7 @@ def fit_index(problem: Problem, order: Ints | None = None) -> FitIndex:
         entry_span=np.empty(entries, np.int64),
         start=scratch[0],
         stop=scratch[1],
+        ends=scratch[2],
     )
 
 

@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 # Fewer are sorted by insertion.
 _FEW = 12
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def place(index, order, offset, placed):
     """Place the rows of ``order``, each at the lowest address where it fits; returns work done.
 
@@ -31,14 +30,14 @@ def place(index, order, offset, placed):
     return work
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def insert_all(index, rows, offset):
     """Enter rows at their offsets, shape ``(n,)``."""
     for row in rows:
         insert(index, row, offset[row])
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def insert(index, row, offset):
     """Enter a row at an offset; the caller knows that it fits there."""
     for span in range(index.first_span[row], index.first_span[row + 1]):
@@ -55,7 +54,7 @@ def insert(index, row, offset):
             index.entry_span[k] = span
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def remove(index, row):
     """Take out a row that was entered."""
     for span in range(index.first_span[row], index.first_span[row + 1]):
@@ -73,7 +72,7 @@ def remove(index, row):
                 index.entry[k, column] = index.entry[last, column]
 
 
-@inner_loop
+@uncounted_inner_loop
 def lowest_fit(index, row, at_least):
     """The lowest offset from ``at_least`` on at which a row fits, and the number of entries read.
 
@@ -85,13 +84,15 @@ def lowest_fit(index, row, at_least):
     step = index.alignment[row]
     at = (at_least + step - 1) // step * step
     # Right ends of the parts still to be sorted, the innermost last: a part's length halves.
-    ends = [count]
+    ends, parts = index.ends, np.int64(1)
+    ends[0] = count
     first = np.int64(0)
-    while len(ends) > 0:
-        last = ends[-1]
+    while parts > 0:
+        last = ends[parts - 1]
         while last - first > _FEW:
             last = _split(start, stop, first, last)
-            ends.append(last)
+            ends[parts] = last
+            parts += 1
         _sort_few(start, stop, first, last)
         for k in range(first, last):
             if start[k] >= at:
@@ -99,11 +100,11 @@ def lowest_fit(index, row, at_least):
             if stop[k] > at:
                 at = (stop[k] + step - 1) // step * step
         first = last
-        ends.pop()
+        parts -= 1
     return at, read
 
 
-@inner_loop
+@uncounted_inner_loop
 def _forbidden(index, row):
     """Open intervals of offsets at which a row would overlap; their number, and entries read."""
     count, read = 0, 0
@@ -129,7 +130,7 @@ def _forbidden(index, row):
     return count, read
 
 
-@inner_loop
+@uncounted_inner_loop
 def _split(start, stop, first, last):
     """Partition around the median of three: nothing before the place returned starts later.
 
@@ -153,7 +154,7 @@ def _split(start, stop, first, last):
     return j + 1
 
 
-@inner_loop
+@uncounted_inner_loop
 def _sort_few(start, stop, first, last):
     """By insertion."""
     for k in range(first + 1, last):

@@ -41,7 +41,9 @@ class Skyline:
         self._leaf_row, self._box = lifespan_tree(self._lower, self._upper, deadline)
         sections = int(self._upper.max(initial=1))
         waiting = np.empty(2 * len(self._leaf_row), np.int64)
-        self._scratch = waiting, np.empty((5, sections), np.int64)
+        # Two entries a level of the tree are enough.
+        stack = np.empty(2 * len(self._leaf_row).bit_length() + 2, np.int64)
+        self._scratch = waiting, np.empty((5, sections), np.int64), stack
 
     @staticmethod
     def applies_to(problem: Problem) -> bool:
@@ -62,7 +64,7 @@ class Skyline:
         problem = self.problem
         rank, offset = np.empty(len(problem), np.int64), np.empty(len(problem), np.int64)
         rank[ranked] = np.arange(len(problem))
-        first, skyline = self._scratch
+        first, skyline, stack = self._scratch
         state = np.empty(3, np.int64)
         start_on_skyline(rank, self._leaf_row, first, skyline, state)
         while not place_on_skyline(
@@ -76,6 +78,7 @@ class Skyline:
             offset,
             first,
             skyline,
+            stack,
             state,
             _SLICE,
         ):

@@ -13,14 +13,15 @@ for every node, the first rank of the buffers still waiting below it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 _NONE = np.iinfo(np.int64).max
 # Of the state: stretches, the peak so far, and buffers left to place.
 _COUNT, _PEAK, _LEFT = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def start_on_skyline(rank, leaf_row, first, skyline, state):
     """Nothing is placed yet: one stretch over all sections, at height zero.
 
@@ -43,9 +44,9 @@ def start_on_skyline(rank, leaf_row, first, skyline, state):
     state[_COUNT], state[_PEAK], state[_LEFT] = 1, 0, len(rank)
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def place_on_skyline(
-    leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline, state, looks
+    leaf_row, box, lower, upper, size, alignment, limit, offset, first, skyline, stack, state, looks
 ):
     """Place buffers in ``looks`` looks at the lowest valley; return if all are placed.
 
@@ -56,8 +57,6 @@ def place_on_skyline(
     leaves, sections = len(leaf_row), len(height)
     # The heap has every stretch once, by its first section; ``where`` finds it again.
     count, peak, left = state
-    # Two entries a level are enough, and there are fewer than 64 levels.
-    stack = np.empty(128, np.int64)
     while left > 0 and looks > 0:
         looks -= 1
         start = heap[0]
@@ -72,7 +71,7 @@ def place_on_skyline(
             if following < sections:
                 level = min(level, height[following])
             height[start] = level
-            _settle(heap, where, height, 0, count)
+            _settle(heap, where, height, np.int64(0), count)
             if following < sections and height[following] == level:
                 count = _absorb(start, following, height, end, before, heap, where, count)
             if previous >= 0 and height[previous] == level:
@@ -110,7 +109,7 @@ def place_on_skyline(
     return left == 0
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _first_within(first, box, start, stop, stack):
     """The leaf of the first-ranked lifespan within ``[start, stop)``; -1 if there is none."""
     leaves = len(first) // 2
@@ -138,7 +137,7 @@ def _first_within(first, box, start, stop, stack):
     return found - leaves
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _split(start, at, level, height, end, before, heap, where, count):
     """Cut the stretch from ``start`` at section ``at``; the count of stretches."""
     height[at], end[at], before[at] = level, end[start], start
@@ -150,7 +149,7 @@ def _split(start, at, level, height, end, before, heap, where, count):
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _absorb(start, following, height, end, before, heap, where, count):
     """Make one of two neighbouring stretches; the count of stretches."""
     end[start] = end[following]
@@ -165,7 +164,7 @@ def _absorb(start, following, height, end, before, heap, where, count):
     return count
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _settle(heap, where, height, at, count):
     """Restore the heap's order, where only the entry ``at`` is out of it."""
     entry = heap[at]

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cpplan.packing.search.canonical_state import LEVELS, NODES, TRAIL
 from cpplan.packing.search.canonical_state_kernel import (
     FAR,
+    clear_levels,
     copy_levels,
     may_fit,
     place,
@@ -18,10 +18,10 @@ from cpplan.packing.search.canonical_state_kernel import (
     undo,
 )
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 
-@inner_loop
+@uncounted_inner_loop
 def _select(board, search, begin, end, ranked):
     """The lowest unplaced buffer between two sections, the first ranked of equals; or -1."""
     best, lowest = -1, FAR
@@ -36,7 +36,7 @@ def _select(board, search, begin, end, ranked):
     return best
 
 
-@inner_loop
+@uncounted_inner_loop
 def _back(board, search):
     """Take back the decisions down to the last to blame, and decide it the other way.
 
@@ -60,7 +60,7 @@ def _back(board, search):
             return True
 
 
-@inner_loop
+@uncounted_inner_loop
 def _last_bit(word):
     last = 0
     for shift in (32, 16, 8, 4, 2, 1):
@@ -70,7 +70,7 @@ def _last_bit(word):
     return last
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def explore(board, search, ranked, nodes, margin):
     """Continue for ``nodes`` nodes. ``Search.floor`` holds the offsets if ``FOUND``."""
     counter = search.counter
@@ -95,7 +95,7 @@ def explore(board, search, ranked, nodes, margin):
             return ROOM_SPENT
         counter[NODES] += 1
         if search.floor[row] > search.rest[row]:
-            search.why[:] = np.uint64(0)
+            clear_levels(search.why)
             if not postpone(board, search, row) and not _back(board, search):
                 return EXHAUSTED
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpplan.packing.search.canonical_state import TRAIL
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.runtime.inner_loop import uncounted_inner_loop
 
 FAR = np.int64(1) << np.int64(62)
 # Kinds of entries of ``Search.trail``; see ``inner_loop`` on constants.
@@ -16,29 +16,35 @@ _FLOOR, _LOWEST, _PLACED = np.int64(0), np.int64(1), np.int64(2)
 _NOTHING = np.int64(0)
 
 
-@inner_loop
+@uncounted_inner_loop
 def _align(value, alignment):
     return value if alignment == 1 else -(-value // alignment) * alignment
 
 
-@inner_loop
+@uncounted_inner_loop
 def copy_levels(levels, others):
     for word in range(len(levels)):
         levels[word] = others[word]
 
 
-@inner_loop
+@uncounted_inner_loop
+def clear_levels(levels):
+    for word in range(len(levels)):
+        levels[word] = np.uint64(0)
+
+
+@uncounted_inner_loop
 def _join(levels, others):
     for word in range(len(levels)):
         levels[word] |= others[word]
 
 
-@inner_loop
+@uncounted_inner_loop
 def _join_level(levels, level):
     levels[level >> 6] |= np.uint64(1) << np.uint64(level & 63)
 
 
-@inner_loop
+@uncounted_inner_loop
 def _record(search, kind, item, first, second):
     at = search.counter[TRAIL]
     trail = search.trail
@@ -48,7 +54,7 @@ def _record(search, kind, item, first, second):
     search.counter[TRAIL] = at + 1
 
 
-@inner_loop
+@uncounted_inner_loop
 def undo(board, search, mark):
     at = search.counter[TRAIL]
     trail = search.trail
@@ -72,7 +78,7 @@ def undo(board, search, mark):
     search.counter[TRAIL] = mark
 
 
-@inner_loop
+@uncounted_inner_loop
 def _raise(board, search, row, floor, rest, count):
     """Raise a buffer's floor, and its later twins' with it; how many are marked as raised."""
     while True:
@@ -92,7 +98,7 @@ def _raise(board, search, row, floor, rest, count):
         row, rest = following, search.rest[following]
 
 
-@inner_loop
+@uncounted_inner_loop
 def _look_for_lowest(board, search, section):
     """Find the lowest floor in a section again: it is no lower than before."""
     least = search.lowest[section]
@@ -108,16 +114,16 @@ def _look_for_lowest(board, search, section):
     search.lowest[section], search.witness[section] = lowest, witness
 
 
-@inner_loop
+@uncounted_inner_loop
 def _blame_section(board, search, section):
     """A section fails because of what raised the buffers still to be placed there."""
-    search.conflict[:] = np.uint64(0)
+    clear_levels(search.conflict)
     first = board.first_member[section]
     for k in range(first, first + search.waiting[section]):
         _join(search.conflict, search.reason[search.members[k]])
 
 
-@inner_loop
+@uncounted_inner_loop
 def _fits(board, search, count):
     """True if every section of the raised buffers can still hold its buffers not yet placed."""
     fits = True
@@ -143,7 +149,7 @@ def _fits(board, search, count):
     return fits
 
 
-@inner_loop
+@uncounted_inner_loop
 def _swap(search, entry, slot):
     """Exchange an entry's member with the one in a slot of the same section."""
     old, other = search.slot[entry], search.entry[slot]
@@ -152,7 +158,7 @@ def _swap(search, entry, slot):
     search.slot[other], search.slot[entry] = old, slot
 
 
-@inner_loop
+@uncounted_inner_loop
 def place(board, search, row):
     """Place a buffer at its floor; whether the rest can still fit."""
     search.placed[row] = True
@@ -183,7 +189,7 @@ def place(board, search, row):
     return _fits(board, search, count)
 
 
-@inner_loop
+@uncounted_inner_loop
 def postpone(board, search, row):
     """Raise a buffer above what may lie in its place; whether that is possible.
 
@@ -214,7 +220,7 @@ def postpone(board, search, row):
     return _fits(board, search, _raise(board, search, row, above, search.rest[row], np.int64(0)))
 
 
-@inner_loop
+@uncounted_inner_loop
 def may_fit(board, search):
     """True if every section can hold its buffers before anything is placed; see :func:`_fits`."""
     for row in range(len(search.floor)):

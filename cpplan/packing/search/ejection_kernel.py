@@ -10,14 +10,15 @@ meets, in order, everything that can be in a buffer's way: no list of conflicts,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 # The columns of a list.
 _ADDRESS, _LOWER, _UPPER, _ROW = 0, 1, 2, 3
 _LEAST = 1e-300
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def insert_waiting(
     lower, upper, size, alignment, worth, ceiling, moves, relocations, layout, waiting, left, random
 ):
@@ -122,7 +123,7 @@ def insert_waiting(
     return left, made
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _least_blocked(
     row, lower, upper, size, alignment, worth, failures, ceiling, by_bottom, by_top, count, random
 ):
@@ -172,10 +173,23 @@ def _least_blocked(
     return best, best_worth
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
+def _first_at(entries, count, address):
+    """The first of ``count`` entries at this address or above it."""
+    first, last = 0, count
+    while first < last:
+        middle = (first + last) // 2
+        if entries[_ADDRESS, middle] < address:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@uncounted_inner_loop
 def _add(entries, count, address, lower, upper, row):
     """Insert one entry into a sorted list of ``count``."""
-    at = np.searchsorted(entries[_ADDRESS, :count], address)
+    at = _first_at(entries, count, address)
     for k in range(count, at, -1):
         for column in range(4):
             entries[column, k] = entries[column, k - 1]
@@ -183,10 +197,10 @@ def _add(entries, count, address, lower, upper, row):
     entries[_LOWER, at], entries[_UPPER, at] = lower, upper
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _remove(entries, count, address, row):
     """Take one entry out of a sorted list of ``count``."""
-    at = np.searchsorted(entries[_ADDRESS, :count], address)
+    at = _first_at(entries, count, address)
     while entries[_ROW, at] != row:
         at += 1
     for column in range(4):
@@ -194,7 +208,7 @@ def _remove(entries, count, address, row):
             entries[column, k] = entries[column, k + 1]
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _below(random, limit):
     """A number of ``range(limit)``: xorshift, so that every search has a state of its own."""
     state = random[0]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from cpplan.model.problem import Problem
+from cpplan.packing import loops
 from cpplan.packing.search import canonical_search, niche_search
 from cpplan.packing.search.canonical_search import CanonicalSearch
 from cpplan.packing.search.niche_search import NicheSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.tuning import active
+from cpplan.runtime.compiled import COMPILING_SHARE, LoopGroup, is_ready, prepare_first
 from cpplan.runtime.deadline import Deadline
+
+
+class _Turn(NamedTuple):
+    """A search, its loops, and its share of the nodes."""
+
+    search: type[NicheSearch] | type[CanonicalSearch]
+    group: LoopGroup
+    share: float
 
 
 def applies_to(problem: Problem) -> bool:
@@ -45,11 +56,18 @@ class ExactSearch:
     """
 
     def __init__(self, problem: Problem, seed: int):
-        self._turns: list[tuple[NicheSearch | CanonicalSearch, float]] = []
+        self.problem, self._seed = problem, seed
+        self._begun: dict[str, NicheSearch | CanonicalSearch] = {}
+        self._turns: list[_Turn] = []
         if niche_search.applies_to(problem):
-            self._turns.append((NicheSearch(problem, seed), 1 - active().canonical_share))
+            self._turns.append(_Turn(NicheSearch, loops.NICHE, 1 - active().canonical_share))
         share = active().canonical_share if self._turns else 1.0
-        self._turns.append((CanonicalSearch(problem, seed), share))
+        self._turns.append(_Turn(CanonicalSearch, loops.CANONICAL, share))
+
+    @property
+    def groups(self) -> tuple[LoopGroup, ...]:
+        """Their loops, in the order in which they are needed."""
+        return tuple(turn.group for turn in self._turns)
 
     def run(
         self,
@@ -61,11 +79,20 @@ class ExactSearch:
         deadline: Deadline,
         report: Callable[[Outcome], object] = lambda outcome: None,
     ) -> Outcome:
-        """Continue for ``nodes`` nodes; see :meth:`NicheSearch.run`."""
-        for search, share in self._turns:
-            state = search.run(
+        """Continue for ``nodes`` nodes; see :meth:`NicheSearch.run`.
+
+        A search whose loops are not compiled yet misses its turn.
+        """
+        if not prepare_first(self.groups, deadline.share(COMPILING_SHARE)):
+            return state
+        for turn in self._turns:
+            if not is_ready(turn.group):
+                continue
+            if turn.search.name not in self._begun:
+                self._begun[turn.search.name] = turn.search(self.problem, self._seed)
+            state = self._begun[turn.search.name].run(
                 state,
-                nodes=max(1, int(share * nodes)),
+                nodes=max(1, int(turn.share * nodes)),
                 goal=goal,
                 ceiling=ceiling,
                 deadline=deadline,

@@ -1,7 +1,8 @@
 """Compiled part of the insertion search; see ``insertion_search`` for what it does and why.
 
 ``order`` and ``by_latest`` list the placed buffers by lowest end and by latest offset. ``cursor``
-holds, and keeps between calls: how many are placed, the moves made, and the tenure.
+holds, and keeps between calls: how many are placed, the moves made, and the tenure. ``scratch`` is
+a word a section, and four a buffer.
 """
 
 # The compiler gives these functions their types.
@@ -10,7 +11,8 @@ holds, and keeps between calls: how many are placed, the moves made, and the ten
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 PLACED, MOVES, TENURE = 0, 1, 2
 _NEVER = np.iinfo(np.int64).max
@@ -18,7 +20,7 @@ _NEVER = np.iinfo(np.int64).max
 _EQUAL = 1e-9
 
 
-@njit(cache=True, nogil=True, inline="always")
+@uncounted_inner_loop
 def _draw(random, below):
     """A number in ``[0, below)`` (xorshift*); ``random`` is the state, shape ``(1,)``."""
     word = random[0]
@@ -29,7 +31,7 @@ def _draw(random, below):
     return np.int64((word * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(33)) % below
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _resort(rows, count, key):
     """Insertion sort: from one move to the next, the order hardly changes."""
     for k in range(1, count):
@@ -42,7 +44,7 @@ def _resort(rows, count, key):
         rows[at] = row
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _without_ejected(rows, count, placed):
     kept = 0
     for k in range(count):
@@ -52,11 +54,12 @@ def _without_ejected(rows, count, placed):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _push_down(order, first, count, spans, step, pinned, size, floor, lowest_end):
     """Lowest ends in this order; those before position ``first`` are known already."""
     first_span, lower, upper = spans
-    floor[:] = 0
+    for section in range(len(floor)):
+        floor[section] = 0
     for k in range(count):
         row = order[k]
         if k >= first:
@@ -75,11 +78,12 @@ def _push_down(order, first, count, spans, step, pinned, size, floor, lowest_end
                 floor[section] = end
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _push_up(order, last, count, target, spans, step, pinned, size, ceiling, latest):
     """Latest offsets below ``target``; those after position ``last`` are known already."""
     first_span, lower, upper = spans
-    ceiling[:] = target
+    for section in range(len(ceiling)):
+        ceiling[section] = target
     for k in range(count - 1, -1, -1):
         row = order[k]
         if k <= last:
@@ -99,7 +103,7 @@ def _push_up(order, last, count, target, spans, step, pinned, size, ceiling, lat
                 ceiling[section] = offset
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
 def _best_offset(
     target, room, grid, ends, starts, count, lowest_end, latest, weight, pinned, held, now, random
 ):
@@ -156,13 +160,13 @@ def _best_offset(
     return offset
 
 
-@njit(cache=True, nogil=True)
+@uncounted_loop
 def search(
     moves,
     target,
     learning,
     spans,
-    sections,
+    scratch,
     size,
     step,
     pinned,
@@ -179,17 +183,15 @@ def search(
     random,
 ):
     """Make ``moves`` moves, or until all are placed below ``target``; return if they are."""
-    buffers = len(size)
-    skyline, waiting = np.empty(sections, np.int64), np.empty(buffers, np.int64)
-    ends, starts = np.empty(buffers, np.int64), np.empty(buffers, np.int64)
-    weight = difficulty * penalty
-    left = 0
-    for row in range(buffers):
+    skyline, waiting, ends, starts, weight = scratch
+    left = np.int64(0)
+    for row in range(len(size)):
+        weight[row] = difficulty[row] * penalty[row]
         if not placed[row]:
             waiting[left] = row
             left += 1
     count = cursor[PLACED]
-    _push_down(order, 0, count, spans, step, pinned, size, skyline, lowest_end)
+    _push_down(order, np.int64(0), count, spans, step, pinned, size, skyline, lowest_end)
     _push_up(order, count, count, target, spans, step, pinned, size, skyline, latest)
     _resort(order, count, lowest_end)
     _resort(by_latest, count, latest)
@@ -203,13 +205,13 @@ def search(
         if weight[waiting[drawn]] > weight[waiting[chosen]]:
             chosen = drawn
         row = waiting[chosen]
-        between = 0
+        between = np.int64(0)
         for k in range(count):
             other = by_latest[k]
             if meets[row, other] and latest[other] - size[row] < lowest_end[other]:
                 starts[between] = other
                 between += 1
-        between = 0
+        between = np.int64(0)
         for k in range(count):
             other = order[k]
             if meets[row, other] and latest[other] - size[row] < lowest_end[other]:
@@ -223,7 +225,7 @@ def search(
             continue
         waiting[chosen] = waiting[left - 1]
         left -= 1
-        ejected = 0
+        ejected = np.int64(0)
         for k in range(between):
             other = starts[k]
             if latest[other] < offset + size[row] and lowest_end[other] > offset:
@@ -233,7 +235,7 @@ def search(
                 ejected += 1
                 penalty[other] += learning
                 weight[other] = difficulty[other] * penalty[other]
-        at = 0
+        at = np.int64(0)
         while at < count and lowest_end[order[at]] <= offset:
             at += 1
         # Whatever is ejected ends above the offset: what lies before ``at`` stays as it is, and

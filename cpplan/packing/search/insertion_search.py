@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.packing import loops
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.local_search import LocalSearch
 from cpplan.packing.search.outcome import Outcome
 from cpplan.packing.tuning import active
+from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Problem
@@ -87,7 +89,11 @@ class InsertionSearch(LocalSearch):
         columns = (spans.lower.astype(np.uint64), spans.upper.astype(np.uint64))
         self._spans = (problem.first_span, *columns)
         self._breadth = int((spans.upper - spans.lower).sum())
-        self._sections = int(problem.upper.max(initial=0))
+        self._scratch = (
+            np.empty(int(problem.upper.max(initial=0)), np.int64),
+            *(np.empty(count, np.int64) for _ in range(3)),
+            np.empty(count),
+        )
         self._pinned = np.full(count, -1, np.int64)
         for row, offset in problem.fixed.items():
             self._pinned[row] = offset
@@ -115,6 +121,8 @@ class InsertionSearch(LocalSearch):
         Time for a move is in proportion to the spans of all buffers, in sections. Raises
         ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
+        if not prepare(loops.INSERTION, deadline.share(COMPILING_SHARE)):
+            return state  # the next turn will ask again; others go on
         from cpplan.packing.search import insertion_kernel as kernel
 
         goal = max(goal, state.bound, self._lowest_peak)
@@ -135,7 +143,7 @@ class InsertionSearch(LocalSearch):
                 self._target,
                 _LEARNING,
                 self._spans,
-                self._sections,
+                self._scratch,
                 self.problem.size,
                 self.problem.alignment,
                 self._pinned,

@@ -6,26 +6,26 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from cpplan.packing.search.niche_state import CHANGES, LEVELS, NODES, PLACED, WASTE, WAYS
+from cpplan.packing.search.niche_state import CHANGES, FAILS, LEVELS, NODES, PLACED, WASTE, WAYS
 from cpplan.packing.search.niche_state_kernel import lift, mix, put, ways_of
 from cpplan.packing.search.rounds import EXHAUSTED, FOUND, NODES_SPENT, ROOM_SPENT
-from cpplan.runtime.inner_loop import inner_loop
+from cpplan.runtime.inner_loop import uncounted_inner_loop, uncounted_loop
 
 
-@inner_loop
+@uncounted_inner_loop
 def _known_to_fail(fill, one, other):
     at = one % np.uint64(len(fill.failed))
     return fill.failed[at, 0] == one and fill.failed[at, 1] == other
 
 
-@inner_loop
-def _choose(shape, fill, limit, highest, rank, first, last, fails):
+@uncounted_inner_loop
+def _choose(shape, fill, limit, highest, rank, first, last):
     """Write the ways of the corner that has the fewest, by weight, as the next level's.
 
     Looks between two sections. Returns how many ways there are; 0 if some corner has none, or a
-    component is known to fail: ``fails[0]`` is a section of it; -1 if nothing is left to place.
+    component is known to fail, a section of which is in ``Fill.counter[FAILS]``; -1 if nothing is left to
+    place.
     """
     level = fill.counter[LEVELS]
     at = fill.counter[WAYS]
@@ -49,7 +49,7 @@ def _choose(shape, fill, limit, highest, rank, first, last, fails):
             continue
         other ^= mix(np.uint64(stop))
         if _known_to_fail(fill, one, other):
-            fails[0] = start
+            fill.counter[FAILS] = start
             return 0
         begin = start
         while begin < stop:
@@ -78,7 +78,7 @@ def _choose(shape, fill, limit, highest, rank, first, last, fails):
                         if counted[right] == 0:
                             counted[2] = -1
                             fill.weight[section] += 1
-                            fails[0] = section
+                            fill.counter[FAILS] = section
                             return 0
                     score = (counted[right] - 1) / fill.weight[section]
                     if score < best_score:
@@ -112,7 +112,7 @@ def _choose(shape, fill, limit, highest, rank, first, last, fails):
     return count
 
 
-@inner_loop
+@uncounted_inner_loop
 def _take_back(shape, fill):
     """Undo what the last level did."""
     level = fill.counter[LEVELS] - 1
@@ -127,7 +127,18 @@ def _take_back(shape, fill):
         put(shape, fill, row, np.int64(-1))
 
 
-@njit(cache=True, nogil=True)
+@uncounted_inner_loop
+def _may_fit(fill, limit, highest):
+    for section in range(len(fill.left)):
+        if fill.left[section] > limit:
+            return False
+    for row in range(len(highest)):
+        if highest[row] < 0:
+            return False
+    return True
+
+
+@uncounted_loop
 def explore(shape, fill, limit, highest, rank, nodes):
     """Continue for ``nodes`` nodes. ``Fill.offset`` holds the offsets if ``FOUND``.
 
@@ -136,9 +147,8 @@ def explore(shape, fill, limit, highest, rank, nodes):
     counter = fill.counter
     last = counter[NODES] + nodes
     count, sections = len(fill.offset), len(fill.floor)
-    fails = np.zeros(1, np.int64)
     # Later, ways out of corners see to it that the rest fits.
-    if counter[NODES] == 0 and (fill.left.max() > limit or highest.min() < 0):
+    if counter[NODES] == 0 and not _may_fit(fill, limit, highest):
         return EXHAUSTED
     while True:
         level = counter[LEVELS]
@@ -158,7 +168,7 @@ def explore(shape, fill, limit, highest, rank, nodes):
                 continue
             else:
                 first, end = fill.begin[back], fill.end[back]
-            found = _choose(shape, fill, limit, highest, rank, first, end, fails)
+            found = _choose(shape, fill, limit, highest, rank, first, end)
         if found == 0:
             # Only decisions in the component that fails are to blame.
             while True:
@@ -168,7 +178,7 @@ def explore(shape, fill, limit, highest, rank, nodes):
                 counter[LEVELS] = level + 1
                 _take_back(shape, fill)
                 counter[LEVELS] = level
-                if fill.begin[level] <= fails[0] < fill.end[level]:
+                if fill.begin[level] <= counter[FAILS] < fill.end[level]:
                     if fill.next_way[level] < counter[WAYS]:
                         break
                     fill.weight[fill.section[level]] += 0.1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cpplan.model.problem import Ints, Problem
 
 # Entries of ``Fill.counter``.
-LEVELS, NODES, PLACED, WAYS, CHANGES = 0, 1, 2, 3, 4
+LEVELS, NODES, PLACED, WAYS, CHANGES, FAILS = 0, 1, 2, 3, 4, 5
 # A way out of a corner: nothing lies there.
 WASTE = -1
 # Parts that have failed; a newer one takes the place of an older one.
@@ -113,7 +113,7 @@ def start(shape: Shape, known: Fill | None = None) -> Fill:
         failed=np.zeros((_REMEMBERED, 2), np.uint64) if known is None else known.failed,
         changed=np.zeros(sections, np.int64),
         counted=np.full((sections, 3), -1, np.int64),
-        counter=np.zeros(CHANGES + 1, np.int64),
+        counter=np.zeros(FAILS + 1, np.int64),
     )
 
 

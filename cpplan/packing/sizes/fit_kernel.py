@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from cpplan.runtime.inner_loop import uncounted_loop
 
 
-@njit(cache=True)
+@uncounted_loop
 def first_fit(order, lower, upper, size, alignment, highest, placed, offset):
     """Offsets into ``offset``; ``False`` as soon as one would exceed its buffer's ``highest``.
 
