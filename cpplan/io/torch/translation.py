@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from cpplan.io.torch.axes import axes_of
 from cpplan.io.torch.costs import cost_of
 from cpplan.io.torch.effects import Effects, find_effects, storage_of
 from cpplan.io.torch.hazards import Hazards
@@ -222,6 +223,7 @@ class _Translator:
             for each in written:
                 self.layouts.mark_written(each)
         ops, nodes = [], {}
+        tensors = {tensor.name: tensor for tensor in self.layouts.tensors()}
         for node, effects in self.effects.items():
             reads = self._reads(node)
             inputs = tuple(dict.fromkeys(name for _, name in reads))
@@ -245,10 +247,11 @@ class _Translator:
                     placements=find_placements(*known),
                     after=tuple(after),
                     sequence="random" if effects.draws else None,
+                    axes=() if effects.draws else axes_of(node, self.names.get, tensors),
                 )
             )
             nodes[node.name] = node
-        graph = Graph(name, self.layouts.tensors(), tuple(ops), self.layouts.symbols())
+        graph = Graph(name, tuple(tensors.values()), tuple(ops), self.layouts.symbols())
         return Translation(graph, nodes)
 
     def _reads(self, node: Node) -> list[tuple[torch.Tensor, str]]:

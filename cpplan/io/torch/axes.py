@@ -1,0 +1,297 @@
+"""Axes of ATen's operators: the table of rules, and nodes as the rules see them.
+
+Rules are for operators whatever their overload: ``aten.conv2d``. Point-wise ones need none. Views
+and what is written in place have no axes: only storages are cut. Images are ``(batch, channels,
+rows, columns)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpplan.io.axes import find_axes
+from cpplan.io.axes.moves import block_axes, concat_axes, gather_axes, pad_axes
+from cpplan.io.axes.operation import (
+    NoAxes,
+    Operation,
+    Rule,
+    alike,
+    checked_axis,
+    element_wise,
+    same,
+    shape_of,
+)
+from cpplan.io.axes.products import attention_axes, matmul_axes, reduction_axes
+from cpplan.io.axes.resizing import between, nearest, resize_axes
+from cpplan.io.axes.windows import Slide, channel_axes, slide_axes, transposed_axes
+from cpplan.io.torch.effects import bind
+from cpplan.io.torch.nodes import Names, names_in
+from cpplan.model.axes import Axis
+from cpplan.model.tensor import Tensor
+
+_POINTWISE = "aten point-wise"
+_FLOATS = ("float32", "float64", "float16", "bfloat16")
+_WIDE = (*_FLOATS, "int32", "int64")
+
+
+def axes_of(
+    node: Node, name_of: Callable[[Node], Names], tensors: Mapping[str, Tensor]
+) -> tuple[Axis, ...]:
+    """Axes of a node that calls one of torch's operators; none of any other node.
+
+    Parameters
+    ----------
+    name_of
+        Names of a node's results.
+    tensors
+        All tensors of the graph.
+    """
+    overload = node.target
+    if not isinstance(overload, torch._ops.OpOverload):
+        return ()
+    outputs = [tensors[name] for name in names_in(name_of(node))]
+    if not outputs or any(tensor.view_of is not None for tensor in outputs):
+        return ()
+    inputs: list[Tensor | None] = []
+    attributes: dict[str, Any] = {}
+    for name, value in bind(overload, node.args, node.kwargs).items():
+        listed = value if isinstance(value, (tuple, list)) else (value,)
+        if any(isinstance(each, Node) for each in listed):
+            for each in listed:
+                found = name_of(each) if isinstance(each, Node) else None
+                inputs.append(tensors[found] if isinstance(found, str) else None)
+        else:
+            inputs.append(None)
+            attributes[name] = value
+    kind = f"{overload.namespace}.{overload._schema.name.partition('::')[2]}"
+    operation = Operation(kind, tuple(inputs), tuple(outputs), attributes)
+    found_axes = find_axes("torch", operation)
+    if found_axes or kind in rules() or torch.Tag.pointwise not in overload.tags:
+        return found_axes
+    return find_axes("torch", Operation(_POINTWISE, tuple(inputs), tuple(outputs), attributes))
+
+
+def rules() -> dict[str, Rule]:
+    """Rule of every kind that can run in pieces, but point-wise ones."""
+    return {f"aten.{kind}": rule for kind, rule in _RULES.items()} | {_POINTWISE: element_wise}
+
+
+def _listed(value: Any, rank: int, default: int = 1) -> list[int]:
+    """One number for each spatial axis.
+
+    Raises
+    ------
+    NoAxes
+        If they are no numbers: padding by name, symbolic sizes.
+    """
+    if value is None or value == []:
+        return [default] * rank
+    found = list(value) if isinstance(value, (tuple, list)) else [value]
+    if not all(type(each) is int for each in found):
+        raise NoAxes
+    return found * rank if len(found) == 1 else found
+
+
+def _convolution(operation: Operation) -> Iterator[Axis]:
+    image, weights, given = operation.input(), operation.input(1), operation.attributes
+    rank = len(shape_of(weights)) - 2
+    names = ("stride", "padding", "dilation")
+    stride, padding, dilation = (
+        _listed(given.get(name), rank, default)
+        for name, default in zip(names, (1, 0, 1), strict=True)
+    )
+    if given.get("transposed"):
+        yield from _transposed(operation)
+        return
+    taps = shape_of(weights)[2:]
+    if len(shape_of(image)) != rank + 2:
+        raise NoAxes  # without a batch
+    slides = [Slide(*each) for each in zip(taps, stride, dilation, padding, strict=True)]
+    yield from slide_axes(operation, image, slides, 2)
+    bias = operation.input(2) if operation.has(2) else None
+    terms = 1 if operation.output.dtype in _WIDE else None
+    groups = given.get("groups", 1)
+    yield from channel_axes(operation, image, (weights, 0), [bias], groups=groups, terms=terms)
+
+
+def _transposed(operation: Operation) -> Iterator[Axis]:
+    image, weights, given = operation.input(), operation.input(1), operation.attributes
+    taps = shape_of(weights)[2:]
+    rank = len(taps)
+    stride, padding = _listed(given.get("stride"), rank), _listed(given.get("padding"), rank, 0)
+    dilation = _listed(given.get("dilation"), rank)
+    if len(shape_of(image)) != rank + 2:
+        raise NoAxes
+    slides = [Slide(*each) for each in zip(taps, stride, dilation, padding, strict=True)]
+    yield from transposed_axes(operation, image, slides, 2)
+    bias = operation.input(2) if operation.has(2) else None
+    if given.get("groups", 1) == 1:
+        yield from channel_axes(operation, image, (weights, 1), [bias], groups=1)
+
+
+def _pool(operation: Operation) -> Iterator[Axis]:
+    image, given = operation.input(), operation.attributes
+    rank = len(shape_of(image)) - 2
+    taps = _listed(given["kernel_size"], rank)
+    stride = _listed(given.get("stride") or taps, rank)
+    padding = _listed(given.get("padding"), rank, 0)
+    dilation = _listed(given.get("dilation"), rank)
+    if len(taps) != rank:
+        raise NoAxes
+    yield same("channels", operation.shape()[1], [(image, 1), (operation.output, 1)])
+    slides = [Slide(*each) for each in zip(taps, stride, dilation, padding, strict=True)]
+    counts = given.get("count_include_pad", False) and not given.get("divisor_override")
+    for k, slide in enumerate(slides if counts else ()):
+        past = (shape_of(operation.output)[2 + k] - 1) * slide.stride - slide.before + slide.reach
+        if past > operation.shape()[2 + k] + slide.before:
+            return
+    yield from slide_axes(operation, image, slides, 2)
+
+
+def _adaptive_pool(operation: Operation) -> Iterable[Axis]:
+    shape, places = operation.shape(), shape_of(operation.output)
+    tables = {
+        axis: [(k * shape[axis] // n, -(-(k + 1) * shape[axis] // n)) for k in range(n)]
+        for axis, n in enumerate(places)
+        if axis >= len(shape) - 2
+    }
+    return resize_axes(operation, tables)
+
+
+def _batch_norm(operation: Operation) -> Iterator[Axis]:
+    image, shape = operation.input(), operation.shape()
+    if operation.attributes.get("training"):
+        raise NoAxes
+    vectors = [operation.input(k) for k in range(1, 5) if operation.has(k)]
+    for axis, (name, extent) in enumerate(zip(operation.names(len(shape)), shape, strict=True)):
+        places = [(image, axis), (operation.output, axis)]
+        places += [(vector, 0) for vector in vectors] if axis == 1 else []
+        yield same(name, extent, places)
+
+
+def _layer_norm(operation: Operation) -> Iterator[Axis]:
+    image, shape = operation.input(), operation.shape()
+    names = operation.names(len(shape))
+    outputs = [tensor for tensor in operation.outputs if tensor is not None]
+    for axis in range(len(shape) - len(operation.attributes["normalized_shape"])):
+        places = [(image, axis), *((tensor, axis) for tensor in outputs)]
+        yield same(names[axis], shape[axis], places)
+
+
+def _softmax(operation: Operation) -> list[Axis]:
+    return alike(operation, but=(operation.attributes["dim"],))
+
+
+def _linear(operation: Operation) -> Iterable[Axis]:
+    added = [operation.input(2)] if operation.has(2) else []
+    adds = operation.output.dtype in _WIDE
+    return matmul_axes(
+        operation, operation.input(), operation.input(1),
+        transposed=(False, True), added=added, terms=adds,
+    )  # fmt: skip
+
+
+def _matmul(operation: Operation) -> Iterable[Axis]:
+    adds = operation.output.dtype in _WIDE
+    return matmul_axes(operation, operation.input(0), operation.input(1), terms=adds)
+
+
+def _addmm(operation: Operation) -> Iterable[Axis]:
+    adds = operation.output.dtype in _WIDE
+    return matmul_axes(
+        operation, operation.input(1), operation.input(2), added=[operation.input()], terms=adds
+    )
+
+
+def _attention(operation: Operation) -> list[Axis]:
+    given = operation.attributes
+    if given.get("is_causal") or given.get("dropout_p") or given.get("enable_gqa"):
+        raise NoAxes
+    return attention_axes(operation, (0, 1, 2), 3)
+
+
+def _reduce(operation: Operation, *, adds: bool = False) -> Iterable[Axis]:
+    given, rank = operation.attributes, len(operation.shape())
+    listed = given.get("dim")
+    listed = range(rank) if listed is None or listed == [] else listed
+    axes = [listed] if isinstance(listed, int) else list(listed)
+    keeps = bool(given.get("keepdim", False))
+    adds = adds and operation.output.dtype in _WIDE
+    return reduction_axes(operation, axes, keeps=keeps, adds=adds)
+
+
+def _cat(operation: Operation) -> Iterable[Axis]:
+    there = Operation(
+        operation.kind,
+        tuple(tensor for tensor in operation.inputs if tensor is not None),
+        operation.outputs,
+    )
+    rank = len(shape_of(operation.output))
+    return concat_axes(there, checked_axis(operation.attributes.get("dim", 0), rank))
+
+
+def _pad(operation: Operation) -> Iterable[Axis]:
+    rank, pads = len(operation.shape()), operation.attributes["pad"]
+    if not all(type(each) is int for each in pads):
+        raise NoAxes
+    before = [0] * rank
+    for k, count in enumerate(pads[::2]):
+        before[rank - 1 - k] = count
+    constant = operation.attributes.get("mode", "constant") == "constant"
+    return pad_axes(operation, before, constant=constant)
+
+
+def _upsample(operation: Operation, *, linear: bool) -> Iterable[Axis]:
+    shape, places = operation.shape(), shape_of(operation.output)
+    corners = bool(operation.attributes.get("align_corners"))
+    tables: dict[int, list[tuple[int, int]]] = {}
+    for axis in range(2, len(shape)):
+        extent, n = shape[axis], places[axis]
+        scale = (extent - 1) / max(1, n - 1) if corners else extent / n
+        half = linear and not corners
+        at = [(k + 0.5 * half) * scale - 0.5 * half for k in range(n)]
+        found = [
+            (between if linear else nearest)([int((a + off) // 1) for a in at], extent)
+            for off in (-1e-4, 1e-4)
+        ]
+        tables[axis] = [(low[0], high[1]) for low, high in zip(*found, strict=True)]
+    return resize_axes(operation, tables)
+
+
+def _embedding(operation: Operation) -> list[Axis]:
+    return gather_axes(operation, 0)
+
+
+def _shuffled(operation: Operation, name: str, *, deeper: bool) -> Sequence[Axis]:
+    return list(block_axes(operation, operation.attributes[name], deeper=deeper))
+
+
+_RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _convolution),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _pool),
+    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), _pool),
+    **dict.fromkeys(("adaptive_avg_pool2d", "_adaptive_avg_pool2d"), _adaptive_pool),
+    **dict.fromkeys(("softmax", "log_softmax", "_softmax", "_log_softmax"), _softmax),
+    **dict.fromkeys(("layer_norm", "native_layer_norm"), _layer_norm),
+    **dict.fromkeys(("matmul", "mm", "bmm"), _matmul),
+    **dict.fromkeys(("addmm", "baddbmm"), _addmm),
+    **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "var", "std"), _reduce),
+    **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
+    **dict.fromkeys(("clone", "contiguous", "to", "_to_copy", "dropout"), element_wise),
+    "batch_norm": _batch_norm,
+    "cat": _cat,
+    "embedding": _embedding,
+    "linear": _linear,
+    "pixel_shuffle": partial(_shuffled, name="upscale_factor", deeper=False),
+    "pixel_unshuffle": partial(_shuffled, name="downscale_factor", deeper=True),
+    "scaled_dot_product_attention": _attention,
+    "sum": partial(_reduce, adds=True),
+    "upsample_bilinear2d": partial(_upsample, linear=True),
+    "upsample_nearest2d": partial(_upsample, linear=False),
+}

@@ -1,0 +1,95 @@
+"""Axes of ATen's operators: other values outside of a piece's windows change nothing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.nn import functional as F  # noqa: E402
+
+from cpplan.io.pieces import piece_work, slices  # noqa: E402
+from cpplan.io.torch import read_torch  # noqa: E402
+
+
+def _case(run: Callable[..., object], *shapes: tuple[int, ...]) -> tuple[object, ...]:
+    return run, shapes
+
+
+CASES = {
+    "conv": _case(lambda x, w, b: F.conv2d(x, w, b, 2, 1, 2), (1, 4, 11, 9), (6, 4, 3, 3), (6,)),
+    "groups": _case(lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 4), (2, 4, 7, 7), (8, 1, 3, 3)),
+    "transposed": _case(
+        lambda x, w: F.conv_transpose2d(x, w, None, 2, 1, 1), (1, 3, 5, 4), (3, 4, 3, 3)
+    ),
+    "max pool": _case(lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), (1, 2, 8, 9)),
+    "mean pool": _case(lambda x: F.avg_pool2d(x, 2, 2, count_include_pad=True), (1, 2, 8, 8)),
+    "adaptive": _case(lambda x: F.adaptive_avg_pool2d(x, (3, 2)), (1, 2, 8, 7)),
+    "batch norm": _case(lambda x, m, v: F.batch_norm(x, m, v), (2, 3, 4, 4), (3,), (3,)),
+    "layer norm": _case(lambda x, w: F.layer_norm(x, (6,), w), (2, 5, 6), (6,)),
+    "linear": _case(lambda x, w, b: F.linear(x, w, b), (2, 5, 6), (4, 6), (4,)),
+    "addmm": _case(lambda b, x, w: torch.addmm(b, x, w), (4,), (5, 6), (6, 4)),
+    "matmul": _case(lambda a, b: a @ b, (2, 3, 5, 4), (1, 3, 4, 6)),
+    "softmax": _case(lambda x: x.softmax(1), (3, 4, 5)),
+    "attention": _case(
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m),
+        (2, 3, 5, 4),
+        (2, 3, 6, 4),
+        (2, 3, 6, 4),
+        (5, 6),
+    ),
+    "cat": _case(lambda a, b: torch.cat([a, b], 1), (2, 3, 4), (2, 5, 4)),
+    "broadcast": _case(lambda a, b: a * b, (3, 4, 5), (4, 1)),
+    "mean": _case(lambda x: x.mean((1, 3), keepdim=True), (2, 3, 4, 5)),
+    "sum": _case(lambda x: x.sum(2), (2, 3, 4, 5)),
+    "pad": _case(lambda x: F.pad(x, (1, 2, 0, 3), value=4.0), (2, 3, 4, 5)),
+    "nearest": _case(lambda x: F.interpolate(x, size=(7, 9)), (1, 2, 4, 5)),
+    "bilinear": _case(lambda x: F.interpolate(x, size=(7, 3), mode="bilinear"), (1, 2, 4, 5)),
+    "shuffle": _case(lambda x: F.pixel_shuffle(x, 2), (1, 8, 3, 4)),
+    "gelu": _case(lambda x: F.gelu(x), (3, 4)),
+    "clone": _case(lambda x: x.permute(0, 2, 1).contiguous(), (2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_piece_depends_on_its_windows_only(name: str) -> None:
+    run, shapes = CASES[name]
+
+    class Module(torch.nn.Module):
+        def forward(self, *args):  # type: ignore[no-untyped-def]
+            return run(*args)
+
+    rng = np.random.default_rng(1)
+    values = [torch.tensor(rng.standard_normal(s), dtype=torch.float32).abs() for s in shapes]
+    graph = read_torch(torch.export.export(Module(), tuple(values)))
+    op = next(op for op in graph.ops if op.axes)
+    inputs = [t.name for t in graph.tensors if t.kind == "input"]
+    whole = run(*values)
+    checked = 0
+    for axis in (axis for axis in op.axes if not axis.accumulates):
+        for start in range(axis.extent):
+            work = piece_work(graph, op, (axis.name,), [(start, min(start + 2, axis.extent))])
+            spoilt = []
+            for tensor, value in zip(inputs, values, strict=True):
+                other = torch.full_like(value, 1e6)
+                if tensor not in op.inputs:
+                    other = value  # another op reads it
+                elif tensor in work.boxes:
+                    other[slices(work.boxes[tensor])] = value[slices(work.boxes[tensor])]
+                spoilt.append(other)
+            box = slices(work.boxes[op.outputs[0]])
+            torch.testing.assert_close(run(*spoilt)[box], whole[box], rtol=1e-4, atol=1e-4)
+            checked += 1
+    assert checked
+
+
+def test_what_is_written_in_place_has_no_axes() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            return torch.relu_(x * 2)
+
+    graph = read_torch(torch.export.export(Module(), (torch.ones(2, 3),)))
+    found = {op.kind: bool(op.axes) for op in graph.ops}
+    assert found == {"aten.mul.Tensor": True, "aten.relu_.default": False}
