@@ -228,21 +228,8 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
             )
         plan = _with_reason(plan, run)
         if plan.offset is not None:
-            if plan.pieces:
-                _verify_pieces(pieces.packed.source, plan)
-            else:
-                verify(source, plan)
+            verify(source, plan)
     return plan
-
-
-def _verify_pieces(source: Program | Problem, plan: Plan) -> None:
-    """Verify a plan as one of its graph of pieces, about which it claims no bound."""
-    assert isinstance(source, Program)
-    alone = replace(
-        plan, pieces=(), copied_bytes=None, lower_bound=None, bound_by=None, scope="given order",
-        status="feasible",
-    )  # fmt: skip
-    verify(source, alone)
 
 
 def _solve_symbolic(program: Program, request: Request, deadline: Deadline) -> Plan:

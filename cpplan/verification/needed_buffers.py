@@ -16,6 +16,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, to_anf
 from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.pieces import graph_of_pieces
 from cpplan.verification.runs import Stay
 
 
@@ -41,12 +42,13 @@ Graph and str
 
 
 def planned_program(source: Graph | Program, plan: Plan) -> Program:
-    """The program the plan's order makes of the graph.
+    """The program the plan's order makes of the graph, or of its graph of pieces.
 
     Raises
     ------
     VerificationError
-        If the order names an unknown op, leaves one out, or runs one before its inputs exist.
+        If the order names an unknown op, leaves one out, or runs one before its inputs exist, or
+        an op cannot be cut as the plan says.
 
     Examples
     --------
@@ -60,6 +62,7 @@ def planned_program(source: Graph | Program, plan: Plan) -> Program:
     graph = source.graph if isinstance(source, Program) else source
     if not all(isinstance(name, str) for name in plan.order):
         raise VerificationError("the plan's order must hold names of ops")
+    graph = graph_of_pieces(graph, plan.pieces)
     try:
         return to_anf(graph, plan.order)
     except InputError as error:

@@ -39,6 +39,7 @@ from cpplan.verification.needed_buffers import (
 )
 from cpplan.verification.never_shared import never_shared
 from cpplan.verification.piece_bound import least_piece
+from cpplan.verification.pieces import copied_bytes, describe_pieces
 from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place
 from cpplan.verification.runs import Run
@@ -51,7 +52,8 @@ def verify(
 ) -> None:
     """Check every claim of a plan against the model, from the definitions alone.
 
-    Checked: the order and its cost; that exactly the buffers the model needs are there, with the
+    Checked: the pieces of ops that are cut, which write every element of an output just once (the
+    rest is then checked of the graph of pieces); the order and its cost; that exactly the buffers the model needs are there, with the
     sizes and lifespans it needs; that every offset is a non-negative multiple of the buffer's
     alignment, and the one that was fixed; that no two buffers share a byte at a step; peak,
     capacity, status; that every bound is at most the value that it bounds, bears the name of a
@@ -161,21 +163,23 @@ class _Needs(NamedTuple):
 
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     program = planned_program(source, plan)
-    alone = tuple(plan.pools) == (Pool(),) and not (plan.sharing or plan.relations)
+    alone = tuple(plan.pools) == (Pool(),) and not (plan.sharing or plan.relations or plan.pieces)
     if alone and runs_once(program):
         check_costs(program, plan)
         check_first_last(plan)
         check_ends(program.graph, plan, None)
         needed = buffers_of_single_runs(program, plan.residency)
-        return _Needs(needed, floors=_floors(program, plan, (), ()))
+        return _Needs(needed, floors=_floors(program, plan, (), (), program.graph))
     touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
+    graph = source.graph if isinstance(source, Program) else source
+    _check_copied(graph, program, plan, touches)
     needed = needed_buffers(touches, plan.pools)
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, touches, runs)
-    floors = _floors(program, plan, touches, runs)
+    floors = _floors(program, plan, touches, runs, graph)
     if not plan.sharing:
         return _Needs(needed, unions, floors=floors)
     # Of one pool, nothing is asked about it.
@@ -183,8 +187,13 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     return _Needs(needed, unions, apart, floors)
 
 
-def _floors(program: Program, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]) -> Floors:
-    """The bounds that the plan cites, proved again; of several pools, what sharing leaves."""
+def _floors(
+    program: Program, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run], unsplit: Graph
+) -> Floors:
+    """The bounds that the plan cites, proved again; of several pools, what sharing leaves.
+
+    The program may be of a graph of pieces; ``unsplit`` is the graph whose ops they are pieces of.
+    """
     what = program.graph, plan.residency, plan.sharing, touches, runs
     ends, flow = (plan.first, plan.last), plan.certificate
     if len(plan.pools) > 1 or plan.bound_by == SHARED:
@@ -192,7 +201,7 @@ def _floors(program: Program, plan: Plan, touches: Sequence[Touch], runs: Sequen
     if plan.bound_by == FOOTPRINT:
         return Floors(footprint=least_footprint(*what))
     if plan.bound_by == LEAST_PIECE:
-        return Floors(piece=least_piece(program.graph, plan.residency, plan.sharing))
+        return Floors(piece=least_piece(unsplit, plan.residency, plan.sharing))
     if plan.bound_by == FORCED:
         at = flow.op if isinstance(flow, ForcedAt) else None
         bound = plan.lower_bound if type(plan.lower_bound) is int else None
@@ -203,6 +212,22 @@ def _floors(program: Program, plan: Plan, touches: Sequence[Touch], runs: Sequen
             cut=minimum_cut_bytes(graph, residency, flow, touches, runs, ends, plan.sharing)
         )
     return Floors()
+
+
+def _check_copied(graph: Graph, program: Program, plan: Plan, touches: Sequence[Touch]) -> None:
+    """Raise if a plan claims another number of bytes copied to gather and to paste bands."""
+    if plan.copied_bytes is None:
+        if plan.pieces:
+            raise VerificationError("the plan cuts ops, but does not say how many bytes it copies")
+        return
+    copied = 0
+    if plan.pieces:
+        described = describe_pieces(graph, plan.pieces)
+        copied = copied_bytes(described, program, plan, touches)
+    if plan.copied_bytes != copied:
+        raise VerificationError(
+            f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
+        )
 
 
 def check_offsets(problem: Problem, offsets: Ints, algorithm: str) -> None:
