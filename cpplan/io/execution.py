@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from cpplan.io.pieces_run import PiecesRun
 from cpplan.model.errors import InputError
 from cpplan.model.plan import Plan
 from cpplan.verification.execution import Execution, execute_in_arena
@@ -51,6 +53,10 @@ def execute(
     weights: Literal["model", "random"] = "model",
 ) -> Execution:
     """Run an ONNX model inside the planned arena; every byte must be that of the unplanned run.
+
+    Of a plan in pieces, every band must be that part of the unsplit run's tensor. Convolutions and
+    matrix products of 32 and 64 bit floats then add up in one order, in the unsplit run too; where
+    other kernels round by shape, they run on whole tensors of which the piece's part is filled in.
 
     Parameters
     ----------
@@ -109,7 +115,12 @@ def execute(
             raise InputError(f"tensor {unbounded!r} may have any size: no arena holds it")
         plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
     make = getattr(import_module(module), name)
-    return execute_in_arena(make(model, dims or {}, inputs or {}, seed=seed, weights=weights), plan)
+    if not plan.pieces:
+        run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights)
+        return execute_in_arena(run, plan)
+    run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, ordered=True)
+    pieces = PiecesRun(run, plan.pieces)
+    return pieces.whole_outputs(execute_in_arena(pieces, replace(plan, pieces=())))
 
 
 def _runner_of(model: object) -> Runner:

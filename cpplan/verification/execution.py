@@ -210,9 +210,33 @@ class _Arena:
             if touch.place.tensor in op.outputs and touch.op == op.name:
                 result = results[touch.place.tensor]
                 self._store(touch.place, result, f"{op.name!r} at step {step}")
+        lost |= self._add(op, step, places, results)
         for name, place in places.items():
             if name not in lost:
                 self._check(place, f"{where} {'wrote' if name in op.outputs else 'had read'}")
+
+    def _add(
+        self, op: Op, step: int, places: Mapping[str, Place], results: Mapping[str, Array]
+    ) -> set[str]:
+        """Store sums that an op adds to in the storage that it reads; the inputs that they replace.
+
+        Such an output is a view of an input, but has other bytes.
+        """
+        replaced: set[str] = set()
+        for name in op.outputs:
+            if self.graph.tensor[name].view_of is None:
+                continue
+            roots = {n for n in op.inputs if n in places and self._is_at(places, n, name)}
+            before = [to_bytes(self.unplanned[n], self._dtype(n)) for n in roots]
+            after = to_bytes(self.unplanned[name], self._dtype(name))
+            if roots and not any(np.array_equal(one, after) for one in before):
+                self._store(places[name], results[name], f"{op.name!r} at step {step}")
+                replaced |= roots
+        return replaced
+
+    def _is_at(self, places: Mapping[str, Place], one: str, other: str) -> bool:
+        """True if two tensors lie at the same bytes."""
+        return other in places and self._span(places[one]) == self._span(places[other])
 
     def _span(self, place: Place) -> tuple[int, int]:
         """Addresses of a tensor's bytes."""

@@ -54,10 +54,19 @@ def graph_of_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A graph of pieces, and which part of which tensor each of its tensors is."""
+    """A graph of pieces, and where in the model its tensors and ops are.
+
+    Attributes
+    ----------
+    parts
+        Band, or sum so far, -> the tensor that it is a part of, and which part.
+    works
+        Piece -> the op, the names of the axes along which it is cut, and the piece's spans there.
+    """
 
     graph: Graph
     parts: Mapping[str, tuple[str, Part]]
+    works: Mapping[str, tuple[str, tuple[str, ...], tuple[Span, ...]]]
 
 
 def describe_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Described:
@@ -291,7 +300,12 @@ class _Making:
                 self.parts[name] = tensor.name, part
         ops = [made for op in source.ops for made in self._made(op)]
         graph = Graph(source.name, tuple(self.tensors.values()), tuple(ops))
-        return Described(graph, self.parts)
+        works = {
+            each.name(work): (name, tuple(axis.name for axis in each.axes), work)
+            for name, each in self.cut.items()
+            for work in each.works()
+        }
+        return Described(graph, self.parts, works)
 
     def _after(self, op: Op) -> tuple[str, ...]:
         names: list[str] = []

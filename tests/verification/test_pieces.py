@@ -9,14 +9,13 @@ from dataclasses import replace
 import pytest
 from support.cases import examples, seeds
 from support.split_networks import Network
+from support.split_plans import plan_in_pieces, random_pieces
 
 import cpplan
 from cpplan import Graph, Plan
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.pieces import Pieces
-from cpplan.splitting.copies import count_copied_bytes
 from cpplan.splitting.piece_graph import split_graph
-from cpplan.verification.piece_bound import least_piece
 from cpplan.verification.pieces import graph_of_pieces
 
 Mutation = Callable[[random.Random, Plan], "Plan | None"]
@@ -46,26 +45,6 @@ def random_network(rng: random.Random) -> Graph:
     return net.graph()
 
 
-def random_pieces(rng: random.Random, graph: Graph) -> list[Pieces]:
-    """Cuts of some ops along one axis or two."""
-    found = []
-    for op in graph.ops:
-        axes = [axis for axis in op.axes if axis.extent > 1]
-        if not axes or rng.random() < 0.3:
-            continue
-        chosen = rng.sample(axes, min(len(axes), rng.choice([1, 1, 2])))
-        places = [(w.tensor, w.axis) for axis in chosen for w in axis.windows]
-        chosen = chosen if len(set(places)) == len(places) else chosen[:1]
-        cuts = tuple(
-            tuple(
-                sorted(rng.sample(range(1, axis.extent), rng.randint(1, min(3, axis.extent - 1))))
-            )
-            for axis in chosen
-        )
-        found.append(Pieces(op.name, tuple(axis.name for axis in chosen), cuts))
-    return found
-
-
 @pytest.mark.parametrize("seed", seeds(60))
 def test_the_planner_and_the_checker_derive_one_graph_of_pieces(seed: int) -> None:
     rng = random.Random(seed)
@@ -80,25 +59,13 @@ def test_the_planner_and_the_checker_derive_one_graph_of_pieces(seed: int) -> No
 
 
 def split_plan(rng: random.Random) -> tuple[Graph, Plan]:
-    """A plan of a random network with random cuts, and the bound that holds for every splitting."""
-    graph, pieces = random_network(rng), []
+    """A plan of a random network with random cuts."""
+    graph = random_network(rng)
+    pieces = random_pieces(rng, graph)
     while not pieces:
+        graph = random_network(rng)
         pieces = random_pieces(rng, graph)
-    found = split_graph(graph, pieces)
-    plan = cpplan.solve(found.graph, order="search", in_place=True, time_limit=1)
-    places = {name: (0, int(at)) for name, at in zip(plan.buffers, plan.offset, strict=True)}
-    copied = count_copied_bytes(found, cpplan.to_anf(found.graph, plan.order), places)
-    bound = least_piece(graph, plan.residency, plan.sharing)
-    return graph, replace(
-        plan,
-        pieces=tuple(pieces),
-        copied_bytes=copied,
-        lower_bound=bound,
-        bound_by="least piece",
-        scope="every splitting",
-        status="optimal" if bound == plan.peak else "feasible",
-        certificate=None,
-    )
+    return graph, plan_in_pieces(graph, pieces)
 
 
 def _cut(change: Callable[[random.Random, tuple[int, ...]], tuple[int, ...]]) -> Mutation:

@@ -1,8 +1,9 @@
 """Axes of ONNX's operators: the table of rules, and nodes as the rules see them.
 
-Images are ``(batch, channels, rows, columns)``. Sums of floating-point numbers may be added up in
-parts, which rounds otherwise; sums of integers are the same. Quantized products are not added up in
-parts: their sums are rounded to the bits of the output.
+Images are ``(batch, channels, rows, columns)``. Products of matrices and convolutions may be
+added up in parts, channel by channel: of integers the sums are the same, of floating-point numbers
+if a kernel goes on where the piece before it ended. Quantized products are not added up in parts:
+their sums are rounded to the bits of the output.
 """
 
 from __future__ import annotations
@@ -65,9 +66,10 @@ _REDUCTIONS = """
     ReduceSum ReduceSumSquare
 """.split()  # noqa: SIM905
 # Which input holds the weights of a convolution.
-_WEIGHTS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
+CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
-_WIDE = (*_FLOATS, "int32", "int64")
+_INTEGERS = ("int32", "int64")
+_WIDE = (*_FLOATS, *_INTEGERS)
 
 
 def operation_of(
@@ -172,7 +174,7 @@ def _listed(operation: Operation, name: str, number: int) -> list[int] | None:
 def window_slides(operation: Operation) -> list[Slide]:
     """Windows of a convolution or pool along its image's spatial axes, padded as the node says."""
     given = operation.attributes
-    weights = _WEIGHTS.get(operation.kind)
+    weights = CONVOLUTIONS.get(operation.kind)
     taps = given.get("kernel_shape") or (operation.shape(weights)[2:] if weights else ())
     rank = len(taps)
     strides = given.get("strides") or [1] * rank
@@ -194,7 +196,7 @@ def window_slides(operation: Operation) -> list[Slide]:
 
 
 def _convolution(operation: Operation, vectors: Sequence[int]) -> Iterator[Axis]:
-    image, kernel = operation.input(), operation.input(_WEIGHTS[operation.kind])
+    image, kernel = operation.input(), operation.input(CONVOLUTIONS[operation.kind])
     yield from slide_axes(operation, image, window_slides(operation), 2)
     cut = [operation.input(k) if operation.has(k) else None for k in vectors]
     groups = operation.attributes.get("group", 1)
@@ -366,7 +368,7 @@ def _reduce(operation: Operation) -> Iterable[Axis]:
         axes = list(range(rank))
     keeps = bool(operation.attributes.get("keepdims", 1))
     adds = operation.kind in ("ReduceSum", "ReduceSumSquare", "ReduceL1")
-    adds = adds and operation.output.dtype in _WIDE
+    adds = adds and operation.output.dtype in _INTEGERS
     return reduction_axes(operation, axes, keeps=keeps, adds=adds)
 
 
@@ -383,7 +385,7 @@ def _cumulative(operation: Operation) -> list[Axis]:
 
 
 def _einsum(operation: Operation) -> Iterable[Axis]:
-    adds = operation.output.dtype in _WIDE
+    adds = operation.output.dtype in _INTEGERS
     return einsum_axes(operation, operation.attributes["equation"], adds=adds)
 
 

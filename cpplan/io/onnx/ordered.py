@@ -18,14 +18,15 @@ from cpplan.io.onnx.bytes import Array
 if TYPE_CHECKING:
     import onnx
 
-Ordered = Callable[[Sequence["Array | None"]], "Array | None"]
+Ordered = Callable[..., "Array | None"]
 _FLOATS = ("float32", "float64")
 
 
 def make_ordered(node: onnx.NodeProto) -> Ordered | None:
     """A function of a node's inputs that adds up in one order; ``None`` for other kinds.
 
-    The function gives ``None`` for elements that are not of 32 or 64 bit floating point, and where
+    The function takes the inputs and perhaps a sum to which to add, instead of the bias; it changes
+    neither. It gives ``None`` for elements that are not of 32 or 64 bit floating point, and where
     padding is left to the node.
 
     Examples
@@ -42,40 +43,44 @@ def make_ordered(node: onnx.NodeProto) -> Ordered | None:
         return None
     given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
 
-    def run(inputs: Sequence[Array | None]) -> Array | None:
+    def run(inputs: Sequence[Array | None], start: Array | None = None) -> Array | None:
         if any(a is not None and a.dtype not in _FLOATS for a in inputs):
             return None
-        return rule(given, inputs)
+        return rule(given, inputs, start)
 
     return run
 
 
-def _product(left: Array, right: Array) -> Array:
-    """The product of matrices, or of stacks of them."""
+def _product(left: Array, right: Array, start: Array | None) -> Array:
+    """The product of matrices, or of stacks of them, added to a start."""
     stacks = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     result = np.zeros((*stacks, left.shape[-2], right.shape[-1]), left.dtype)
+    result += 0 if start is None else start
     for k in range(left.shape[-1]):
         result += left[..., :, k : k + 1] * right[..., k : k + 1, :]
     return result
 
 
-def _matmul(given: Mapping[str, Any], inputs: Sequence[Array | None]) -> Array | None:
+def _matmul(
+    given: Mapping[str, Any], inputs: Sequence[Array | None], start: Array | None
+) -> Array | None:
     left, right = inputs
     assert left is not None
     assert right is not None
-    return _product(left, right) if min(left.ndim, right.ndim) > 1 else None
+    return _product(left, right, start) if min(left.ndim, right.ndim) > 1 else None
 
 
-def _gemm(given: Mapping[str, Any], inputs: Sequence[Array | None]) -> Array | None:
+def _gemm(
+    given: Mapping[str, Any], inputs: Sequence[Array | None], start: Array | None
+) -> Array | None:
     left, right, *rest = inputs
     assert left is not None
     assert right is not None
     left = left.T if given.get("transA") else left
     right = right.T if given.get("transB") else right
-    result = left.dtype.type(given.get("alpha", 1.0)) * _product(left, right)
-    if rest and rest[0] is not None:
-        result = result + left.dtype.type(given.get("beta", 1.0)) * rest[0]
-    return result
+    if start is None and rest and rest[0] is not None:
+        start = left.dtype.type(given.get("beta", 1.0)) * rest[0]
+    return _product(left.dtype.type(given.get("alpha", 1.0)) * left, right, start)
 
 
 def _geometry(given: Mapping[str, Any], rank: int) -> tuple[list[int], list[int], list[int]] | None:
@@ -86,7 +91,9 @@ def _geometry(given: Mapping[str, Any], rank: int) -> tuple[list[int], list[int]
     return strides, dilations, list(given.get("pads") or [0] * 2 * rank)
 
 
-def _convolution(given: Mapping[str, Any], inputs: Sequence[Array | None]) -> Array | None:
+def _convolution(
+    given: Mapping[str, Any], inputs: Sequence[Array | None], start: Array | None
+) -> Array | None:
     image, weights, *rest = inputs
     assert image is not None
     assert weights is not None
@@ -107,24 +114,30 @@ def _convolution(given: Mapping[str, Any], inputs: Sequence[Array | None]) -> Ar
             image.shape[3:], taps, dilations, strides, strict=True
         )
     ]
-    result = np.zeros((image.shape[0], *weights.shape[:2], *places), image.dtype)
+    shape = (image.shape[0], *weights.shape[:2], *places)
+    result = np.zeros(shape, image.dtype)
     flat = (1,) * rank
-    for corner in np.ndindex(*taps):
-        under = image
+    if start is not None:
+        result += start.reshape(shape)
+    elif rest and rest[0] is not None:
+        result += rest[0].reshape(1, *shape[1:3], *flat)
+    corners = list(np.ndindex(*taps))
+    under = []
+    for corner in corners:
+        seen = image
         for axis in range(rank):
             first = corner[axis] * dilations[axis]
             steps = slice(first, first + strides[axis] * places[axis], strides[axis])
-            under = under[(slice(None),) * (3 + axis) + (steps,)]
-        for channel in range(image.shape[2]):
+            seen = seen[(slice(None),) * (3 + axis) + (steps,)]
+        under.append(seen)
+    for channel in range(image.shape[2]):
+        for corner, seen in zip(corners, under, strict=True):
             tap = weights[(slice(None), slice(None), channel, *corner)]
-            result += tap.reshape(1, *tap.shape, *flat) * under[:, :, channel, None]
-    result = result.reshape(result.shape[0], -1, *places)
-    if rest and rest[0] is not None:
-        result = result + rest[0].reshape(1, -1, *flat)
-    return result
+            result += tap.reshape(1, *tap.shape, *flat) * seen[:, :, channel, None]
+    return result.reshape(shape[0], -1, *places)
 
 
-_RULES: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array | None]], Array | None]] = {
+_RULES: Mapping[str, Callable[..., Array | None]] = {
     "Conv": _convolution,
     "Gemm": _gemm,
     "MatMul": _matmul,

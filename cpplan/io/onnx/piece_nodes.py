@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.axes.operation import Array, Operation
-from cpplan.io.onnx.axes import transposed_slides, window_slides
+from cpplan.io.onnx.axes import CONVOLUTIONS, transposed_slides, window_slides
 from cpplan.io.onnx.views import is_standard
 from cpplan.io.pieces import Box, PieceWork
 
@@ -109,7 +109,9 @@ def _window(piece: _Piece) -> PieceNode:
     attributes: dict[str, Any] = {}
     slides, image = window_slides(piece.operation), node.input[0]
     shape = piece.operation.shape()
-    if any(piece.is_cut(node.output[0], 2 + k) for k in range(len(slides))):
+    # A convolution's padding is always given in numbers; a pool's may decide what it counts.
+    pool = node.op_type not in CONVOLUTIONS
+    if not pool or any(piece.is_cut(node.output[0], 2 + k) for k in range(len(slides))):
         before, after = [], []
         for k, slide in enumerate(slides):
             start, stop = piece.output()[2 + k]

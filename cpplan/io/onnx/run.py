@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cpplan.io.onnx.axes import operation_of
 from cpplan.io.onnx.bytes import Array, numpy_dtype
 from cpplan.io.onnx.graph import Source
 from cpplan.io.onnx.kernels import Kernel, KernelError, defined_result, make_kernel, to_numpy
 from cpplan.io.onnx.model import naming, opset_versions, translate_model
+from cpplan.io.onnx.ordered import make_ordered
+from cpplan.io.onnx.piece_nodes import piece_node
 from cpplan.io.onnx.types import types_of
 from cpplan.io.onnx.weights import draw_weights
+from cpplan.io.pieces import PieceWork, piece_work, slices
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Op
 from cpplan.program.anf import to_anf
@@ -35,6 +39,9 @@ class OnnxRun:
         The model as ``read_onnx`` gives it.
     output_names
         The model's outputs in its order.
+
+    With ``ordered``, convolutions and matrix products add up in one order whatever their shapes, so
+    that pieces compute the same bits as the whole.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class OnnxRun:
         *,
         seed: int,
         weights: str,
+        ordered: bool = False,
     ):
         if weights not in ("model", "random"):
             raise InputError(f"weights={weights!r} is not understood: expected model or random")
@@ -55,7 +63,8 @@ class OnnxRun:
         self._opsets = opset_versions(proto)
         self._kernels: dict[str, Kernel] = {}
         self._draws: dict[str, Array] = {}
-        self._source = model
+        self._source, self._ordered = model, ordered
+        self._opset = self._opsets.get("", self._opsets.get("ai.onnx", 1))
         rng = np.random.default_rng(seed)
         with naming(model):
             self._values = self._inputs(inputs, rng)
@@ -96,12 +105,75 @@ class OnnxRun:
         source = self._translation.ops[op.name]
         inputs = {n: arrays[n] if n in arrays else self._values[n] for n in source.reads}
         with naming(self._source):
-            if op.name not in self._kernels:
-                self._kernels[op.name] = make_kernel(
-                    source.node, self._types, self._opsets, label=op.name, outputs=op.outputs
-                )
-            results = self._kernels[op.name](inputs)
+            results = self._kernel(op, source.node, op.outputs)(inputs)
             return {n: self._check(op.name, source, inputs, n, r) for n, r in results.items()}
+
+    def compute_piece(
+        self, work: PieceWork, parts: Mapping[str, Array], sums: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Parts of an op's outputs that a piece computes, from those of its inputs.
+
+        ``sums`` are what it adds to.
+
+        Where kernels round by the shapes of their operands, or no node computes the piece, the
+        whole kernel runs on inputs of zeros around the parts.
+
+        Raises
+        ------
+        InputError
+            As :meth:`compute`.
+        """
+        op = work.op
+        source = self._translation.ops[op.name]
+        operation = operation_of(source.node, self.graph.tensor, self._values.get, self._opset)
+        made = piece_node(source.node, operation, work)
+        floats = [a.dtype for a in parts.values() if a.dtype.kind not in "biu"]
+        exact = source.node.op_type not in _BY_SHAPE and all(d in _ORDERED for d in floats)
+        with naming(self._source):
+            if made is not None and (exact or not floats):
+                given = {
+                    name: self._values[name] for name in made.node.input if name in self._values
+                }
+                inputs = {**given, **parts, **made.constants}
+                if sums and self._ordered:
+                    begun = make_ordered(made.node)
+                    listed = [inputs[name] if name else None for name in made.node.input]
+                    start = sums[made.node.output[0]]
+                    found = None if begun is None else begun(listed, start)
+                    if found is not None:
+                        return {made.node.output[0]: found}
+                results = self._kernel(op, made.node, tuple(made.node.output))(inputs)
+                return {n: sums[n] + a if n in sums else a for n, a in results.items()}
+            inputs = {name: self._values[name] for name in source.reads}
+            for name, part in parts.items():
+                whole = np.zeros_like(inputs[name])
+                whole[slices(work.boxes[name])] = part
+                inputs[name] = whole
+            results = self._kernel(op, source.node, op.outputs)(inputs)
+        cut = {n: a[slices(work.boxes[n])] for n, a in results.items() if n in work.boxes}
+        return {n: sums[n] + a if n in sums else a for n, a in cut.items()}
+
+    def _kernel(self, op: Op, node: onnx.NodeProto, outputs: Sequence[str]) -> Kernel:
+        """The kernel of a node: one that adds up in one order, if asked for and known."""
+        whole = node is self._translation.ops[op.name].node
+        if whole and op.name in self._kernels:
+            return self._kernels[op.name]
+        kernel = make_kernel(node, self._types, self._opsets, label=op.name, outputs=outputs)
+        if self._ordered:
+            kernel = _in_order(self._with_padding(op, node) if whole else node, kernel)
+        if whole:
+            self._kernels[op.name] = kernel
+        return kernel
+
+    def _with_padding(self, op: Op, node: onnx.NodeProto) -> onnx.NodeProto:
+        """A convolution whose padding is given in numbers, as that of its pieces is."""
+        axis = next((axis for axis in op.axes if axis.name in ("rows", "columns")), None)
+        if node.op_type != "Conv" or axis is None:
+            return node
+        operation = operation_of(node, self.graph.tensor, self._values.get, self._opset)
+        work = piece_work(self.graph, op, (axis.name,), [(0, axis.extent)])
+        made = piece_node(node, operation, work)
+        return node if made is None else made.node
 
     def _check(
         self, op: str, source: Source, inputs: Mapping[str, Array], name: str, result: Array
@@ -177,6 +249,31 @@ class OnnxRun:
         inputs = {name: values[name] for name in source.reads}
         name = source.node.name
         return {n: self._check(name, source, inputs, n, r) for n, r in kernel(inputs).items()}
+
+
+# Kinds whose kernels add up floats in an order that depends on the shapes.
+_BY_SHAPE = frozenset(
+    """
+    Attention AveragePool ConvTranspose Einsum GlobalAveragePool GlobalLpPool GroupNormalization
+    InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization LpPool
+    RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum
+    ReduceSumSquare Softmax
+    """.split()  # noqa: SIM905
+)
+_ORDERED = ("float32", "float64")
+
+
+def _in_order(node: onnx.NodeProto, kernel: Kernel) -> Kernel:
+    """A kernel that adds up in one order where it can, and else runs the other."""
+    ordered = make_ordered(node)
+    if ordered is None:
+        return kernel
+
+    def run(values: Mapping[str, Array]) -> dict[str, Array]:
+        result = ordered([values[name] if name else None for name in node.input])
+        return kernel(values) if result is None else {node.output[0]: np.ascontiguousarray(result)}
+
+    return run
 
 
 def _stacked(result: Array, shape: tuple[int, ...]) -> Array:

@@ -125,9 +125,7 @@ def test_the_node_of_a_piece_computes_that_part(kind: str) -> None:
     assert computed
 
 
-@pytest.mark.parametrize(
-    "kind", ["Conv", "ConvInteger", "Einsum", "Gemm", "MatMul", "MatMulInteger", "ReduceSum"]
-)
+@pytest.mark.parametrize("kind", ["Conv", "ConvInteger", "Gemm", "MatMul", "MatMulInteger"])
 def test_pieces_of_a_sum_add_up_to_it(kind: str) -> None:
     added = 0
     for seed in seeds(12):

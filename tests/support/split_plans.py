@@ -1,0 +1,53 @@
+"""Plans in pieces for given or random cuts, without a search for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import cpplan
+from cpplan import Graph, Plan
+from cpplan.model.pieces import Pieces
+from cpplan.splitting.copies import count_copied_bytes
+from cpplan.splitting.piece_graph import axis_can_be_cut, can_be_cut, split_graph
+from cpplan.verification.piece_bound import least_piece
+
+
+def random_pieces(rng: random.Random, graph: Graph) -> list[Pieces]:
+    """Cuts of some ops along one axis or two; of one op at least, if one can be cut."""
+    cuttable = can_be_cut(graph)
+    there = {op.name: [a for a in op.axes if axis_can_be_cut(op, a, cuttable)] for op in graph.ops}
+    found: list[Pieces] = []
+    while any(there.values()) and not found:
+        for name, axes in there.items():
+            if not axes or rng.random() < 0.3:
+                continue
+            chosen = rng.sample(axes, min(len(axes), rng.choice([1, 1, 2])))
+            places = [(w.tensor, w.axis) for axis in chosen for w in axis.windows]
+            chosen = chosen if len(set(places)) == len(places) else chosen[:1]
+            cuts = []
+            for axis in chosen:
+                count = rng.randint(1, min(3, axis.extent - 1))
+                cuts.append(tuple(sorted(rng.sample(range(1, axis.extent), count))))
+            found.append(Pieces(name, tuple(axis.name for axis in chosen), tuple(cuts)))
+    return found
+
+
+def plan_in_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Plan:
+    """A plan with these cuts, and the bound that holds for every splitting."""
+    found = split_graph(graph, pieces)
+    plan = cpplan.solve(found.graph, order="search", in_place=True, time_limit=1)
+    places = {name: (0, int(at)) for name, at in zip(plan.buffers, plan.offset, strict=True)}
+    copied = count_copied_bytes(found, cpplan.to_anf(found.graph, plan.order), places)
+    bound = least_piece(graph, plan.residency, plan.sharing)
+    return replace(
+        plan,
+        pieces=tuple(pieces),
+        copied_bytes=copied,
+        lower_bound=bound,
+        bound_by="least piece",
+        scope="every splitting",
+        status="optimal" if bound == plan.peak else "feasible",
+        certificate=None,
+    )
