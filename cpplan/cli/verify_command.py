@@ -85,7 +85,11 @@ def verify(
         if result.objective_bound:
             bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
         by = printable(str(result.bound_by))
-        if result.lower_bound is None and not result.objective_bound:
+        if result.moved_bytes_bound is not None:
+            by, said = printable(str(result.moved_bytes_bound_by)), _SAID[proofs.moved_bound]
+            print_out(f"moved      ok: {result.moved_bytes} B by {len(result.moves)} moves\n")
+            print_out(f"bound      ok: {result.moved_bytes_bound} B moved by {by}, {said}\n")
+        elif result.lower_bound is None and not result.objective_bound:
             print_out("bound      none claimed\n")
         else:
             print_out(f"bound      ok: {bound} by {by}, {_SAID[proofs.bound]}\n")

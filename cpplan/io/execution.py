@@ -13,6 +13,7 @@ from cpplan.io.pieces_run import PiecesRun
 from cpplan.model.errors import InputError
 from cpplan.model.plan import Plan
 from cpplan.verification.execution import Execution, execute_in_arena
+from cpplan.verification.moved_run import execute_with_moves
 
 if TYPE_CHECKING:
     import onnx
@@ -117,7 +118,7 @@ def execute(
     make = getattr(import_module(module), name)
     if not plan.pieces:
         run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights)
-        return execute_in_arena(run, plan)
+        return execute_with_moves(run, plan) if plan.spills else execute_in_arena(run, plan)
     run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, ordered=True)
     pieces = PiecesRun(run, plan.pieces)
     return pieces.whole_outputs(execute_in_arena(pieces, replace(plan, pieces=())))

@@ -60,9 +60,17 @@ _OPTIONAL: dict[str, _Types] = {
     "certificate": (dict, type(None)),
     "pieces": (list,),
     "copied_bytes": _INTEGER_OR_NULL,
+    "moves": (list,),
+    "moved_bytes_bound": _INTEGER_OR_NULL,
+    "moved_bytes_bound_by": _TEXT_OR_NULL,
+    "moved_certificate": (dict, type(None)),
 }
 # Fields that follow from others, written for readers of the file other than cpplan.
-_DERIVED: dict[str, _Types] = {"gap": _NUMBER_OR_NULL, "method": _TEXT_OR_NULL}
+_DERIVED: dict[str, _Types] = {
+    "gap": _NUMBER_OR_NULL,
+    "method": _TEXT_OR_NULL,
+    "moved_bytes": _INTEGER_OR_NULL,
+}
 _CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}
 _BUFFER: dict[str, _Types] = {
     "name": _TEXT,
@@ -129,7 +137,7 @@ def check_fields(values: Mapping[str, Any]) -> None:
         )
     for number, pool in enumerate(values["pools"]):
         _check_object(f"pool {number}", pool, _POOL)
-        if len(pool) > len(_POOL):
+        if len(pool) > len(_POOL) + ("direct" in pool):
             raise InputError(f"pool {number}: expected {', '.join(_POOL)} and nothing else")
     for number, relation in enumerate(values["relations"]):
         _check_list(f"relation {number}", relation, (_TEXT, _TEXT, _TEXT, _INTEGER))
@@ -193,6 +201,11 @@ def check_derived(values: Mapping[str, Any], plan: Plan) -> None:
             raise InputError(
                 f"not a valid plan: gap is {gap!r}, but peak and lower_bound make {plan.gap!r}"
             )
+    if "moved_bytes" in values and values["moved_bytes"] != plan.moved_bytes:
+        raise InputError(
+            f"not a valid plan: moved_bytes is {values['moved_bytes']!r}, but its moves make "
+            f"{plan.moved_bytes!r}"
+        )
     if "method" in values and values["method"] != plan.method:
         raise InputError(
             f"not a valid plan: method is {values['method']!r}, but found_by and bound_by make "

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cpplan.io.plan_fields import check_derived, check_fields
-from cpplan.model.certificates import Certificate, read_certificate
+from cpplan.model.certificates import (
+    Certificate,
+    RoomPrices,
+    read_certificate,
+    read_prices,
+)
 from cpplan.model.errors import InputError, located
+from cpplan.model.moves import read_moves
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan, Progress, Relation
 from cpplan.model.pool import Pool
@@ -104,7 +110,7 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
         "base_cost": plan.base_cost,
         "cost_bound": plan.cost_bound,
         "cost_bound_by": plan.cost_bound_by,
-        "pools": [asdict(pool) for pool in plan.pools],
+        "pools": [_pool_fields(pool) for pool in plan.pools],
         "objective": plan.objective,
         "objective_value": list(plan.objective_value),
         "objective_bound": list(plan.objective_bound),
@@ -125,6 +131,13 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
         values["copied_bytes"] = plan.copied_bytes
     if plan.certificate is not None:
         values["certificate"] = plan.certificate.to_dict()
+    if plan.spills:
+        values["moved_bytes"] = plan.moved_bytes
+        values["moved_bytes_bound"] = plan.moved_bytes_bound
+        values["moved_bytes_bound_by"] = plan.moved_bytes_bound_by
+        values["moves"] = [move.to_dict() for move in plan.moves]
+        if plan.moved_certificate is not None:
+            values["moved_certificate"] = plan.moved_certificate.to_dict()
     if plan.symbols is not None:
         from cpplan.io.symbols_json import layout_values
 
@@ -133,6 +146,12 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
         values["runtime"] = plan.runtime
         values["history"] = [list(event) for event in plan.history]
     return values
+
+
+def _pool_fields(pool: Pool) -> dict[str, Any]:
+    """Fields of a pool; ``direct`` only where it is true."""
+    values = asdict(pool)
+    return values if pool.direct else {k: v for k, v in values.items() if k != "direct"}
 
 
 def format_plan(values: Mapping[str, Any]) -> str:
@@ -188,6 +207,7 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
     if stray is not None:
         raise InputError(f"not a valid plan: gaps of unknown buffer {stray!r}")
     offsets = [row["offset"] for row in rows]
+    placed = values["status"] in ("optimal", "feasible")
     plan = Plan(
         name=values["name"],
         status=values["status"],
@@ -195,7 +215,7 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         size=_column(rows, "size"),
         lower=_column(rows, "lower"),
         upper=_column(rows, "upper"),
-        offset=None if None in offsets else np.array(offsets, np.int64),
+        offset=None if None in offsets or not (offsets or placed) else np.array(offsets, np.int64),
         pools=pools,
         pool=np.array([pool_number[name] for name in pool_names], np.int64),
         peak=values["peak"],
@@ -228,6 +248,10 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         certificate=_certificate(values.get("certificate")),
         pieces=tuple(Pieces(**pieces) for pieces in values.get("pieces", ())),
         copied_bytes=values.get("copied_bytes"),
+        moves=read_moves(values.get("moves", [])),
+        moved_bytes_bound=values.get("moved_bytes_bound"),
+        moved_bytes_bound_by=values.get("moved_bytes_bound_by"),
+        moved_certificate=_prices(values.get("moved_certificate")),
     )
     check_derived(values, plan)
     return plan
@@ -239,6 +263,10 @@ def _column(rows: list[dict[str, Any]], key: str) -> Ints:
 
 def _certificate(values: Any) -> Certificate | None:
     return None if values is None else read_certificate(values)
+
+
+def _prices(values: Any) -> RoomPrices | None:
+    return None if values is None else read_prices(values)
 
 
 def _symbols(values: Any, number: Mapping[str, int]) -> SymbolicLayout | None:

@@ -68,6 +68,72 @@ class ForcedAt(NamedTuple):
 
 Certificate = CutFlow | ForcedAt
 
+
+class RoomPrices(NamedTuple):
+    """Prices of room that prove a lower bound on the bytes moved at the plan's order.
+
+    Every storage pays for the room that it takes in the fast pool and for the bytes that it moves.
+    What all pay at least, less the price of the pool's capacity, is moved by every plan.
+
+    Attributes
+    ----------
+    places
+        Prices are in units of ``2**-places`` bytes moved.
+    prices
+        ``(op, price)``: of each byte of room while the op runs; 0 for the others.
+
+    Examples
+    --------
+    >>> prices = RoomPrices(24, (("conv", 1 << 24),))
+    >>> read_prices(prices.to_dict()) == prices
+    True
+    """
+
+    places: int
+    prices: tuple[tuple[str, int], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The prices as values that JSON can hold."""
+        rows = [list(row) for row in self.prices]
+        return {"kind": "room prices", "places": self.places, "prices": rows}
+
+
+def read_prices(values: object) -> RoomPrices:
+    """The prices that ``to_dict`` described.
+
+    Raises
+    ------
+    InputError
+        If the values are no prices; names what is wrong.
+
+    Examples
+    --------
+    >>> read_prices({"kind": "trust me"})
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: not a valid plan: moved_certificate must be an object of kind \
+'room prices'
+    """
+    here = "not a valid plan: moved_certificate"
+    if not isinstance(values, dict) or values.get("kind") != "room prices":
+        raise InputError(f"{here} must be an object of kind 'room prices'")
+    if set(values) != {"kind", "places", "prices"}:
+        raise InputError(f"{here} must hold kind, places, prices and nothing else")
+    places, rows = values["places"], values["prices"]
+    if type(places) is not int or not 0 <= places <= 64:
+        raise InputError(f"{here}: places must be a number of binary places up to 64")
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list)
+        and len(row) == 2
+        and isinstance(row[0], str)
+        and type(row[1]) is int
+        and 0 <= row[1] < 2**62
+        for row in rows
+    ):
+        raise InputError(f"{here}: prices must be a list of [op, price]")
+    return RoomPrices(places, tuple((op, price) for op, price in rows))
+
+
 _ROWS = ("begun", "ended", "waits")
 _KEYS: Mapping[str, tuple[str, ...]] = {"cut flow": ("op", *_ROWS), "forced at": ("op",)}
 

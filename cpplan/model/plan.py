@@ -17,6 +17,7 @@ import numpy as np
 
 from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
+from cpplan.model.moves import Move, count_moved
 from cpplan.model.pieces import Pieces
 from cpplan.model.pool import Objective, Pool
 from cpplan.model.problem import Gap, Problem, Spans
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
     from cpplan.explanation import Explanation
-    from cpplan.model.certificates import Certificate
+    from cpplan.model.certificates import Certificate, RoomPrices
     from cpplan.model.graph import Graph
     from cpplan.model.problem import Ints
     from cpplan.program.anf import Program
@@ -140,6 +141,15 @@ class Plan:
         Tensors that share bytes by the planner's choice.
     runtime
         Seconds, or ``None`` if the plan came from a file.
+    moves
+        Bytes that cross between the fast pool, the first, and the slow one, if tensors may move.
+        Spills and reloads have a step of their own in ``order``.
+    moved_bytes_bound, moved_bytes_bound_by
+        No plan moves fewer bytes, at this order or, as ``scope`` says, at every order; and the name
+        of the bound. ``None`` unless tensors may move; the plan is then ``optimal`` if
+        :attr:`moved_bytes` meets the bound.
+    moved_certificate
+        The prices that prove that bound, if there are any.
     history
         Every improvement, in order of time.
     message
@@ -198,6 +208,10 @@ class Plan:
     certificate: Certificate | None = None
     pieces: tuple[Pieces, ...] = ()
     copied_bytes: int | None = None
+    moves: tuple[Move, ...] = ()
+    moved_bytes_bound: int | None = None
+    moved_bytes_bound_by: str | None = None
+    moved_certificate: RoomPrices | None = None
 
     def __post_init__(self) -> None:
         if self.pool is None:
@@ -231,8 +245,14 @@ class Plan:
     def gap(self) -> float | None:
         """Share of the peak that might still be saved: ``(peak - lower_bound) / peak``.
 
-        With several pools, it is that of the objective's first level that does not meet its bound.
+        With several pools, it is that of the objective's first level that does not meet its bound;
+        if tensors may move, that of the bytes moved.
         """
+        if self.moved_bytes_bound is not None:
+            moved = self.moved_bytes
+            if self.offset is None or moved is None:
+                return None
+            return (moved - self.moved_bytes_bound) / moved if moved else 0.0
         if self.objective_value:
             levels = zip(self.objective_value, self.objective_bound, strict=False)
             unmet = next(((value, bound) for value, bound in levels if value != bound), None)
@@ -246,8 +266,19 @@ class Plan:
     @property
     def method(self) -> str | None:
         """Names of the search that found the plan and of the bound, or ``None``."""
-        parts = [part for part in (self.found_by, self.bound_by) if part is not None]
+        bound_by = self.bound_by or self.moved_bytes_bound_by
+        parts = [part for part in (self.found_by, bound_by) if part is not None]
         return " / ".join(parts) or None
+
+    @property
+    def spills(self) -> bool:
+        """True if tensors were free to move between the pools."""
+        return self.moved_bytes_bound is not None or bool(self.moves)
+
+    @property
+    def moved_bytes(self) -> int | None:
+        """Bytes that all moves carry, or ``None`` if tensors may not move or there is no plan."""
+        return count_moved(self.moves) if self.spills and self.offset is not None else None
 
     @property
     def io_map(self) -> dict[str, tuple[str, int]] | None:

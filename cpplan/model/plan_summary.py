@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,8 @@ def summarize(plan: Plan) -> str:
         "plan": printable(plan.name),
         "status": plan.status,
         "peak": f"{format_bytes(plan.peak)}{exact}",
-        "lower bound": format_bytes(plan.lower_bound),
+        "lower bound": None if plan.spills else format_bytes(plan.lower_bound),
+        "moved": _moved(plan),
         "gap": "unknown" if plan.gap is None else f"{plan.gap:.2%}",
         "objective": _objective(plan),
         "capacity": format_bytes(plan.capacity) if plan.capacity is not None else None,
@@ -48,6 +50,18 @@ def summarize(plan: Plan) -> str:
         "reason": plan.message and printable(plan.message, MESSAGE),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in rows.items() if value is not None)
+
+
+def _moved(plan: Plan) -> str | None:
+    """Bytes moved, their bound, and the number of moves of each kind."""
+    if plan.moved_bytes is None:
+        return None
+    kinds = Counter(move.kind for move in plan.moves if move.size)
+    counts = ", ".join(
+        f"{count} {kind}{'s' * (count != 1)}" for kind, count in sorted(kinds.items())
+    )
+    bound = f" (at least {format_bytes(plan.moved_bytes_bound)})"
+    return f"{format_bytes(plan.moved_bytes)}{bound}" + (f": {counts}" if counts else "")
 
 
 def _objective(plan: Plan) -> str | None:

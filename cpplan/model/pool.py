@@ -39,6 +39,9 @@ class Pool:
         Bytes a cycle; ``None`` if that is no limit.
     read_latency, write_latency
         Cycles before the first byte of each access.
+    direct
+        True if ops may read and write tensors that lie in this pool although it is the slow one of
+        a plan in which tensors move: they are then not copied to the fast pool first.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Pool:
     write_bandwidth: float | None = None
     read_latency: float = 0.0
     write_latency: float = 0.0
+    direct: bool = False
 
     def __post_init__(self) -> None:
         check_name("a pool's name", self.name)
@@ -75,6 +79,8 @@ class Pool:
             )
         if self.kind not in get_args(PoolKind):
             raise InputError(f"{here}: kind {quote(self.kind)}: expected workspace or constant")
+        if not isinstance(self.direct, bool):
+            raise InputError(f"{here}: direct must be true or false, not {quote(self.direct)}")
         for field in ("cost_per_byte", "read_latency", "write_latency"):
             _check_number(f"{here}: {field}", getattr(self, field))
         for field in ("read_bandwidth", "write_bandwidth"):

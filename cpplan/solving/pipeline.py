@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.names import tuple_of
 from cpplan.model.plan import Plan, Progress
@@ -53,6 +54,7 @@ def solve(
     split: bool = False,
     cost_limit: float | None = None,
     pools: Sequence[Pool] | None = None,
+    spill: bool = False,
     objective: Objective = "preference",
     algorithm: str | None = None,
     capacity: int | str | None = None,
@@ -105,6 +107,12 @@ def solve(
         The memory regions, in order of preference, for a graph or a program; one arena if left out.
         With ``remat`` and several of them, the cost comes first, and ``objective`` is for packing.
         Which of them a tensor may go to follows from ``Tensor.pools`` and its kind.
+    spill
+        Let tensors move between two pools, the first fast and of a capacity, the second slow, with
+        the fewest bytes moved. Every op finds its operands in the fast pool, unless the slow one is
+        ``direct``. Inputs begin in either pool and outputs end in either, as the plan says and
+        without cost (``Tensor.pools`` restricts that); constants, if kept, begin in the slow one.
+        With ``order="search"``, the order is searched too.
     objective
         With several pools: ``"preference"`` fills the first pool first (the peak of the last is
         minimised, then that of the one before it, … down to the second, then the bytes that lie
@@ -168,6 +176,7 @@ def solve(
             split=split,
             cost_limit=cost_limit,
             pools=None if pools is None else check_pools(pools),
+            spill=spill,
             objective=objective,
             algorithm=algorithm,
             capacity=capacity,
@@ -196,8 +205,12 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     budget = request.budget()
     source = as_program(source)
     if isinstance(source, Program) and source.graph.symbols is not None:
+        if request.spill:
+            raise InputError("spill=True needs fixed sizes: give extents of all dimensions")
         return _solve_symbolic(source, request, budget.deadline)
     request.check_source(source)
+    if request.spill:
+        return _solve_spilling(source, request, budget)
     run = _make_run(source, request, budget)
     searched: OrderOutcome | None = None
     with using(budget.tuning), telling(lambda text: run.record(None, None, text)):
@@ -227,6 +240,52 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
                 history=history,
             )
         plan = _with_reason(plan, run)
+        if plan.offset is not None:
+            verify(source, plan)
+    return plan
+
+
+def _solve_spilling(source: Program | Problem, request: Request, budget: Budget) -> Plan:
+    """A plan in which tensors move between two pools."""
+    from cpplan.solving.spilled_plan import make_spilled_plan
+    from cpplan.spilling.solve import spill
+
+    if not isinstance(source, Program):
+        raise InputError("spill=True needs a graph: a bare problem has no ops that access tensors")
+    assert request.pools is not None
+    fast, slow = request.pools
+    residency = choose_residency(request.inputs, request.outputs, request.constants)
+    history: list[Progress] = []
+
+    def report(moved: int | None, bound: int, source: str) -> None:
+        said = "no plan yet" if moved is None else f"{moved} B moved"
+        event = Progress(
+            budget.deadline.elapsed(), None, None, f"{said}, at least {bound} B: {source}"
+        )
+        history.append(event)
+        if request.progress is not None:
+            request.progress(event)
+
+    with using(budget.tuning), telling(lambda text: None):
+        found = spill(
+            source,
+            residency,
+            (fast, slow),
+            budget,
+            share=request.in_place,
+            order=request.order == "search",
+            report=report,
+        )
+    with holding_interrupts() as hold, without_collection():
+        hold()
+        plan = make_spilled_plan(
+            found,
+            (fast, slow),
+            residency,
+            share=request.in_place,
+            runtime=budget.deadline.elapsed(),
+            history=history,
+        )
         if plan.offset is not None:
             verify(source, plan)
     return plan

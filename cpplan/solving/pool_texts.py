@@ -10,7 +10,8 @@ from cpplan.model.pool import Pool, check_pools
 
 _BYTES = ("alignment", "base")
 _NUMBERS = ("cost_per_byte", "read_bandwidth", "write_bandwidth", "read_latency", "write_latency")
-_KEYS = (*_BYTES, *_NUMBERS, "kind")
+_SWITCHES = {"true": True, "false": False}
+_KEYS = (*_BYTES, *_NUMBERS, "kind", "direct")
 
 
 def parse_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
@@ -57,11 +58,15 @@ def _pool(text: str) -> Pool:
     return Pool(name, **fields)
 
 
-def _parse_value(key: str, value: str) -> str | int | float:
+def _parse_value(key: str, value: str) -> str | int | float | bool:
     if key == "kind":
         return value
     if key in _BYTES:
         return parse_bytes(value)
+    if key == "direct":
+        if value not in _SWITCHES:
+            raise InputError(f"direct must be true or false, not {value!r}")
+        return _SWITCHES[value]
     try:
         return float(value)
     except ValueError as error:

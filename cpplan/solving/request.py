@@ -191,6 +191,12 @@ search
         "With --remat or --split: the fewest bytes at R times the cost of running every op once.",
         "number", metavar="R",
     )  # fmt: skip
+    spill: bool = _option(
+        False, "--spill",
+        "Let tensors move between two pools, the first fast and the second slow, with the fewest "
+        "bytes moved.",
+        "flag",
+    )  # fmt: skip
     first: tuple[str, ...] = _option(
         (), "--first",
         "Searched orders start with these ops.",
@@ -235,6 +241,7 @@ search
             self.time_limit, self.workers, self.seed, deterministic=self.deterministic
         )
         self._check_remat()
+        self._check_spill()
         if (self.first or self.last) and self.order != "search":
             raise InputError("first and last constrain a searched order: they need order='search'")
         if self.algorithm is not None:
@@ -321,6 +328,28 @@ search
             raise InputError(f"{asked} cannot be combined with first and last")
         if self.split and len(self.pools or ()) > 1:
             raise InputError("split=True plans one pool: give no others")
+
+    def _check_spill(self) -> None:
+        """Raise if tensors may move but the pools do not allow it, or it is combined wrongly."""
+        if not self.spill:
+            return
+        pools = self.pools or ()
+        if len(pools) != 2 or any(pool.kind != "workspace" for pool in pools):
+            raise InputError(
+                "spill=True needs two workspace pools: a fast one with a capacity, and a slow one"
+            )
+        if pools[0].capacity is None:
+            raise InputError(f"spill=True needs a capacity of the fast pool {pools[0].name!r}")
+        alone = {"remat": self.remat, "first": self.first, "last": self.last}
+        alone |= {"algorithm": self.algorithm, "placement": self.placement}
+        other = next((name for name, value in alone.items() if value), None)
+        if other is not None:
+            raise InputError(f"spill=True cannot be combined with {other}")
+        if self.objective != "preference":
+            raise InputError(
+                f"spill=True minimises the bytes moved: objective={self.objective!r} is for "
+                "pools between which nothing moves"
+            )
 
     def _tuning(self) -> Tuning:
         return make_tuning(self.tuning, tuning_in_use())

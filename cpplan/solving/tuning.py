@@ -12,6 +12,7 @@ from cpplan.ordering.tuning import OrderingTuning
 from cpplan.packing.tuning import PackingTuning
 from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.budget import Tuning
+from cpplan.spilling.tuning import SpillingTuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ ROOMS: Mapping[str, type] = {
     "ordering": OrderingTuning,
     "aliasing": AliasingTuning,
     "remat": RematTuning,
+    "spilling": SpillingTuning,
     "solving": SolvingTuning,
 }
 

@@ -1,7 +1,7 @@
 """All bounds that a plan may name: what each proves, where it applies, and how it is checked.
 
-A plan names its bounds in ``bound_by`` and ``cost_bound_by``. A name that is not in one of these
-tables, or that proves nothing about the plan that cites it, is refused.
+A plan names its bounds in ``bound_by``, ``cost_bound_by`` and ``moved_bytes_bound_by``. A name that
+is not in one of these tables, or that proves nothing about the plan that cites it, is refused.
 
 The bounds at cuts that rest on a linear program (``linear bound at cuts`` and ``live bytes at
 cuts``) have exact duals. Their rows are not those of the graph but of a relaxed problem, in which
@@ -32,6 +32,8 @@ OUTSIDE = "live bytes beyond the preferred pools"
 SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
 FORCED, MINIMUM_CUT = "forced live bytes", "minimum cut"
 EVERY_OP_ONCE, LEAST_PIECE = "every op once", "least piece"
+# On the bytes moved between two pools.
+NOTHING, ROOM_PRICES, FORCED_MOVES = "nothing moves", "room prices", "forced operands"
 
 
 class ProvedBound(NamedTuple):
@@ -168,6 +170,21 @@ COST_BOUNDS = (
             "CP-SAT at cuts",
             "CP-SAT rematerialization",
         )
+    ),
+)
+
+# On the bytes moved between two pools, if tensors may move.
+MOVED_BOUNDS = (
+    ProvedBound(NOTHING, "every order", "yes", "recomputed", "no plan moves less than no byte"),
+    ProvedBound(
+        ROOM_PRICES,
+        "given order",
+        "yes",
+        "certificate",
+        "no plan at this order moves fewer bytes, as prices of room in the fast pool prove",
+    ),
+    ProvedBound(
+        "CP-SAT spilling", "given order", "yes", "searched", "no plan at this order moves fewer"
     ),
 )
 

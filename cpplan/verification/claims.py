@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,10 @@ from cpplan.verification.bound_table import (
     LEAST_PIECE,
     LIVE,
     MINIMUM_CUT,
+    MOVED_BOUNDS,
     PEAK_BOUNDS,
     POOL_BOUNDS,
+    ROOM_PRICES,
     SHARED,
     Proof,
     ProvedBound,
@@ -62,6 +64,7 @@ class Proofs(NamedTuple):
 
     bound: Proof | None = None
     cost_bound: Proof | None = None
+    moved_bound: Proof | None = None
 
 
 _NO_FLOORS = Floors()
@@ -118,7 +121,7 @@ def check_claims(
     >>> problem = Problem((), none, none, none)
     >>> from cpplan.verification.rectangles import cut_gaps
     >>> check_claims(problem, plan, cut_gaps(problem))
-    Proofs(bound='recomputed', cost_bound=None)
+    Proofs(bound='recomputed', cost_bound=None, moved_bound=None)
     """
     bound, proof = plan.lower_bound, None
     if bound is not None:
@@ -167,7 +170,7 @@ def check_pooled_claims(
     ...     objective_value=(4,),
     ... )
     >>> check_pooled_claims(problem, plan, plan.pool, plan.offset)
-    Proofs(bound=None, cost_bound=None)
+    Proofs(bound=None, cost_bound=None, moved_bound=None)
     """
     peaks = pool_peaks(needed, pool, offset)
     levels = objective_levels(needed, plan.objective)
@@ -207,6 +210,44 @@ def check_pooled_claims(
     _check_no_cost_proof(plan)
     _check_status(plan, value, bound or None)
     return Proofs(proof)
+
+
+def check_moved_claims(plan: Plan, floor: Callable[[str], int]) -> Proofs:
+    """Check the bound on the bytes moved and the status of a plan with moves, and say how.
+
+    Parameters
+    ----------
+    floor
+        Called with the name of a bound that can be proved again: the bytes that it proves.
+
+    Raises
+    ------
+    VerificationError
+        Names the claim and what can be proved.
+
+    Examples
+    --------
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, moved_bytes_bound=0,
+    ...             moved_bytes_bound_by="nothing moves")
+    >>> check_moved_claims(plan, lambda name: 0).moved_bound
+    'recomputed'
+    """
+    bound, moved = plan.moved_bytes_bound, plan.moved_bytes
+    if not _is_integer(bound) or not 0 <= bound <= moved:  # type: ignore[operator]
+        raise VerificationError(
+            f"the bound on the bytes moved must be a byte count up to {moved} B, not {bound!r}"
+        )
+    others = plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate
+    if any(other is not None for other in others) or plan.objective_value or plan.objective_bound:
+        raise VerificationError("a plan with moves has no other bound than that on the bytes moved")
+    found = _applying(MOVED_BOUNDS, plan.moved_bytes_bound_by, plan)
+    if (plan.moved_certificate is not None) != (found.name == ROOM_PRICES):
+        raise VerificationError(f"bound {found.name!r} and the plan's prices do not go together")
+    if found.proof != "searched":
+        _compare(f"{found.name} prove a lower bound", floor(found.name), bound)  # type: ignore[arg-type]
+    _check_status(plan, (moved,), (bound,))
+    return Proofs(moved_bound=found.proof)
 
 
 def _check_levels(
@@ -319,6 +360,7 @@ def _check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ..
     if (plan.status == "optimal") != (value == bound):
         shown = [", ".join(map(str, numbers or ("None",))) for numbers in (value, bound)]
         what = "peak {} B and lower bound {} B" if len(value) == 1 else "objective {} and bound {}"
+        what = "{} B moved and their bound {} B" if plan.spills else what
         raise VerificationError(f"status {plan.status!r} contradicts {what.format(*shown)}")
 
 

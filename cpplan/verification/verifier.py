@@ -21,13 +21,23 @@ from cpplan.verification.bound_table import (
     FORCED,
     LEAST_PIECE,
     MINIMUM_CUT,
+    ROOM_PRICES,
     SHARED,
 )
-from cpplan.verification.claims import Floors, Proofs, check_claims, check_peak, check_pooled_claims
+from cpplan.verification.claims import (
+    Floors,
+    Proofs,
+    check_claims,
+    check_moved_claims,
+    check_peak,
+    check_pooled_claims,
+)
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
 from cpplan.verification.footprint import forced_live_bytes, least_footprint
 from cpplan.verification.layout import check_addresses, check_all_apart, check_pools
+from cpplan.verification.moved_bound import moved_bytes_floor
+from cpplan.verification.moves import check_moves, without_moves
 from cpplan.verification.needed_buffers import (
     check_costs,
     check_first_last,
@@ -57,7 +67,8 @@ def verify(
     sizes and lifespans it needs; that every offset is a non-negative multiple of the buffer's
     alignment, and the one that was fixed; that no two buffers share a byte at a step; peak,
     capacity, status; that every bound is at most the value that it bounds, bears the name of a
-    known bound that applies to such a plan, and is proved again unless it rests on a search
+    known bound that applies to such a plan, and is proved again unless it rests on a search; where
+    tensors move between pools, that every op and every move finds their bytes where it looks
     (:mod:`cpplan.verification.bound_table` lists them; :func:`check_plan` says how each was
     checked).
     O(n log n + n × buffers live at once / a machine word).
@@ -107,6 +118,8 @@ def check_plan(
     'recomputed'
     """
     check_types(source, plan)
+    if plan.spills:
+        return _check_plan_with_moves(source, plan, dims)
     if dims:
         from cpplan.program.binding import bind_both
 
@@ -136,6 +149,26 @@ def check_plan(
         return check_pooled_claims(needed, plan, pool, offset, needs.floors.shared, needs.apart)
     padded = needed.aligned_to(needed.pools[0].alignment)
     return check_claims(padded, plan, rectangles, needs.floors)
+
+
+def _check_plan_with_moves(
+    source: Graph | Program | Problem, plan: Plan, dims: Mapping[str, int] | None
+) -> Proofs:
+    """Check the moves, then the plan for the program that they make of the model."""
+    if isinstance(source, Problem) or dims or plan.symbols is not None:
+        raise VerificationError("only plans for a graph of fixed sizes have moves")
+    graph = source.graph if isinstance(source, Program) else source
+    planned_offsets(plan)
+    program = check_moves(graph, plan)
+    inner, still = without_moves(graph, plan)
+    check_plan(inner, still)
+
+    def floor(name: str) -> int:
+        if name == ROOM_PRICES and plan.moved_certificate is not None:
+            return moved_bytes_floor(graph, program, plan, plan.moved_certificate)
+        return 0
+
+    return check_moved_claims(plan, floor)
 
 
 def _check_problem_plan(source: Problem, plan: Plan) -> None:

@@ -44,6 +44,7 @@ from support.remat_oracle import (
 from support.sharing_instances import random_read_graph, setting
 from support.sharing_oracle import random_sharing_graph
 from support.sizes_oracle import arenas, pushed_down, random_sizes
+from support.spill_oracle import random_spill_case
 from support.storage_oracle import brute_force_total, random_storages
 
 import formulations
@@ -71,6 +72,7 @@ from formulations import (
     retained_at_cuts,
     shared_storage,
     sharing,
+    spilling,
     storage_classes,
 )
 
@@ -313,6 +315,23 @@ def ask_storages(model: Any, *, gaps: bool) -> Callable[[int], Question]:
     return ask
 
 
+def ask_spilling(seed: int) -> Question:
+    """Direct and other slow pools, in-place pairs and kept inputs; hinted to keep nothing."""
+    case = random_spill_case(3000 + seed)
+    problem, least = case.problem(), case.least(any_order=False)
+    built = spilling.build(problem)
+
+    def value(solver: cp_model.CpSolver) -> int:
+        kept = built.extract(solver)
+        assert (problem.load(kept) <= problem.capacity).all()
+        return int(problem.moved(kept).sum())
+
+    dropped = problem.gap_fixed == 1
+    fits = (problem.load(dropped) <= problem.capacity).all()
+    hint = (lambda: built.hint(dropped)) if fits else None
+    return Question(built, least, built.in_bytes, value, hint)
+
+
 QUESTIONS = {
     "packing": (ask_packing, 40),
     "packing_sizes": (ask_packing_sizes, 30),
@@ -323,6 +342,7 @@ QUESTIONS = {
     "joint_sharing": (ask_joint_sharing, 20),
     "rematerialization": (ask_rematerialization, 48),
     "retained_at_cuts": (ask_retained_at_cuts, 10),
+    "spilling": (ask_spilling, 40),
     "shared_storage": (ask_storages(shared_storage, gaps=True), 50),
     "storage_classes": (ask_storages(storage_classes, gaps=False), 40),
 }

@@ -1,0 +1,100 @@
+"""Moves of tensors between a fast and a slow pool, as a plan lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+from cpplan.model.errors import InputError
+
+MoveKind = Literal["spill", "reload", "read", "write"]
+KEYS = ("kind", "name", "tensor", "bytes", "from", "to")
+
+
+class Move(NamedTuple):
+    """Bytes that cross from one pool to another.
+
+    Attributes
+    ----------
+    kind
+        ``spill``: a copy from the fast pool to the slow one; ``reload``: a copy back. ``read``,
+        ``write``: an op reads the tensor where it lies in the slow pool, or writes it there first.
+    name
+        Entry of the plan's order that moves the bytes: the spill or reload itself, or the op that
+        reads or writes.
+    tensor
+        The tensor whose storage it is.
+    size
+        Bytes moved; 0 where an op only passes a view on.
+    source, target
+        Names of the pools that the bytes leave and enter.
+
+    Examples
+    --------
+    >>> Move("spill", "spill x", "x", 64, "sram", "dram").is_copy
+    True
+    """
+
+    kind: MoveKind
+    name: str
+    tensor: str
+    size: int
+    source: str
+    target: str
+
+    @property
+    def is_copy(self) -> bool:
+        """True for a spill or a reload, which is a step of the plan's order by itself."""
+        return self.kind in ("spill", "reload")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The move as values that JSON can hold."""
+        return dict(zip(KEYS, self, strict=True))
+
+
+def read_moves(values: object) -> tuple[Move, ...]:
+    """The moves that ``to_dict`` described, from a list of objects.
+
+    Raises
+    ------
+    InputError
+        Names the move and what was expected.
+
+    Examples
+    --------
+    >>> read_moves([{"kind": "throw"}])
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: not a valid plan: move 0 must be an object of kind, name, \
+tensor, bytes, from, to
+    """
+    if not isinstance(values, list):
+        raise InputError("not a valid plan: moves must be a list")
+    return tuple(_read_move(number, value) for number, value in enumerate(values))
+
+
+def _read_move(number: int, value: object) -> Move:
+    here = f"not a valid plan: move {number}"
+    if not isinstance(value, dict) or set(value) != set(KEYS):
+        raise InputError(f"{here} must be an object of {', '.join(KEYS)}")
+    for key in KEYS:
+        wanted = int if key == "bytes" else str
+        if type(value[key]) is not wanted:
+            raise InputError(f"{here}: {key} must be a {'byte count' if wanted is int else 'name'}")
+    if value["kind"] not in get_args(MoveKind):
+        kinds = ", ".join(get_args(MoveKind))
+        raise InputError(f"{here}: kind {value['kind']!r}: expected one of {kinds}")
+    if not 0 <= value["bytes"] < 2**62:
+        raise InputError(f"{here}: bytes must be a count below 2**62")
+    return Move(*(value[key] for key in KEYS))
+
+
+def count_moved(moves: Sequence[Move]) -> int:
+    """Bytes that all moves carry together.
+
+    Examples
+    --------
+    >>> count_moved([Move("spill", "s", "x", 64, "sram", "dram")])
+    64
+    """
+    return sum(move.size for move in moves)

@@ -1,0 +1,289 @@
+"""Programs in which moves between pools are ops, made from a plan's order and its moves.
+
+A storage that moves has a copy of its own for each stay: ``x``, ``x~1``, … in the fast pool, one
+``x@POOL`` in the slow one. A spill is an op that reads the copy in the fast pool and writes that in
+the slow one; a reload begins the next copy in the fast pool. Every op uses the newest copy in the
+fast pool, unless the moves say that it reads or writes in the slow one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Placement, Tensor
+from cpplan.model.moves import Move
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.copy_names import CopyNames
+from cpplan.program.storages import Storage, accessed_storages, find_storages
+
+
+@dataclass(frozen=True, slots=True)
+class MovedProgram:
+    """A program with its moves as ops, and the copies that stand for the model's tensors.
+
+    Attributes
+    ----------
+    program
+        In the plan's order, each op once.
+    begins, ends
+        Tensor of the model -> its copy before the first step and after the last.
+    origin
+        Copy -> tensor of the model.
+    """
+
+    program: Program
+    begins: Mapping[str, str]
+    ends: Mapping[str, str]
+    origin: Mapping[str, str]
+
+    def places(self, graph: Graph) -> dict[str, tuple[str, int]]:
+        """Buffer and byte offset of each tensor of the model: of inputs first, of others last."""
+        root = self.program.graph.root
+        return {
+            t.name: root[(self.begins if t.kind == "input" else self.ends)[t.name]]
+            for t in graph.tensors
+        }
+
+
+def program_with_moves(
+    graph: Graph,
+    residency: Residency,
+    order: Sequence[str],
+    moves: Sequence[Move],
+    pools: tuple[str, str],
+) -> MovedProgram:
+    """The program that runs the ops and moves of an order.
+
+    Parameters
+    ----------
+    graph
+        The model; its ops run once each.
+    residency
+        Of its boundary.
+    order
+        Names of ops and of moves.
+    moves
+        All moves, in order.
+    pools
+        Names of the fast and of the slow pool.
+
+    Raises
+    ------
+    InputError
+        If a move is not understood, or an op or a move uses a copy that does not exist.
+
+    Examples
+    --------
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> graph = Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),))
+    >>> reload = Move("reload", "reload x", "x", 8, "slow", "fast")
+    >>> moved = program_with_moves(
+    ...     graph, Residency(), ("reload x", "f"), (reload,), ("fast", "slow")
+    ... )
+    >>> [(op.name, op.inputs, op.outputs) for op in moved.program.ops]
+    [('reload x', ('x@slow',), ('x',)), ('f', ('x',), ('y',))]
+    """
+    return _Maker(graph, residency, pools).make(order, moves)
+
+
+class _Maker:
+    """Copies of storages and ops of a program under construction."""
+
+    def __init__(self, graph: Graph, residency: Residency, pools: tuple[str, str]):
+        self.graph, self.residency = graph, residency
+        self.fast, self.slow = pools
+        self.storages = find_storages(graph, residency)
+        self.names = CopyNames(t.name for t in graph.tensors)
+        self.taken = {t.name for t in graph.tensors}
+        self.slow_names: dict[str, str] = {}
+        # Storage -> number of copies in the fast pool; the rest are those in the slow pool.
+        self.copies: dict[str, int] = {}
+        self.in_slow: set[str] = set()
+        self.begin_slow: set[str] = set()
+
+    def make(self, order: Sequence[str], moves: Sequence[Move]) -> MovedProgram:
+        copies, direct = self._by_name(moves)
+        ops: list[Op] = []
+        self._begin(order, copies, direct)
+        for name in order:
+            if name in copies:
+                ops.append(self._move(copies[name]))
+            elif name in self.graph.op:
+                ops.append(self._op(self.graph.op[name], direct.get(name, {})))
+            else:
+                raise InputError(f"order names unknown op {name!r}")
+        begins = {t.name: self._boundary_copy(t, end=False) for t in self.graph.tensors}
+        ends = {t.name: self._boundary_copy(t, end=True) for t in self.graph.tensors}
+        origin: dict[str, str] = {}
+        tensors = tuple(self._tensors(begins, ends, origin))
+        made = Graph(self.graph.name, tensors, tuple(ops))
+        return MovedProgram(to_anf(made, order), begins, ends, origin)
+
+    def _by_name(self, moves: Sequence[Move]) -> tuple[dict[str, Move], dict[str, dict[str, Move]]]:
+        """Copying moves by name, and direct accesses by op and storage."""
+        copies: dict[str, Move] = {}
+        direct: dict[str, dict[str, Move]] = {}
+        for move in moves:
+            storage = self.storages.get(move.tensor)
+            if storage is None or not storage.movable:
+                raise InputError(f"{move.kind} of {move.tensor!r}: no storage that may move")
+            if move.is_copy:
+                if move.name in copies or move.name in self.graph.op:
+                    raise InputError(f"two steps of the order are named {move.name!r}")
+                copies[move.name] = move
+            else:
+                there = direct.setdefault(move.name, {})
+                if move.tensor in there or move.name not in self.graph.op:
+                    raise InputError(f"{move.kind} of {move.tensor!r} by {move.name!r}: no such op")
+                there[move.tensor] = move
+        return copies, direct
+
+    def _begin(
+        self,
+        order: Sequence[str],
+        copies: Mapping[str, Move],
+        direct: Mapping[str, Mapping[str, Move]],
+    ) -> None:
+        """Put what the caller brings where its first access finds it; if there is none, slow."""
+        first: dict[str, bool] = {}
+        for name in order:
+            if name in copies:
+                first.setdefault(copies[name].tensor, copies[name].kind == "reload")
+            elif name in self.graph.op:
+                slow = direct.get(name, {})
+                for root in accessed_storages(self.graph, self.graph.op[name], self.storages):
+                    first.setdefault(root, root in slow)
+        for root, storage in self.storages.items():
+            if not storage.brought:
+                continue
+            if storage.movable and may_lie(storage, self.slow) and first.get(root, True):
+                self.begin_slow.add(root)
+                self.in_slow.add(root)
+            else:
+                self.copies[root] = 1
+
+    def _move(self, move: Move) -> Op:
+        root = move.tensor
+        if move.kind == "spill":
+            if root not in self.copies or root in self.in_slow:
+                state = "already" if root in self.in_slow else "not in the fast pool"
+                raise InputError(f"spill of {root!r}, which is {state} there")
+            source = self._fast_name(root, root)
+            self.in_slow.add(root)
+            target = self._slow_name(root)
+        else:
+            if root not in self.in_slow:
+                raise InputError(f"reload of {root!r}, which has no copy in the slow pool")
+            source = self._slow_name(root)
+            self.copies[root] = self.copies.get(root, 0) + 1
+            target = self._fast_name(root, root)
+        placed = (Placement(target, source, 0),)
+        return Op(
+            move.name, move.kind.capitalize(), (source,), (target,), cost=0, placements=placed
+        )
+
+    def _op(self, op: Op, direct: Mapping[str, Move]) -> Op:
+        there: dict[str, bool] = {}
+        for root in accessed_storages(self.graph, op, self.storages):
+            storage, slow = self.storages[root], root in direct
+            if storage.writer == op.name or not (storage.writer or storage.brought):
+                if slow:
+                    self.in_slow.add(root)
+                else:
+                    self.copies.setdefault(root, 1)
+            elif root not in (self.in_slow if slow else self.copies):
+                where = "slow" if slow else "fast"
+                raise InputError(f"op {op.name!r} uses {root!r}, which is not in the {where} pool")
+            there[root] = slow
+
+        def copy(name: str) -> str:
+            root = self.graph.root[name][0]
+            if root not in there:
+                return name
+            return self._slow_name(name) if there[root] else self._fast_name(root, name)
+
+        return replace(
+            op,
+            inputs=tuple(map(copy, op.inputs)),
+            outputs=tuple(map(copy, op.outputs)),
+            workspaces=tuple(map(copy, op.workspaces)),
+            in_place=tuple((copy(one), copy(other)) for one, other in op.in_place),
+            placements=tuple(
+                Placement(copy(p.part), copy(p.whole), p.offset) for p in op.placements
+            ),
+            axes=(),
+        )
+
+    def _fast_name(self, root: str, name: str) -> str:
+        return self.names.copy(name, self.copies[root] - 1)
+
+    def _slow_name(self, name: str) -> str:
+        found = self.slow_names.get(name)
+        if found is None:
+            found = f"{name}@{self.slow}"
+            while found in self.taken:
+                found += "@"
+            self.taken.add(found)
+            self.slow_names[name] = found
+        return found
+
+    def _boundary_copy(self, tensor: Tensor, *, end: bool) -> str:
+        """The copy of a tensor at the beginning or at the end."""
+        root = self.graph.root[tensor.name][0]
+        if root not in self.storages:
+            return tensor.name
+        if root in (self.in_slow if end else self.begin_slow):
+            return self._slow_name(tensor.name)
+        return self._fast_name(root, tensor.name) if end and root in self.copies else tensor.name
+
+    def _tensors(
+        self, begins: Mapping[str, str], ends: Mapping[str, str], origin: dict[str, str]
+    ) -> list[Tensor]:
+        """Tensors of all copies; the model's boundary is that of the first and the last ones."""
+        made: list[Tensor] = []
+        for tensor in self.graph.tensors:
+            root = self.graph.root[tensor.name][0]
+            storage = self.storages.get(root)
+            if storage is None:
+                origin[tensor.name] = tensor.name
+                made.append(tensor)
+                continue
+            copies: list[int | None] = [*self._fast_copies(root)]
+            if root in self.in_slow:
+                copies.append(None)
+            for number in copies:
+                name, base = self._copy(tensor.name, number), tensor.view_of
+                if base is not None and tensor.name not in self.graph.empty:
+                    base = self._copy(base[0], number), base[1]
+                kind = tensor.kind
+                begins_elsewhere = kind in ("input", "constant") and name != begins[tensor.name]
+                if begins_elsewhere or (kind == "output" and name != ends[tensor.name]):
+                    kind = "intermediate"
+                pool = self.slow if number is None else self.fast
+                origin[name] = tensor.name
+                made.append(replace(tensor, name=name, kind=kind, view_of=base, pools=(pool,)))
+        return made
+
+    def _fast_copies(self, root: str) -> range:
+        unused = root not in self.copies and root not in self.in_slow
+        return range(1 if unused else self.copies.get(root, 0))
+
+    def _copy(self, name: str, number: int | None) -> str:
+        """Name of a copy in the fast pool by its number, or of that in the slow one."""
+        return self._slow_name(name) if number is None else self.names.copy(name, number)
+
+
+def may_lie(storage: Storage, pool: str) -> bool:
+    """True if all tensors of a storage may lie in a pool.
+
+    Examples
+    --------
+    >>> from cpplan.program.storages import find_storages
+    >>> graph = Graph("g", (Tensor("x", 8, kind="input", pools=("dram",)),), ())
+    >>> may_lie(find_storages(graph, Residency())["x"], "sram")
+    False
+    """
+    return all(t.pools is None or pool in t.pools for t in storage.tensors)

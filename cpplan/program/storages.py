@@ -1,0 +1,166 @@
+"""Storages of a graph and their accesses by ops, for plans that move storages between pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.residency import Residency
+from cpplan.program.liveness import is_outside
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The tensors of one storage in the arena, and who writes it.
+
+    Attributes
+    ----------
+    tensor
+        The tensor that has the whole storage.
+    tensors
+        All tensors in it.
+    writer
+        Name of the one op that writes all of it, or ``None``.
+    brought
+        True if the caller writes it before the first op.
+    kept
+        True if it must lie in a pool to the end.
+    movable
+        True if all its bytes are written at once, by one op or by the caller, so that copies of it
+        agree.
+    """
+
+    tensor: Tensor
+    tensors: tuple[Tensor, ...]
+    writer: str | None
+    brought: bool
+    kept: bool
+    movable: bool
+
+
+def find_storages(graph: Graph, residency: Residency) -> dict[str, Storage]:
+    """Storages in the arena by the name of the tensor that has all of it, in listing order.
+
+    Only a storage that one op writes as a whole, or the caller, is movable; workspaces and empty
+    storages are not.
+
+    Examples
+    --------
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8), Tensor("v", 4, view_of=("y", 4))
+    >>> graph = Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),))
+    >>> found = find_storages(graph, Residency())
+    >>> [(name, storage.writer, storage.movable) for name, storage in found.items()]
+    [('x', None, True), ('y', 'f', True)]
+    """
+    lying: dict[str, list[Tensor]] = {}
+    for tensor in graph.tensors:
+        lying.setdefault(graph.root[tensor.name][0], []).append(tensor)
+    writers: dict[str, list[tuple[str, str]]] = {root: [] for root in lying}
+    for op in graph.ops:
+        read = {graph.root[name][0] for name in op.inputs}
+        for name in op.outputs + op.workspaces:
+            root = graph.root[name][0]
+            if root not in read or not _passed_on(graph, op, name):
+                writers[root].append((op.name, name))
+    found = {}
+    for root, tensors in lying.items():
+        kinds = {tensor.kind for tensor in tensors}
+        constant = "constant" in kinds
+        if any(is_outside(tensor, residency) for tensor in tensors):
+            continue
+        written = writers[root]
+        whole = len(written) == 1 and written[0][1] == root
+        brought = not written
+        kept = "output" in kinds or ("input" in kinds and residency.inputs == "keep") or constant
+        handed_back = brought and "output" in kinds
+        movable = (brought or whole) and "workspace" not in kinds and not handed_back
+        movable = movable and graph.tensor[root].nbytes > 0
+        writer = written[0][0] if whole else None
+        found[root] = Storage(
+            graph.tensor[root], tuple(tensors), writer, brought, kept, movable
+        )  # fmt: skip
+    return found
+
+
+def crossing_bytes(graph: Graph, op: Op) -> dict[str, int]:
+    """Storage -> bytes that cross if the op accesses it in place in a slow pool, for all its own.
+
+    The bytes of its tensors there, each once and no more than the storage has; none if the op
+    writes nothing but only passes views on.
+
+    Examples
+    --------
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("v", 4, view_of=("x", 4))
+    >>> graph = Graph("g", tensors, (Op("view", inputs=("x",), outputs=("v",)),))
+    >>> crossing_bytes(graph, graph.ops[0])
+    {'x': 0}
+    """
+    passes = passes_on(graph, op)
+    passed = {graph.root[name][0] for name in op.outputs} if passes else set()
+    found: dict[str, int] = {}
+    for name in dict.fromkeys(op.tensors):
+        root = graph.root[name][0]
+        size = 0 if root in passed else graph.tensor[name].nbytes
+        found[root] = min(found.get(root, 0) + size, graph.tensor[root].nbytes)
+    return found
+
+
+def passes_on(graph: Graph, op: Op) -> bool:
+    """True if an op writes nothing: all its outputs are bytes of its inputs.
+
+    Examples
+    --------
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("v", 4, view_of=("x", 4))
+    >>> graph = Graph("g", tensors, (Op("view", inputs=("x",), outputs=("v",)),))
+    >>> passes_on(graph, graph.ops[0])
+    True
+    """
+    return bool(op.outputs) and not op.workspaces and all(
+        _passed_on(graph, op, name) for name in op.outputs
+    )  # fmt: skip
+
+
+def _passed_on(graph: Graph, op: Op, name: str) -> bool:
+    """True if all bytes of an output are those of inputs in the same storage."""
+    root, begin = graph.root[name]
+    end = begin + graph.tensor[name].nbytes
+    at = begin
+    for low, high in sorted(_spans(graph, root, op.inputs)):
+        if low <= at < high:
+            at = high
+    return at >= end and any(graph.root[other][0] == root for other in op.inputs)
+
+
+def _spans(graph: Graph, root: str, names: Iterable[str]) -> Iterable[tuple[int, int]]:
+    for name in names:
+        there, begin = graph.root[name]
+        if there == root:
+            yield begin, begin + graph.tensor[name].nbytes
+
+
+def accessed_storages(graph: Graph, op: Op, storages: Mapping[str, Storage]) -> tuple[str, ...]:
+    """Names of the storages in the arena that an op accesses, each once.
+
+    Examples
+    --------
+    >>> graph = Graph("g", (Tensor("x", 8, kind="input"),), (Op("f", inputs=("x",)),))
+    >>> accessed_storages(graph, graph.ops[0], find_storages(graph, Residency()))
+    ('x',)
+    """
+    roots = dict.fromkeys(graph.root[name][0] for name in op.tensors)
+    return tuple(root for root in roots if root in storages)
+
+
+def overwritten(graph: Graph, op: Op) -> tuple[tuple[str, str], ...]:
+    """Pairs of an output and an input storage that the op may write it over.
+
+    Examples
+    --------
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8)
+    >>> op = Op("f", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    >>> overwritten(Graph("g", tensors, (op,)), op)
+    (('y', 'x'),)
+    """
+    pairs = ((graph.root[one][0], graph.root[other][0]) for one, other in op.in_place)
+    return tuple(dict.fromkeys((one, other) for one, other in pairs if one != other))

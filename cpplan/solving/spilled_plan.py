@@ -1,0 +1,125 @@
+"""Plans in which tensors move, made from the choice of gaps that the search found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.costs import sum_costs
+from cpplan.model.plan import Plan, Progress, Scope, Status
+from cpplan.model.pool import Pool
+from cpplan.model.printable import printable
+from cpplan.model.residency import Residency
+from cpplan.spilling.solve import Spilled
+
+
+def make_spilled_plan(
+    found: Spilled,
+    pools: tuple[Pool, Pool],
+    residency: Residency,
+    *,
+    share: bool,
+    runtime: float,
+    history: Sequence[Progress],
+) -> Plan:
+    """The plan of a search for moves; without offsets if nothing fits, and then with a reason.
+
+    Parameters
+    ----------
+    found
+        The outcome of the search.
+    pools
+        The fast and the slow pool.
+    residency
+        Of the model's boundary.
+    share
+        True if ops were free to write over what they are the last to read.
+    runtime
+        Seconds so far.
+    history
+        Every improvement.
+    """
+    graph, layout, bound = found.program.graph, found.layout, found.bound
+    scope: Scope = "every order" if found.every_order else "given order"
+    base_cost = sum_costs(op.cost for op in graph.ops)
+    none = np.zeros(0, np.int64)
+    if layout is None or found.choice is None:
+        short = found.shortfall
+        status: Status = "infeasible" if short is not None else "unknown"
+        return Plan(
+            graph.name,
+            status,
+            (),
+            none,
+            none,
+            none,
+            None,
+            pools=pools,
+            order=found.program.names,
+            cost=found.program.cost,
+            base_cost=base_cost,
+            residency=residency,
+            scope=scope,
+            sharing=("in place",) if share else (),
+            moved_bytes_bound=bound.value,
+            moved_bytes_bound_by=bound.name,
+            moved_certificate=bound.prices,
+            runtime=runtime,
+            history=tuple(history),
+            message=_reason(found, pools),
+        )
+    buffers = layout.problem
+    placed = set(buffers.names)
+    places = {n: p for n, p in layout.moved.places(graph).items() if p[0] in placed}
+    boundary = {
+        kind: tuple(t.name for t in graph.tensors if t.kind == kind and t.name in places)
+        for kind in ("input", "output")
+    }
+    return Plan(
+        graph.name,
+        "optimal" if found.choice.moved == bound.value else "feasible",
+        tuple(buffers.names),
+        buffers.size,
+        buffers.lower,
+        buffers.upper,
+        layout.offset,
+        pools=pools,
+        pool=layout.pool,
+        peak=sum(layout.peaks),
+        found_by=found.found_by,
+        order=layout.order,
+        cost=found.program.cost,
+        base_cost=base_cost,
+        residency=residency,
+        inputs=boundary["input"],
+        outputs=boundary["output"],
+        views={name: place for name, place in places.items() if place != (name, 0)},
+        scope=scope,
+        sharing=("in place",) if share else (),
+        relations=layout.relations,
+        objective="total",
+        moves=layout.moves,
+        moved_bytes_bound=bound.value,
+        moved_bytes_bound_by=bound.name,
+        moved_certificate=bound.prices,
+        runtime=runtime,
+        history=tuple(history),
+    )
+
+
+def _reason(found: Spilled, pools: tuple[Pool, Pool]) -> str:
+    """Reason why there is no plan."""
+    fast, slow = pools
+    short = found.shortfall
+    if short is not None:
+        return (
+            f"op {printable(short.op)} needs {short.needed} B of pool {printable(fast.name)}, "
+            f"which holds {fast.capacity} B: {short.missing} B are missing"
+        )
+    slow_size = "" if slow.capacity is None else f" of {format_bytes(slow.capacity)}"
+    return (
+        f"no plan within {fast.capacity} B of pool {printable(fast.name)} and pool "
+        f"{printable(slow.name)}{slow_size} was found in time"
+    )

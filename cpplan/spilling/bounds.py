@@ -1,0 +1,177 @@
+"""Bounds on the bytes moved: by prices of room at one order, by operands in every order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.model.certificates import RoomPrices
+from cpplan.spilling.problem import SpillProblem
+from cpplan.verification.bound_table import ROOM_PRICES
+
+SEARCHED = "CP-SAT spilling"
+# Binary places kept of a price.
+PLACES = 24
+
+
+class MovedBound(NamedTuple):
+    """A lower bound on the bytes moved, its name, and its certificate if it has one."""
+
+    value: int
+    name: str
+    prices: RoomPrices | None = None
+
+
+def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> MovedBound:
+    """The bound that prices of room prove at the problem's order, computed in integers.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.spilling.problem import spill_problem
+    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c")),
+    ... )
+    >>> pools = Pool("fast", 16), Pool("slow")
+    >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
+    >>> bound_by_prices(problem, {2: 2.0}).value
+    16
+    """
+    unit = 1 << PLACES
+    rounded = {step: max(0, round(price * unit)) for step, price in prices.items()}
+    rounded = {step: price for step, price in rounded.items() if price}
+    price = [rounded.get(step, 0) for step in range(problem.steps)]
+    total = _paid(problem, price, unit)
+    grain = math.gcd(*problem.size.tolist(), *problem.access_bytes.tolist()) or 1
+    value = max(0, -(-int(total) // (unit * grain)) * grain)
+    found = RoomPrices(PLACES, tuple(sorted((problem.ops[s], p) for s, p in rounded.items())))
+    return MovedBound(value, ROOM_PRICES, found)
+
+
+def _paid(problem: SpillProblem, price: Sequence[int], unit: int) -> int:
+    """Units of bytes that all storages pay at least, less the price of all room."""
+    base = problem.base.tolist()
+    total = sum(p * (b - problem.capacity) for p, b in zip(price, base, strict=True) if p)
+    refund, always = _refunds(problem, price)
+    paths = _Paths(problem, price, unit, refund)
+    return total - always + sum(paths.least(row) for row in range(len(problem.names)))
+
+
+def _refunds(problem: SpillProblem, price: Sequence[int]) -> tuple[dict[int, int], int]:
+    """Price of the room that overwriting saves: by the access whose input is dropped, and always.
+
+    If one of the inputs is dead anyway, nothing need be dropped for it.
+    """
+    inputs: dict[int, list[tuple[int, int]]] = {}
+    for credit, access, gap in zip(
+        problem.over_credit.tolist(), problem.over_access.tolist(), problem.over_gap.tolist(),
+        strict=True,
+    ):  # fmt: skip
+        inputs.setdefault(credit, []).append((access, gap))
+    refund: dict[int, int] = {}
+    always = 0
+    for credit, several in inputs.items():
+        saved = price[int(problem.credit_step[credit])] * int(problem.credit_room[credit])
+        if any(gap < 0 for _, gap in several):
+            always += saved
+            continue
+        for access, _ in several:
+            refund[access] = refund.get(access, 0) + saved
+    return refund, always
+
+
+class _Paths:
+    """Least price of each storage: over its gaps, the bytes moved and the room taken."""
+
+    def __init__(
+        self, problem: SpillProblem, price: Sequence[int], unit: int, refund: Mapping[int, int]
+    ):
+        self.problem, self.refund = problem, refund
+        summed = [0]
+        for one in price:
+            summed.append(summed[-1] + one)
+        rows = zip(
+            problem.gap_storage.tolist(), problem.gap_lower.tolist(), problem.gap_upper.tolist(),
+            strict=True,
+        )  # fmt: skip
+        room = problem.room.tolist()
+        self.hold = [room[s] * (summed[upper] - summed[lower]) for s, lower, upper in rows]
+        self.take = [
+            room[s] * price[t]
+            for s, t in zip(
+                problem.access_storage.tolist(), problem.access_step.tolist(), strict=True
+            )
+        ]
+        self.size = [size * unit for size in problem.size.tolist()]
+        self.cross = [size * unit for size in problem.access_bytes.tolist()]
+        self.fixed, self.near = problem.gap_fixed.tolist(), problem.access_near.tolist()
+        bounds = np.arange(len(problem.names) + 1)
+        self.first_access = np.searchsorted(problem.access_storage, bounds).tolist()
+        self.first_gap = np.searchsorted(problem.gap_storage, bounds).tolist()
+
+    def least(self, row: int) -> int:
+        """The least that a storage pays."""
+        problem, gaps = self.problem, self._gaps(row)
+        if problem.written[row]:
+            options = [self._path(row, None, gaps, droppable=False)]
+            spilled = self._path(row, None, gaps, droppable=True)
+            options.append(None if spilled is None else spilled + self.size[row])
+        else:
+            start, rest = gaps[0], gaps[1:]
+            options = []
+            if self.fixed[start] != 0:
+                kept = self._path(row, True, rest, droppable=False)
+                options.append(None if kept is None else kept + self.hold[start])
+                if not problem.stay[row]:
+                    moved = self._path(row, True, rest, droppable=True)
+                    extra = self.hold[start] + self.size[row]
+                    options.append(None if moved is None else moved + extra)
+            if self.fixed[start] != 1:
+                options.append(self._path(row, False, rest, droppable=True))
+        return min(option for option in options if option is not None)
+
+    def _gaps(self, row: int) -> list[int]:
+        return list(range(self.first_gap[row], self.first_gap[row + 1]))
+
+    def _path(
+        self, row: int, held: bool | None, gaps: Sequence[int], *, droppable: bool
+    ) -> int | None:
+        """Least price from the first access on; ``held`` is None before the storage is written."""
+        states: dict[bool | None, int] = {held: 0}
+        accesses = range(self.first_access[row], self.first_access[row + 1])
+        for number, access in enumerate(accesses):
+            gap = gaps[number] if number < len(gaps) else None
+            following: dict[bool | None, int] = {}
+            for state, paid in states.items():
+                for near in (True, False):
+                    if not near and (
+                        self.near[access] or state or (state is None and not droppable)
+                    ):
+                        continue
+                    here = paid + (self.take[access] if near else 0)
+                    if state is False:
+                        here += self.size[row] if near else self.cross[access]
+                    for kept in (True, False):
+                        if kept and (gap is None or not near or self.fixed[gap] == 0):
+                            continue
+                        cost = here
+                        if kept:
+                            cost += self.hold[gap] if gap is not None else 0
+                        else:
+                            if gap is not None and (not droppable or self.fixed[gap] == 1):
+                                continue
+                            cost -= self.refund.get(access, 0) if near else 0
+                        if cost < following.get(kept, cost + 1):
+                            following[kept] = cost
+            states = following
+        return min(states.values(), default=None)

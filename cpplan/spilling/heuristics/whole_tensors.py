@@ -1,0 +1,40 @@
+"""Whole tensors in one pool for life, as planners without moves place them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.spilling.heuristics.registered import register
+from cpplan.spilling.loads import Loads
+from cpplan.spilling.problem import Flags, SpillProblem
+
+
+@register("whole tensors")
+def whole_tensors(problem: SpillProblem) -> Flags | None:
+    """Gaps kept if tensors lie in one pool for life, the largest that fit in the fast one.
+
+    A tensor in the slow pool is copied to the fast one for each op that needs it there.
+
+    Source: ExecuTorch's memory planning algorithm ``banked_greedy``, which places whole tensors,
+    the largest first, and never moves them.
+    """
+    loads = Loads(problem, problem.gap_fixed == 1)
+    if (loads.load > problem.capacity).any():
+        return None
+    of: dict[int, list[int]] = {}
+    for gap, storage in enumerate(problem.gap_storage.tolist()):
+        of.setdefault(storage, []).append(gap)
+    for storage in np.argsort(-problem.room, kind="stable").tolist():
+        gaps = [gap for gap in of.get(storage, ()) if not loads.kept[gap]]
+        if any(problem.gap_fixed[gap] == 0 for gap in gaps):
+            continue
+        taken = []
+        for gap in gaps:
+            if not loads.fits_with(gap):
+                break
+            loads.keep(gap)
+            taken.append(gap)
+        if len(taken) < len(gaps):
+            for gap in taken:
+                loads.drop(gap)
+    return loads.kept

@@ -1,0 +1,108 @@
+"""Moves of a choice of gaps, and the order with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cpplan.model.moves import Move
+from cpplan.spilling.problem import Flags, SpillProblem
+
+
+def order_with_moves(
+    problem: SpillProblem, kept: Flags, pools: tuple[str, str]
+) -> tuple[tuple[str, ...], tuple[Move, ...]]:
+    """The order with its moves, and the moves, given the gaps kept.
+
+    What is written back is spilled right after the op that writes it; what the caller brings,
+    right before its first access. Reloads come right before the op that needs them, after all
+    spills there: so no more bytes lie in the fast pool between two ops than during one of them.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    kept
+        Gaps kept, shape ``(gaps,)``.
+    pools
+        Names of the fast and of the slow pool.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.spilling.problem import spill_problem
+    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c")),
+    ... )
+    >>> pools = Pool("fast", 16), Pool("slow")
+    >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
+    >>> kept = problem.all_kept()
+    >>> kept[0] = False
+    >>> order_with_moves(problem, kept, ("fast", "slow"))[0]
+    ('f', 'spill a', 'g', 'h', 'reload a', 'k')
+    """
+    fast, slow = pools
+    near, spilled = problem.near(kept), problem.spilled(kept)
+    dropped_before = {
+        int(after)
+        for after, keep in zip(problem.gap_after.tolist(), kept.tolist(), strict=True)
+        if after >= 0 and not keep
+    }
+    steps = problem.steps
+    spills: list[list[int]] = [[] for _ in range(steps + 1)]
+    reloads: list[list[int]] = [[] for _ in range(steps + 1)]
+    direct: list[list[Move]] = [[] for _ in range(steps)]
+    rows = zip(problem.access_storage.tolist(), problem.access_step.tolist(), strict=True)
+    previous = -1
+    for access, (storage, step) in enumerate(rows):
+        first, previous = storage != previous, storage
+        name, op = problem.names[storage], problem.ops[step] if problem.ops else ""
+        writes = first and bool(problem.written[storage])
+        crossing = int(problem.access_bytes[access])
+        if not near[access]:
+            if writes:
+                direct[step].append(Move("write", op, name, crossing, fast, slow))
+            else:
+                direct[step].append(Move("read", op, name, crossing, slow, fast))
+        elif access in dropped_before:
+            reloads[step].append(storage)
+        if first and spilled[storage] and near[access]:
+            spills[step + 1 if writes else step].append(storage)
+    names = _Names(problem.ops)
+    order: list[str] = []
+    moves: list[Move] = []
+    for step in range(steps + 1):
+        for kind, storages, (source, target) in (
+            ("spill", spills[step], (fast, slow)),
+            ("reload", reloads[step], (slow, fast)),
+        ):
+            for storage in storages:
+                name = names.of(f"{kind} {problem.names[storage]}")
+                size = int(problem.size[storage])
+                moves.append(Move(kind, name, problem.names[storage], size, source, target))  # type: ignore[arg-type]
+                order.append(name)
+        if step < steps and problem.ops:
+            order.append(problem.ops[step])
+            moves += direct[step]
+    return tuple(order), tuple(moves)
+
+
+class _Names:
+    """Names for moves that no op has; the second of one name has a number."""
+
+    def __init__(self, ops: Iterable[str]):
+        self.taken = set(ops)
+
+    def of(self, name: str) -> str:
+        found, number = name, 1
+        while found in self.taken:
+            number += 1
+            found = f"{name} #{number}"
+        self.taken.add(found)
+        return found

@@ -1,0 +1,191 @@
+"""A choice of gaps with its moves and the offsets in both pools."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from cpplan.aliasing.solve import SharingSearch
+from cpplan.model.graph import Graph
+from cpplan.model.moves import Move
+from cpplan.model.plan import Relation
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints, Problem
+from cpplan.model.residency import Residency
+from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.solve import pack, run_heuristics
+from cpplan.program.anf import Program
+from cpplan.program.liveness import to_problem
+from cpplan.program.moved import MovedProgram, program_with_moves
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import TimeUpError
+from cpplan.spilling.moves import order_with_moves
+from cpplan.spilling.problem import Flags, SpillProblem
+
+# Share of the time left for packing the slow pool.
+_SLOW_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Moves and offsets of one choice of gaps.
+
+    Attributes
+    ----------
+    moved
+        The program with its moves as ops.
+    order, moves
+        Names of its steps, and the moves.
+    problem
+        The buffers, in both pools.
+    pool, offset
+        Of each buffer.
+    relations
+        Tensors that share bytes by choice.
+    peaks
+        Bytes used of the fast and of the slow pool.
+    found_by
+        The search that packed the fast pool.
+    """
+
+    moved: MovedProgram
+    order: tuple[str, ...]
+    moves: tuple[Move, ...]
+    problem: Problem
+    pool: Ints
+    offset: Ints
+    relations: tuple[Relation, ...]
+    peaks: tuple[int, int]
+    found_by: str | None
+
+    @property
+    def excess(self) -> int:
+        """Bytes by which the fast pool is exceeded."""
+        capacity = self.problem.pools[0].capacity
+        return 0 if capacity is None else max(0, self.peaks[0] - capacity)
+
+    @property
+    def fits(self) -> bool:
+        """True if both pools hold their buffers."""
+        return all(
+            pool.capacity is None or peak <= pool.capacity
+            for pool, peak in zip(self.problem.pools, self.peaks, strict=True)
+        )
+
+
+def lay_out(
+    program: Program,
+    residency: Residency,
+    problem: SpillProblem,
+    kept: Flags,
+    pools: tuple[Pool, Pool],
+    budget: Budget,
+    *,
+    share: bool,
+) -> Layout:
+    """Moves of the gaps kept, and the offsets found within the budget.
+
+    The search for offsets ends once the fast pool holds them all; the buffers of the slow pool are
+    packed by heuristics alone unless it is too small.
+
+    Parameters
+    ----------
+    program, residency
+        The model in its order.
+    problem
+        Its spilling problem.
+    kept
+        Gaps kept.
+    pools
+        The fast and the slow one.
+    budget
+        For packing.
+    share
+        True if ops may write over what they are the last to read.
+    """
+    names = pools[0].name, pools[1].name
+    order, moves = order_with_moves(problem, kept, names)
+    moved = program_with_moves(program.graph, residency, order, moves, names)
+    buffers = to_problem(moved.program, residency, pools)
+    pool = np.array([buffers.candidates_of(row)[0] for row in range(len(buffers))], np.int64)
+    offset = np.zeros(len(buffers), np.int64)
+    rows = np.flatnonzero(pool == 0)
+    fast = _pack_fast(
+        _in_pool(moved.program, names[0]), buffers.in_pool(0, rows), residency, budget, share=share
+    )
+    offset[rows] = fast.offset
+    rows = np.flatnonzero(pool == 1)
+    slow = _pack_slow(buffers.in_pool(1, rows), budget)
+    offset[rows] = slow.offset
+    peaks = fast.peak, slow.peak
+    return Layout(
+        moved, order, moves, buffers, pool, offset, fast.relations, peaks, fast.found_by
+    )  # fmt: skip
+
+
+class _Packed(NamedTuple):
+    """Offsets of the buffers in one pool."""
+
+    offset: Ints
+    peak: int
+    found_by: str | None
+    relations: tuple[Relation, ...] = ()
+
+
+def _pack_fast(
+    program: Program, part: Problem, residency: Residency, budget: Budget, *, share: bool
+) -> _Packed:
+    """Offsets in the fast pool; the search ends once they fit."""
+    goal = part.pools[0].capacity
+    if share:
+        search = SharingSearch(
+            program, part, residency, kinds={"in place"}, goal=goal, seed=budget.seed
+        )
+        search.run(budget)
+        best = search.best
+        relations = tuple(link.relation for link in best.clusters.links)
+        return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations)
+    incumbent = Incumbent(part, goal=goal)
+    pack(incumbent, budget)
+    offset = incumbent.reduction.restore(incumbent.offsets, part)
+    return _Packed(offset, incumbent.peak, incumbent.found_by)
+
+
+def _pack_slow(part: Problem, budget: Budget) -> _Packed:
+    """Offsets in the slow pool: by heuristics, and by searches only where it has a capacity."""
+    goal = part.pools[0].capacity
+    incumbent = Incumbent(part, goal=goal)
+    with suppress(TimeUpError):
+        run_heuristics(incumbent, budget.deadline.share(_SLOW_SHARE))
+    if goal is not None and not incumbent.good_enough:
+        pack(incumbent, budget.share(_SLOW_SHARE))
+    offset = incumbent.reduction.restore(incumbent.offsets, part)
+    return _Packed(offset, incumbent.peak, incumbent.found_by)
+
+
+def _in_pool(program: Program, pool: str) -> Program:
+    """The program without the copies that lie in another pool."""
+    graph = program.graph
+    away = {t.name for t in graph.tensors if t.pools is not None and t.pools != (pool,)}
+
+    def here(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if name not in away)
+
+    ops = tuple(
+        replace(
+            op,
+            inputs=here(op.inputs),
+            outputs=here(op.outputs),
+            workspaces=here(op.workspaces),
+            in_place=tuple(pair for pair in op.in_place if not away.intersection(pair)),
+            placements=tuple(
+                p for p in op.placements if p.part not in away and p.whole not in away
+            ),
+        )
+        for op in graph.ops
+    )
+    tensors = tuple(t for t in graph.tensors if t.name not in away)
+    return Program(Graph(graph.name, tensors, ops), program.order)

@@ -1,0 +1,360 @@
+"""Spilling as arrays: accesses of storages at an order, and the gaps between them.
+
+Every op of the order is a step. Between two accesses of a storage lies a *gap*; one more lies
+before the first access of what the caller brings, and one after the last access of what is kept to
+the end. A plan keeps a storage in the fast pool through a gap, or drops it there. All else follows:
+
+* at an access the storage is in the fast pool if the op must have it there, or if it is kept
+  through the gap before or after; otherwise the op reads or writes it in the slow pool;
+* after a dropped gap it is reloaded, or read where it lies;
+* it is spilled once, right after it is written, if any gap is dropped. What the caller brings need
+  not be spilled if it is not kept through its first gap, since it then begins in the slow pool.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
+from cpplan.model.problem import Ints
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.program.moved import may_lie
+from cpplan.program.storages import (
+    Storage,
+    accessed_storages,
+    crossing_bytes,
+    find_storages,
+    overwritten,
+)
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpillProblem:
+    """Accesses, gaps and rooms of one order.
+
+    Attributes
+    ----------
+    names
+        Storages that may move, ``n`` of them; each has an access.
+    size, room
+        Bytes moved, and bytes taken in the fast pool with padding, shape ``(n,)``.
+    written
+        True for storages that an op writes; the caller brings the others. Shape ``(n,)``.
+    stay
+        True for inputs kept to the end: kept through all gaps or through none. Shape ``(n,)``.
+    access_storage, access_step, access_bytes, access_near
+        Storage and step of every access; bytes that cross if it happens in the slow pool; True if
+        it must happen in the fast pool. Sorted by storage, then step.
+    gap_storage, gap_lower, gap_upper
+        Storage of every gap, and the steps ``[lower, upper)`` between its two accesses.
+    gap_before, gap_after
+        Accesses before and after it, or -1.
+    gap_fixed
+        1 if it must be kept, 0 if it must be dropped, -1 if that is free.
+    credit_step, credit_room, credit_access
+        Room saved at a step where the output of this access may be written over an input.
+    over_credit, over_access, over_gap
+        Inputs that may be overwritten, by credit: access of the input, and the gap after it (-1 if
+        none), which must then be dropped.
+    base
+        Bytes taken at each step by what cannot move, shape ``(steps,)``.
+    capacity
+        Of the fast pool, padded as rooms are.
+    ops
+        Name of the op of each step.
+    """
+
+    names: tuple[str, ...]
+    size: Ints
+    room: Ints
+    written: Flags
+    stay: Flags
+    access_storage: Ints
+    access_step: Ints
+    access_bytes: Ints
+    access_near: Flags
+    gap_storage: Ints
+    gap_lower: Ints
+    gap_upper: Ints
+    gap_before: Ints
+    gap_after: Ints
+    gap_fixed: Ints
+    credit_step: Ints
+    credit_room: Ints
+    credit_access: Ints
+    over_credit: Ints
+    over_access: Ints
+    over_gap: Ints
+    base: Ints
+    capacity: int
+    ops: tuple[str, ...]
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return len(self.base)
+
+    def near(self, kept: Flags) -> Flags:
+        """Accesses that happen in the fast pool, given the gaps kept."""
+        near: Flags = self.access_near.copy()
+        before, after = self.gap_before[kept], self.gap_after[kept]
+        near[before[before >= 0]] = True
+        near[after[after >= 0]] = True
+        return near
+
+    def load(self, kept: Flags) -> Ints:
+        """Bytes in the fast pool at each step, given the gaps kept."""
+        near = self.near(kept)
+        load: Ints = self.base.copy()
+        np.add.at(load, self.access_step[near], self.room[self.access_storage[near]])
+        change = np.zeros(self.steps + 1, np.int64)
+        room = self.room[self.gap_storage[kept]]
+        np.add.at(change, self.gap_lower[kept], room)
+        np.subtract.at(change, self.gap_upper[kept], room)
+        load += np.cumsum(change)[:-1]
+        used = self.credits_used(kept, near)
+        np.subtract.at(load, self.credit_step[used], self.credit_room[used])
+        return load
+
+    def credits_used(self, kept: Flags, near: Flags) -> Flags:
+        """Credits that count: output and one input in the fast pool, the input dropped after."""
+        dropped = (self.over_gap < 0) | ~kept[self.over_gap] if len(kept) else self.over_gap < 0
+        works = near[self.over_access] & dropped
+        found: Flags = np.zeros(len(self.credit_step), bool)
+        found[self.over_credit[works]] = True
+        found &= near[self.credit_access]
+        return found
+
+    def moved(self, kept: Flags) -> Ints:
+        """Bytes that each storage moves, given the gaps kept, shape ``(n,)``."""
+        moved: Ints = np.zeros(len(self.names), np.int64)
+        near = self.near(kept)
+        again = ~kept & (self.gap_after >= 0)
+        after, storage = self.gap_after[again], self.gap_storage[again]
+        np.add.at(
+            moved, storage, np.where(near[after], self.size[storage], self.access_bytes[after])
+        )
+        moved += np.where(self.spilled(kept), self.size, 0)
+        return moved
+
+    def spilled(self, kept: Flags) -> Flags:
+        """Storages that are written to the slow pool, shape ``(n,)``."""
+        dropped = np.zeros(len(self.names), bool)
+        dropped[self.gap_storage[~kept]] = True
+        begins_slow = np.zeros(len(self.names), bool)
+        begins_slow[self.gap_storage[~kept & (self.gap_before < 0)]] = True
+        # An op that writes in the slow pool needs no gap to do so.
+        near = self.near(kept)
+        first = np.full(len(self.names), -1, np.int64)
+        first[self.access_storage[::-1]] = np.arange(len(near), dtype=np.int64)[::-1]
+        away = ~near[first] if len(near) else np.zeros(0, bool)
+        found: Flags = np.where(self.written, dropped | away, dropped & ~begins_slow)
+        return found
+
+    def all_kept(self) -> Flags:
+        """Every gap kept that may be."""
+        kept: Flags = self.gap_fixed != 0
+        return kept
+
+    def least_load(self) -> Ints:
+        """Bytes that each step needs in the fast pool, whatever is dropped."""
+        return self.load(self.gap_fixed == 1)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Accesses and gaps while they are collected."""
+
+    names: list[str] = field(default_factory=list)
+    storages: list[Storage] = field(default_factory=list)
+    accesses: list[tuple[int, int, int, bool]] = field(default_factory=list)
+    gaps: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+
+
+def spill_problem(
+    program: Program,
+    residency: Residency,
+    pools: tuple[Pool, Pool],
+    *,
+    share: bool = False,
+) -> SpillProblem:
+    """The spilling problem of a program at its order. O(ops + tensors).
+
+    Parameters
+    ----------
+    program
+        Runs every op once; no op has bodies.
+    residency
+        Of the model's boundary.
+    pools
+        The fast pool, which has a capacity, and the slow one.
+    share
+        True if ops may write over what they are the last to read.
+
+    Raises
+    ------
+    InputError
+        If the program cannot be planned so, or a storage may lie in neither pool.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("t", 4), Tensor("y", 8, kind="output")
+    >>> ops = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("x", "t"), outputs=("y",))
+    >>> program = to_anf(Graph("g", tensors, ops))
+    >>> problem = spill_problem(program, Residency(), (Pool("fast", 20), Pool("slow")))
+    >>> problem.load(problem.all_kept()).tolist(), int(problem.moved(problem.all_kept()).sum())
+    ([12, 20], 0)
+    """
+    graph, fast = program.graph, pools[0]
+    _check_program(program, fast)
+    storages = find_storages(graph, residency)
+    touched: dict[str, list[tuple[int, int]]] = {name: [] for name in storages}
+    for step, op in enumerate(program.ops):
+        crossing = crossing_bytes(graph, op)
+        for root in accessed_storages(graph, op, storages):
+            touched[root].append((step, crossing[root]))
+    steps = max(1, len(program.order))
+    grids = {name: _grid(storage, fast) for name, storage in storages.items()}
+    grid = math.gcd(*grids.values()) if grids else 1
+    base, rows = np.zeros(steps, np.int64), _Rows()
+    for name, storage in storages.items():
+        _add(rows, base, storage, touched[name], pools, grid)
+    access = np.array(rows.accesses, np.int64).reshape(-1, 4)
+    gap = np.array(rows.gaps, np.int64).reshape(-1, 6)
+    size = np.array([s.tensor.nbytes for s in rows.storages], np.int64)
+    room = -(-size // grid) * grid
+    credit, over = _credits(program if share else None, rows, access, gap, room)
+    assert fast.capacity is not None
+    return SpillProblem(
+        names=tuple(rows.names),
+        size=size,
+        room=room,
+        written=np.array([not s.brought for s in rows.storages], bool),
+        stay=np.array([_stays(s) for s in rows.storages], bool),
+        access_storage=access[:, 0],
+        access_step=access[:, 1],
+        access_bytes=access[:, 2],
+        access_near=access[:, 3].astype(bool),
+        gap_storage=gap[:, 0],
+        gap_lower=gap[:, 1],
+        gap_upper=gap[:, 2],
+        gap_before=gap[:, 3],
+        gap_after=gap[:, 4],
+        gap_fixed=gap[:, 5],
+        credit_step=credit[:, 0],
+        credit_room=credit[:, 1],
+        credit_access=credit[:, 2],
+        over_credit=over[:, 0],
+        over_access=over[:, 1],
+        over_gap=over[:, 2],
+        base=base,
+        capacity=-(-fast.capacity // grid) * grid,
+        ops=program.names,
+    )
+
+
+def _check_program(program: Program, fast: Pool) -> None:
+    if len(program.order) != len(program.graph.ops):
+        raise InputError("spill=True needs a program that runs every op once")
+    for op in program.ops:
+        if op.bodies:
+            raise InputError(f"spill=True cannot plan op {op.name!r}: it has bodies")
+    if fast.capacity is None:
+        raise InputError(f"spill=True needs a capacity of the fast pool {fast.name!r}")
+
+
+def _grid(storage: Storage, fast: Pool) -> int:
+    return math.lcm(fast.alignment, *(tensor.alignment for tensor in storage.tensors))
+
+
+def _stays(storage: Storage) -> bool:
+    """True for an input kept to the end, which must be found again where the caller put it."""
+    return storage.brought and storage.kept and storage.tensor.kind != "constant"
+
+
+def _add(
+    rows: _Rows,
+    base: Ints,
+    storage: Storage,
+    touched: Sequence[tuple[int, int]],
+    pools: tuple[Pool, Pool],
+    grid: int,
+) -> None:
+    """Add a storage's accesses and gaps, or its bytes to the base if it cannot move."""
+    fast, slow = pools
+    steps, name = len(base), storage.tensor.name
+    in_fast, in_slow = may_lie(storage, fast.name), may_lie(storage, slow.name)
+    if not (in_fast or in_slow):
+        raise InputError(f"tensor {name!r}: may lie neither in {fast.name!r} nor in {slow.name!r}")
+    if not storage.movable or not touched:
+        if in_fast and not (storage.brought and storage.movable and in_slow):
+            begin = 0 if storage.brought else min((step for step, _ in touched), default=0)
+            end = steps if storage.kept else max((step for step, _ in touched), default=0) + 1
+            base[begin:end] += -(-storage.tensor.nbytes // grid) * grid
+        return
+    row = len(rows.names)
+    rows.names.append(name)
+    rows.storages.append(storage)
+    constant = any(tensor.kind == "constant" for tensor in storage.tensors)
+    fixed = 0 if not in_fast else 1 if not in_slow else -1
+    first = len(rows.accesses)
+    alone = len(touched) == 1 and not storage.brought and not storage.kept
+    for step, crossing in touched:
+        near = in_fast and (alone or not in_slow or (crossing > 0 and not slow.direct))
+        if not near and crossing > 0 and not slow.direct:
+            raise InputError(
+                f"tensor {name!r}: may lie in {slow.name!r} only, where ops cannot access it: the "
+                "pool is not direct"
+            )
+        rows.accesses.append((row, step, crossing, near))
+    last = len(rows.accesses) - 1
+    if storage.brought:
+        rows.gaps.append((row, 0, touched[0][0], -1, first, 0 if constant and in_slow else fixed))
+    for k in range(first, last):
+        rows.gaps.append((row, rows.accesses[k][1] + 1, rows.accesses[k + 1][1], k, k + 1, fixed))
+    if storage.kept and not constant:
+        rows.gaps.append((row, touched[-1][0] + 1, steps, last, -1, fixed))
+
+
+def _credits(
+    program: Program | None,
+    rows: _Rows,
+    access: Ints,
+    gap: Ints,
+    room: Ints,
+) -> tuple[Ints, Ints]:
+    """Credits of outputs that may be written over inputs, and the inputs of each."""
+    number = {name: k for k, name in enumerate(rows.names)}
+    position = {(int(s), int(t)): k for k, (s, t) in enumerate(access[:, :2].tolist())}
+    after = {int(before): k for k, before in enumerate(gap[:, 3].tolist()) if before >= 0}
+    credits: dict[int, list[tuple[int, int]]] = {}
+    room_of: dict[int, int] = {}
+    for step, op in enumerate(program.ops if program is not None else ()):
+        for inner, outer in overwritten(program.graph, op) if program is not None else ():
+            if inner not in number or outer not in number:
+                continue
+            output, source = position[number[inner], step], position[number[outer], step]
+            credits.setdefault(output, []).append((source, after.get(source, -1)))
+            least = min(int(room[number[inner]]), int(room[number[outer]]))
+            room_of[output] = max(room_of.get(output, 0), least)
+    credit = [(int(access[output, 1]), room_of[output], output) for output in credits]
+    over = [
+        (k, source, following)
+        for k, sources in enumerate(credits.values())
+        for source, following in sources
+    ]
+    return (
+        np.array(credit, np.int64).reshape(-1, 3),
+        np.array(over, np.int64).reshape(-1, 3),
+    )

@@ -1,0 +1,408 @@
+"""``SpillSearch``: gaps, moves and offsets of fewest bytes moved, under one budget.
+
+At one order: keep everything, if that fits; eviction rules; the linear relaxation, whose prices
+bound the bytes moved and lead to a choice; CP-SAT on the gaps. The best choice is packed. Where its
+bytes fit at every step but its offsets do not, gaps are dropped, or CP-SAT runs again with less
+room there, until a packing fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import TimeUpError
+from cpplan.spilling import heuristics
+from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
+from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
+from cpplan.spilling.heuristics.eviction import drop_cost
+from cpplan.spilling.loads import Loads
+from cpplan.spilling.packed import Layout, lay_out
+from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+from cpplan.spilling.tuning import active
+from cpplan.verification.bound_table import NOTHING
+
+if TYPE_CHECKING:
+    from formulations.spilling import SpillModel
+
+# Seconds that stand for no limit.
+_ENDLESS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Gaps kept, the bytes that they move, and who chose them."""
+
+    kept: Flags
+    moved: int
+    found_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """An op whose operands do not fit: its name, the bytes it needs, and those that are missing."""
+
+    op: str
+    needed: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """The outcome of a search.
+
+    Attributes
+    ----------
+    program
+        The model in the order chosen.
+    problem
+        Its spilling problem.
+    choice, layout
+        The best choice that could be packed, and its packing; ``None`` if there is none.
+    bound
+        On the bytes moved.
+    shortfall
+        The op that does not fit, if there is one.
+    every_order
+        True if the bound holds for every order.
+    order_by
+        The search that found the order, if one did.
+    """
+
+    program: Program
+    problem: SpillProblem
+    choice: Choice | None
+    layout: Layout | None
+    bound: MovedBound
+    shortfall: Shortfall | None = None
+    every_order: bool = False
+    order_by: str | None = None
+
+    @property
+    def found_by(self) -> str | None:
+        """Names of the searches that found order, gaps and offsets."""
+        packed = self.layout.found_by if self.layout is not None else None
+        chosen = self.choice.found_by if self.choice is not None else None
+        names = dict.fromkeys(name for name in (self.order_by, chosen, packed) if name is not None)
+        return ", ".join(names) or None
+
+
+class SpillSearch:
+    """A search for the choice of gaps that moves the fewest bytes at one order.
+
+    Parameters
+    ----------
+    program, residency
+        The model in its order.
+    pools
+        The fast and the slow pool.
+    share
+        True if ops may write over what they are the last to read.
+    report
+        Called at each improvement with the bytes moved, their bound, and the source.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        pools: tuple[Pool, Pool],
+        *,
+        share: bool = False,
+        report: Callable[[int | None, int, str], None] = lambda moved, bound, source: None,
+    ):
+        self.program, self.residency, self.pools, self.share = program, residency, pools, share
+        self.problem = spill_problem(program, residency, pools, share=share)
+        self.bound = MovedBound(0, NOTHING)
+        self.choice: Choice | None = None
+        self.layout: Layout | None = None
+        self.shortfall: Shortfall | None = None
+        self._report = report
+
+    @property
+    def done(self) -> bool:
+        """True if the best plan moves no more bytes than the bound."""
+        return self.choice is not None and self.choice.moved <= self.bound.value
+
+    def run(self, budget: Budget) -> None:
+        """Search until the deadline, or until the best plan is proved optimal."""
+        problem, tuning = self.problem, active()
+        short = find_shortfall(problem)
+        if short is not None:
+            self.shortfall = short
+            return
+        if (problem.load(problem.all_kept()) <= problem.capacity).all():
+            everything = self._made(problem.all_kept(), "everything kept")
+            if everything.moved == 0:
+                self._place(everything, budget.share(tuning.still_share))
+        if not self.done:
+            self._search(budget)
+
+    def _search(self, budget: Budget) -> None:
+        problem, tuning = self.problem, active()
+        best = min(self._by_rules(problem), key=lambda choice: choice.moved)
+        few = int((problem.gap_upper - problem.gap_lower).sum()) <= tuning.cp_sat_terms
+        model = make_model(problem, budget) if few else None
+        prices: dict[int, float] = {}
+        if model is not None:
+            prices = self._relax(model, budget)
+            best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.moved)
+        if not self._place(best, budget.share(tuning.first_share)):
+            self._with_margin(prices, budget.share(tuning.first_share))
+        if best.moved > self.bound.value and few and not budget.deadline.expired():
+            share = budget.share(tuning.search_share)
+            kept = search_gaps(problem, best.kept, share, proved=self._proved)
+            if kept is not None and int(problem.moved(kept).sum()) < best.moved:
+                best = self._made(kept, SEARCHED)
+        if not self._better(best):
+            return
+        if not self._place(best, budget.share(tuning.packing_share)) and few:
+            self._again(prices, budget)
+        if self._better(best):
+            self._repair(best, budget)
+
+    def _better(self, choice: Choice) -> bool:
+        return self.choice is None or choice.moved < self.choice.moved
+
+    def _relax(self, model: SpillModel, budget: Budget) -> dict[int, float]:
+        """Prices of room from the linear relaxation, whose bound is taken; none if time is up."""
+        from formulations.spilling_prices import relaxed_prices
+
+        share = budget.share(active().relaxation_share).deadline
+        prices = relaxed_prices(model, _ENDLESS if share.endless else share.remaining())
+        if prices is None:
+            return {}
+        self.raise_bound(bound_by_prices(self.problem, prices))
+        return prices
+
+    def _with_margin(self, prices: dict[int, float], budget: Budget) -> None:
+        """Choices that leave more and more of the pool empty, until one can be packed."""
+        for margin in active().margins:
+            part = self._smaller(margin)
+            choices = [self._by_prices(part, prices), *self._by_rules(part)]
+            choice = min(choices, key=lambda choice: choice.moved)
+            if self._place(choice, budget.share(active().packing_share)):
+                return
+        self._place(self._made(self.problem.gap_fixed == 1, "everything dropped"), budget)
+
+    def _again(self, prices: dict[int, float], budget: Budget) -> None:
+        """CP-SAT with less room where packing its best choice did not fit."""
+        tuning = active()
+        for margin in tuning.margins[: tuning.rounds]:
+            if self.choice is None or budget.deadline.expired():
+                return
+            part = self._smaller(margin)
+            start = min(
+                (self._by_prices(part, prices), *self._by_rules(part)), key=lambda c: c.moved
+            )
+            kept = search_gaps(part, start.kept, budget.share(tuning.search_share))
+            if kept is None:
+                return
+            choice = self._made(kept, SEARCHED)
+            if not self._better(choice) or self._place(choice, budget.share(tuning.packing_share)):
+                return
+
+    def _smaller(self, margin: float) -> SpillProblem:
+        """The problem with this part of the fast pool left empty, if each op then fits."""
+        problem = self.problem
+        least = int(problem.least_load().max())
+        return replace(problem, capacity=max(least, int(problem.capacity * (1 - margin))))
+
+    def _by_rules(self, problem: SpillProblem) -> Iterator[Choice]:
+        """Choices of all eviction rules, and the one that keeps no gap."""
+        for name in heuristics.names():
+            kept = heuristics.get(name)(problem)
+            if kept is not None:
+                yield self._made(kept, name)
+        yield self._made(self.problem.gap_fixed == 1, "everything dropped")
+
+    def _by_prices(self, problem: SpillProblem, prices: dict[int, float]) -> Choice:
+        """Gaps kept in the order of what they save for the price of their room."""
+        price = np.array([prices.get(step, 0.0) for step in range(problem.steps)])
+        summed = np.concatenate([[0.0], np.cumsum(price)])
+        room = problem.room[problem.gap_storage]
+        paid = room * (summed[problem.gap_upper] - summed[problem.gap_lower])
+        dropped = problem.gap_fixed == 1
+        saved = drop_cost(problem, dropped, np.arange(len(dropped)))
+        loads = Loads(problem, dropped)
+        for gap in np.argsort(paid - saved, kind="stable").tolist():
+            alone = problem.stay[problem.gap_storage[gap]]
+            if problem.gap_fixed[gap] < 0 and not alone and loads.fits_with(gap):
+                loads.keep(gap)
+        return self._made(loads.kept, "room prices")
+
+    def _place(self, choice: Choice, budget: Budget) -> bool:
+        """True if the choice could be packed within the budget, and is taken if it is better."""
+        if not self._better(choice):
+            return True
+        layout = self._lay_out(choice, budget)
+        if not layout.fits:
+            return False
+        self._take(choice, layout)
+        return True
+
+    def _lay_out(self, choice: Choice, budget: Budget) -> Layout:
+        return lay_out(
+            self.program,
+            self.residency,
+            self.problem,
+            choice.kept,
+            self.pools,
+            budget,
+            share=self.share,
+        )
+
+    def _take(self, choice: Choice, layout: Layout) -> None:
+        self.choice, self.layout = choice, layout
+        self._report(choice.moved, self.bound.value, choice.found_by)
+
+    def _repair(self, choice: Choice, budget: Budget) -> None:
+        """Drop one gap after another of a choice whose packing does not fit, until it does."""
+        for _ in range(active().repairs):
+            if budget.deadline.expired() or not self._better(choice):
+                return
+            layout = self._lay_out(choice, budget.share(active().repair_share))
+            if layout.fits:
+                self._take(choice, layout)
+                return
+            repaired = self._repaired(choice, layout) if layout.excess else None
+            if repaired is None:
+                return
+            choice = repaired
+
+    def _repaired(self, choice: Choice, layout: Layout) -> Choice | None:
+        """The choice with one more gap dropped, among those live with a buffer above the end."""
+        problem = self.problem
+        buffers, capacity = layout.problem, layout.problem.pools[0].capacity
+        assert capacity is not None
+        above = (layout.pool == 0) & (layout.offset + buffers.size > capacity)
+        op_steps = np.cumsum([name in self.program.graph.op for name in layout.order])
+        held = np.zeros(problem.steps, bool)
+        for row in np.flatnonzero(above).tolist():
+            lower, upper = int(buffers.lower[row]), int(buffers.upper[row])
+            first = max(0, int(op_steps[lower]) - 1)
+            held[first : int(op_steps[upper - 1])] = True
+        gaps = np.flatnonzero(
+            choice.kept & (problem.gap_fixed < 0) & (problem.gap_upper > problem.gap_lower)
+        )
+        covers = [
+            bool(held[problem.gap_lower[gap] : problem.gap_upper[gap]].any())
+            for gap in gaps.tolist()
+        ]
+        near = gaps[np.array(covers, bool)] if len(gaps) else gaps
+        gaps = near if len(near) else gaps
+        if not len(gaps):
+            # Gaps of no length still tie two accesses to one address.
+            gaps = np.flatnonzero(choice.kept & (problem.gap_fixed < 0))
+            if not len(gaps):
+                return None
+        cost = drop_cost(problem, choice.kept, gaps)
+        freed = problem.room[problem.gap_storage[gaps]].astype(float)
+        gap = int(gaps[np.argmin(cost / np.maximum(freed, 1.0) + cost * 1e-12)])
+        kept = choice.kept.copy()
+        kept[gap] = False
+        storage = problem.gap_storage[gap]
+        if problem.stay[storage]:
+            kept[problem.gap_storage == storage] = False
+        return self._made(kept, choice.found_by)
+
+    def _made(self, kept: Flags, found_by: str) -> Choice:
+        return Choice(kept, int(self.problem.moved(kept).sum()), found_by)
+
+    def _proved(self, bound: int) -> None:
+        if bound > self.bound.value:
+            self.raise_bound(MovedBound(bound, SEARCHED))
+
+    def raise_bound(self, bound: MovedBound) -> None:
+        """Take a bound that is higher than the one known."""
+        if bound.value > self.bound.value:
+            self.bound = bound
+            self._report(
+                None if self.choice is None else self.choice.moved, bound.value, bound.name
+            )
+
+    def outcome(self) -> Spilled:
+        """The best plan so far, the bound, and the op that does not fit."""
+        return Spilled(
+            self.program, self.problem, self.choice, self.layout, self.bound, self.shortfall
+        )
+
+
+def find_shortfall(problem: SpillProblem) -> Shortfall | None:
+    """The op whose operands exceed the capacity by most, or ``None`` if all fit.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> program = to_anf(Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),)))
+    >>> find_shortfall(spill_problem(program, Residency(), (Pool("fast", 12), Pool("slow"))))
+    Shortfall(op='f', needed=16, missing=4)
+    """
+    least = problem.least_load()
+    step = int(np.argmax(least))
+    missing = int(least[step]) - problem.capacity
+    if missing <= 0:
+        return None
+    return Shortfall(problem.ops[step] if problem.ops else "", int(least[step]), missing)
+
+
+def spill(
+    program: Program,
+    residency: Residency,
+    pools: tuple[Pool, Pool],
+    budget: Budget,
+    *,
+    share: bool = False,
+    order: bool = False,
+    report: Callable[[int | None, int, str], None] = lambda moved, bound, source: None,
+) -> Spilled:
+    """The plan of fewest bytes moved that is found within the budget.
+
+    Parameters
+    ----------
+    program, residency
+        The model in its given order.
+    pools
+        The fast and the slow pool.
+    budget
+        For all of it.
+    share
+        True if ops may write over what they are the last to read.
+    order
+        True to search the order, too.
+    report
+        Called at each improvement with the bytes moved, their bound, and the source.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.runtime.budget import make_budget
+    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c")),
+    ... )
+    >>> pools = Pool("fast", 16), Pool("slow")
+    >>> found = spill(to_anf(Graph("g", tensors, ops)), Residency(), pools, make_budget(10))
+    >>> found.choice.moved, found.bound.value, found.layout.order
+    (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
+    """
+    search = SpillSearch(program, residency, pools, share=share, report=report)
+    try:
+        search.run(budget)
+    except (TimeUpError, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt):
+            budget.deadline.cancel()
+    return search.outcome()

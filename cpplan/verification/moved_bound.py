@@ -1,0 +1,274 @@
+"""Bounds on the bytes moved, proved again from the accesses of the model's ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cpplan.model.certificates import RoomPrices
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.program.anf import Program
+from cpplan.verification.access_trace import lifespans, replay
+from cpplan.verification.runs import Run, Stay
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A storage that may move: its accesses, and what becomes of it before and after them."""
+
+    size: int
+    room: int
+    brought: bool
+    constant: bool
+    output: bool
+    stays: bool
+    fast_only: bool
+    slow_only: bool
+    steps: list[int] = field(default_factory=list)
+    crossing: list[int] = field(default_factory=list)
+    near: list[bool] = field(default_factory=list)
+
+
+def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPrices) -> int:
+    """Bytes that every plan moves at the program's order, as prices of room prove.
+
+    Every storage chooses the cheapest way through its accesses by itself: it pays for the bytes
+    that it moves, and the price of its room at each step at which it lies in the fast pool. An
+    output that may be written over inputs is given back the price of its room: for each input that
+    leaves the pool after the op, or once if an input is dead then anyway. Less the price of all
+    room that there is, the sum bounds the bytes moved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.model.pool import Pool
+    >>> none, pools = np.zeros(0, np.int64), (Pool("fast", 0), Pool("slow"))
+    >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools)
+    >>> graph = Graph("g", (), ())
+    >>> moved_bytes_floor(graph, Program(graph, ()), plan, RoomPrices(0, ()))
+    0
+    """
+    touches, runs = replay(program, plan.residency)
+    spans = lifespans(touches)
+    pool = plan.pools[0]
+    grids = [math.lcm(stay.alignment, pool.alignment) for stay in spans]
+    grid = math.gcd(*grids) if grids else 1
+    step_of = {run.op.name: number for number, run in enumerate(runs)}
+    price = [0] * max(1, len(runs))
+    for op, amount in prices.prices:
+        if op in step_of:
+            price[step_of[op]] += amount
+    summed = [0]
+    for amount in price:
+        summed.append(summed[-1] + amount)
+    storages, base = _storages(graph, plan, runs, spans, grid)
+    capacity = -(-(pool.capacity or 0) // grid) * grid
+    total = sum(
+        room * (summed[min(upper, len(price))] - summed[lower]) for room, lower, upper in base
+    )
+    total -= capacity * summed[-1]
+    refunds = _refunds(runs, storages, price, plan, graph)
+    unit = 1 << prices.places
+    for name, storage in storages.items():
+        total += _cheapest(storage, price, summed, refunds.get(name, {}), unit)
+    total -= refunds.get("", {}).get(0, 0)
+    numbers = [n for s in storages.values() for n in (s.size, *s.crossing)]
+    grain = math.gcd(*numbers) or 1
+    return max(0, -(-total // (unit * grain)) * grain)
+
+
+def _storages(
+    graph: Graph,
+    plan: Plan,
+    runs: list[Run],
+    spans: Mapping[Stay, tuple[int, int]],
+    grid: int,
+) -> tuple[dict[str, _Kept], list[tuple[int, int, int]]]:
+    """Storages that may move, and ``(room, lower, upper)`` of those that cannot."""
+    fast, slow = plan.pools
+    written: dict[str, list[str]] = {}
+    for run in runs:
+        for name in run.op.outputs + run.op.workspaces:
+            place = run.places[name]
+            reads = [run.places[i] for i in run.op.inputs if run.places[i].stay is place.stay]
+            at = place.begin
+            for begin, end in sorted((r.begin, r.end) for r in reads):
+                at = max(at, end) if begin <= at else at
+            if at < place.end or not reads:
+                written.setdefault(place.stay.name, []).append(name)
+    found: dict[str, _Kept] = {}
+    base: list[tuple[int, int, int]] = []
+    for stay, (lower, upper) in spans.items():
+        kinds = {tensor.kind for tensor in stay.tensors}
+        writers = written.get(stay.name, [])
+        pools = [t.pools for t in stay.tensors if t.pools is not None]
+        in_fast = all(fast.name in names for names in pools)
+        in_slow = all(slow.name in names for names in pools)
+        at_once = not writers or writers == [stay.name]
+        movable = at_once and "workspace" not in kinds and stay.size > 0
+        movable = movable and not ("output" in kinds and not writers)
+        touched = any(stay is place.stay for run in runs for place in run.places.values())
+        room = -(-stay.size // grid) * grid
+        if not movable or (not touched and in_fast and not in_slow):
+            if in_fast:
+                base.append((room, lower, upper))
+        elif touched:
+            kept = "input" in kinds and plan.residency.inputs == "keep" and not writers
+            found[stay.name] = _Kept(
+                stay.size,
+                room,
+                not writers,
+                "constant" in kinds,
+                "output" in kinds,
+                kept,
+                in_fast and not in_slow,
+                in_slow and not in_fast,
+            )
+    for number, run in enumerate(runs):
+        _add_accesses(run, number, found, direct=slow.direct)
+    for storage in found.values():
+        alone = len(storage.steps) == 1 and not (storage.brought or storage.output or storage.stays)
+        if storage.slow_only:
+            storage.near = [False] * len(storage.steps)
+        elif alone or storage.fast_only:
+            storage.near = [True] * len(storage.steps)
+    return found, base
+
+
+def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], *, direct: bool) -> None:
+    inputs = [run.places[name] for name in run.op.inputs]
+
+    def passed(name: str) -> bool:
+        place = run.places[name]
+        at, reads = place.begin, [p for p in inputs if p.stay is place.stay]
+        for begin, end in sorted((p.begin, p.end) for p in reads):
+            at = max(at, end) if begin <= at else at
+        return bool(reads) and at >= place.end
+
+    made = run.op.outputs + run.op.workspaces
+    only_views = bool(run.op.outputs) and all(map(passed, made))
+    free = {run.places[name].stay.name for name in run.op.outputs} if only_views else set()
+    bytes_of: dict[str, int] = {}
+    for name in dict.fromkeys(run.op.tensors):
+        place = run.places[name]
+        size = 0 if place.stay.name in free else place.end - place.begin
+        bytes_of[place.stay.name] = bytes_of.get(place.stay.name, 0) + size
+    for name, size in bytes_of.items():
+        if name in found:
+            storage = found[name]
+            crossing = min(size, storage.size)
+            storage.steps.append(number)
+            storage.crossing.append(crossing)
+            storage.near.append(crossing > 0 and not direct)
+
+
+def _refunds(
+    runs: list[Run],
+    storages: Mapping[str, _Kept],
+    price: list[int],
+    plan: Plan,
+    graph: Graph,
+) -> dict[str, dict[int, int]]:
+    """Storage -> step -> price given back if it leaves the pool after it; under ``""``, always."""
+    found: dict[str, dict[int, int]] = {}
+    if "in place" not in plan.sharing:
+        return found
+    for number, run in enumerate(runs):
+        inputs: dict[str, list[str]] = {}
+        for output, source in run.op.in_place:
+            one, other = graph.root[output][0], graph.root[source][0]
+            several = inputs.setdefault(one, [])
+            if one != other and one in storages and other in storages and other not in several:
+                several.append(other)
+        for one, several in inputs.items():
+            if not several:
+                continue
+            room = max(min(storages[one].room, storages[other].room) for other in several)
+            dead = any(
+                storages[other].steps[-1] == number and not _lasts(storages[other])
+                for other in several
+            )
+            for name, step in [("", 0)] if dead else [(other, number) for other in several]:
+                of = found.setdefault(name, {})
+                of[step] = of.get(step, 0) + room * price[number]
+    return found
+
+
+def _lasts(storage: _Kept) -> bool:
+    """True if a storage is needed in a pool after its last access."""
+    return (storage.output or storage.stays) and not storage.constant
+
+
+def _cheapest(
+    storage: _Kept, price: list[int], summed: list[int], refund: Mapping[int, int], unit: int
+) -> int:
+    """The least that a storage pays, over all ways through its accesses.
+
+    A state says where its bytes lie after a step: in the fast pool, in the slow pool, in both.
+    """
+    size, room = storage.size * unit, storage.room
+    fast, slow, both = (True, False), (False, True), (True, True)
+    if not storage.brought:
+        states: dict[tuple[bool, bool] | None, int] = {None: 0}
+    else:
+        states = {}
+        first = storage.steps[0]
+        if not (storage.slow_only or (storage.constant and not storage.fast_only)):
+            states[fast] = room * summed[first]
+        if not storage.fast_only:
+            states[slow] = 0
+    least: list[int] = []
+    for start, paid in states.items():
+        # An input that is kept must end where it began, and not move if that is the fast pool.
+        stuck = storage.stays and start == fast
+        now: dict[tuple[bool, bool] | None, int] = {start: paid}
+        for k, step in enumerate(storage.steps):
+            last = k + 1 == len(storage.steps)
+            following: dict[tuple[bool, bool], int] = {}
+            for state, cost in now.items():
+                for there, more in _accessed(storage, k, state, size, unit):
+                    here = cost + more
+                    if there[0]:
+                        here += room * price[step]
+                    end = len(price) if last else storage.steps[k + 1]
+                    options = [(there, here)]
+                    if there == fast and not storage.fast_only and not stuck:
+                        options.append((both, here + size))
+                    for place, pays in options:
+                        # Kept in the fast pool to the next access, or to the end.
+                        if place[0] and (not last or _lasts(storage)):
+                            hold = room * (summed[end] - summed[step + 1])
+                            _offer(following, place, pays + hold)
+                        back = refund.get(step, 0) if place[0] else 0
+                        needed = not last or _lasts(storage)
+                        bound_here = stuck or storage.fast_only or not place[1]
+                        if not (needed and bound_here):
+                            _offer(following, (False, place[1]), pays - back)
+            now = {**following}
+        least += now.values()
+    return min(least)
+
+
+def _accessed(
+    storage: _Kept, k: int, state: tuple[bool, bool] | None, size: int, unit: int
+) -> list[tuple[tuple[bool, bool], int]]:
+    """Pools that may hold the bytes at access ``k``, each with the price of the bytes moved."""
+    near_only, cross = storage.near[k], storage.crossing[k] * unit
+    if state is None:
+        options = [] if storage.slow_only else [((True, False), 0)]
+        if not near_only:
+            options.append(((False, True), size))
+        return options
+    if state[0]:
+        return [(state, 0)]
+    options = [] if storage.slow_only else [((True, True), size)]
+    if not near_only:
+        options.append(((False, True), cross))
+    return options
+
+
+def _offer(states: dict[tuple[bool, bool], int], state: tuple[bool, bool], cost: int) -> None:
+    if cost < states.get(state, cost + 1):
+        states[state] = cost

@@ -1,0 +1,67 @@
+"""A model whose moves between pools run as ops of their own, for execution in the arenas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cpplan.model.graph import Graph, Op
+from cpplan.model.plan import Plan
+from cpplan.verification.execution import Execution, ModelRun, execute_in_arena
+from cpplan.verification.moves import check_moves, moved_program, without_moves
+from cpplan.verification.tensor_bytes import Array
+
+
+def execute_with_moves(run: ModelRun, plan: Plan) -> Execution:
+    """Run a model by a plan with moves; raise if a byte differs from the unplanned run.
+
+    The pools lie one above the other. A move copies the bytes that it finds; the copies of a tensor
+    must have the bytes of the unplanned run at every step.
+
+    Parameters
+    ----------
+    run
+        Graph, inputs and kernels.
+    plan
+        A plan for this model in which tensors may move.
+
+    Raises
+    ------
+    VerificationError
+        As :func:`~cpplan.verification.execution.execute_in_arena`; also if a move is impossible.
+    """
+    check_moves(run.graph, plan)
+    moved = moved_program(run.graph, plan)
+    graph, still = without_moves(run.graph, plan)
+    done = execute_in_arena(_MovedRun(run, graph, moved.origin, moved.ends), still)
+    outputs = {name: done.outputs[moved.ends[name]] for name in run.output_names}
+    return Execution(done.steps, done.bytes_checked, done.arena_bytes, outputs)
+
+
+class _MovedRun:
+    """The kernels of a model for the copies of its tensors."""
+
+    def __init__(
+        self, run: ModelRun, graph: Graph, origin: Mapping[str, str], ends: Mapping[str, str]
+    ):
+        self.run, self.graph, self.origin = run, graph, origin
+        self.output_names: Sequence[str] = tuple(ends[name] for name in run.output_names)
+
+    def values(self) -> Mapping[str, Array]:
+        """Values of the unplanned run: those of a tensor for all its copies."""
+        known = self.run.values()
+        copies = {copy: known[tensor] for copy, tensor in self.origin.items() if tensor in known}
+        return {**known, **copies}
+
+    def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Results of an op, or the bytes that a move copies."""
+        if op.name not in self.run.graph.op:
+            return {op.outputs[0]: arrays[op.inputs[0]]}
+        found = self.run.compute(
+            self.run.graph.op[op.name],
+            {self.origin.get(name, name): array for name, array in arrays.items()},
+        )
+        return {
+            copy: found[tensor]
+            for copy, tensor in ((name, self.origin.get(name, name)) for name in op.outputs)
+            if tensor in found
+        }

@@ -1,0 +1,282 @@
+"""Check of moves: each tensor's bytes are where each op and each move finds them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cpplan.model.errors import InputError, VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.moves import Move
+from cpplan.model.plan import Plan
+from cpplan.program.anf import Program, to_anf
+from cpplan.program.moved import MovedProgram, program_with_moves
+from cpplan.verification.access_trace import replay
+from cpplan.verification.runs import Run
+
+
+def check_moves(graph: Graph, plan: Plan) -> Program:
+    """The model's program in the plan's order, after a check of all moves.
+
+    Checked on the model itself, without the program that the moves make of it: that every op and
+    every move finds the tensor's bytes in the pool where it looks for them, that only what is
+    written at once moves, and that each move carries as many bytes as it says.
+
+    Raises
+    ------
+    VerificationError
+        Names the move or the op, and the tensor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "feasible", (), none, none, none, none)
+    >>> check_moves(Graph("g", (), ()), plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.VerificationError: moves need two pools, a fast and a slow one, but the plan has 1
+    """  # noqa: E501
+    if len(plan.pools) != 2:
+        raise VerificationError(
+            f"moves need two pools, a fast and a slow one, but the plan has {len(plan.pools)}"
+        )
+    copies = {move.name: move for move in plan.moves if move.is_copy}
+    if len(copies) < sum(move.is_copy for move in plan.moves):
+        raise VerificationError("two moves of the plan have the same name")
+    ops = tuple(name for name in plan.order if name not in copies)
+    missing = next((name for name in copies if name not in plan.order), None)
+    if missing is not None:
+        raise VerificationError(f"move {missing!r} is not in the plan's order")
+    if len(set(plan.order)) < len(plan.order):
+        raise VerificationError("a plan with moves runs every op and every move once")
+    try:
+        program = to_anf(graph, ops)
+    except InputError as error:
+        raise VerificationError(str(error)) from error
+    _, runs = replay(program, plan.residency)
+    _Walk(graph, plan, runs, copies).walk()
+    return program
+
+
+class _Walk:
+    """The order step by step, and the pools that hold each storage's bytes."""
+
+    def __init__(self, graph: Graph, plan: Plan, runs: Sequence[Run], copies: dict[str, Move]):
+        self.graph, self.plan, self.copies = graph, plan, copies
+        self.fast, self.slow = (pool.name for pool in plan.pools)
+        self.run = {run.op.name: run for run in runs}
+        self.direct: dict[str, dict[str, Move]] = defaultdict(dict)
+        for move in plan.moves:
+            if not move.is_copy:
+                if move.name not in self.run or move.tensor in self.direct[move.name]:
+                    raise VerificationError(f"{_said(move)}: no op {move.name!r} does so once")
+                self.direct[move.name][move.tensor] = move
+        # Storage -> pools that hold its bytes; None while nobody knows where the caller put them.
+        self.holds: dict[str, set[str] | None] = {}
+        self.writers: dict[str, set[str]] = defaultdict(set)
+        self.kinds: dict[str, set[str]] = defaultdict(set)
+        for tensor in graph.tensors:
+            self.kinds[graph.root[tensor.name][0]].add(tensor.kind)
+        for run in runs:
+            for name in run.op.outputs + run.op.workspaces:
+                if self._writes(run, name):
+                    self.writers[graph.root[name][0]].add(name)
+
+    def _writes(self, run: Run, name: str) -> bool:
+        """True if an op writes bytes of a tensor that it does not pass on from an input."""
+        place = run.places[name]
+        covered = place.begin
+        inputs = [run.places[other] for other in run.op.inputs]
+        for begin, end in sorted((p.begin, p.end) for p in inputs if p.stay is place.stay):
+            covered = max(covered, end) if begin <= covered else covered
+        return covered < place.end or all(p.stay is not place.stay for p in inputs)
+
+    def walk(self) -> None:
+        for name in self.plan.order:
+            if name in self.copies:
+                self._copy(self.copies[name])
+            else:
+                self._op(self.run[name])
+        for op, moves in self.direct.items():
+            for move in moves.values():
+                if move.tensor not in self._storages(self.run[op]):
+                    raise VerificationError(f"{_said(move)}, which it does not access")
+
+    def _storages(self, run: Run) -> dict[str, bool]:
+        """Storages of an op in the pools, and True for those that it writes first."""
+        found: dict[str, bool] = {}
+        read = {run.places[name].stay.name for name in run.op.inputs}
+        for name in run.op.tensors:
+            stay = run.places[name].stay
+            if stay.placed:
+                found[stay.name] = stay.name not in read
+        return found
+
+    def _check_movable(self, move: Move) -> None:
+        root = move.tensor
+        if root not in self.graph.tensor or self.graph.root[root] != (root, 0):
+            raise VerificationError(f"{_said(move)}, which is no storage of the model")
+        writers, kinds = self.writers[root], self.kinds[root]
+        brought = not writers
+        whole = brought or writers == {root}
+        if not whole or "workspace" in kinds or (brought and "output" in kinds):
+            raise VerificationError(f"{_said(move)}, which is not written at once and may not move")
+        away = {"spill": (self.fast, self.slow), "write": (self.fast, self.slow)}
+        ends = away.get(move.kind, (self.slow, self.fast))
+        if (move.source, move.target) != ends:
+            raise VerificationError(f"{_said(move)}: must be from {ends[0]!r} to {ends[1]!r}")
+
+    def _copy(self, move: Move) -> None:
+        self._check_movable(move)
+        if move.size != self.graph.tensor[move.tensor].nbytes:
+            raise VerificationError(
+                f"{_said(move)}: moves {self.graph.tensor[move.tensor].nbytes} B, not {move.size} B"
+            )
+        holds = self._found(move.tensor, move.source, _said(move))
+        if move.kind == "spill" and self.slow in holds:
+            raise VerificationError(f"{_said(move)}, which lies in pool {self.slow!r} already")
+        holds.add(move.target)
+
+    def _op(self, run: Run) -> None:
+        direct = self.direct.get(run.op.name, {})
+        storages = self._storages(run)
+        passes = not any(
+            self._writes(run, name) for name in run.op.outputs + run.op.workspaces
+        ) and bool(run.op.outputs)
+        passed = {run.places[name].stay.name for name in run.op.outputs} if passes else set()
+        for root, begins in storages.items():
+            move = direct.get(root)
+            here = f"op {run.op.name!r}"
+            if move is not None:
+                self._check_movable(move)
+                self._check_direct(run, move, begins, free=root in passed)
+            pool = self.fast if move is None else self.slow
+            if begins and not (self.holds.get(root) or len(self.writers[root]) > 1):
+                self.holds[root] = {pool}
+            elif begins and len(self.writers[root]) > 1:
+                self.holds.setdefault(root, {self.fast})
+            else:
+                self._found(root, pool, here)
+
+    def _check_direct(self, run: Run, move: Move, begins: bool, *, free: bool) -> None:
+        if (move.kind == "write") != begins:
+            raise VerificationError(
+                f"{_said(move)}, which op {run.op.name!r} {'writes' if begins else 'reads'}"
+            )
+        names = list(dict.fromkeys(run.op.tensors))
+        sizes = [
+            run.places[name].end - run.places[name].begin
+            for name in names
+            if run.places[name].stay.name == move.tensor
+        ]
+        size = 0 if free else min(sum(sizes), self.graph.tensor[move.tensor].nbytes)
+        if move.size != size:
+            raise VerificationError(f"{_said(move)}: moves {size} B, not {move.size} B")
+        if size and not self.plan.pools[1].direct:
+            raise VerificationError(
+                f"{_said(move)}, but ops cannot access pool {self.slow!r} directly"
+            )
+
+    def _found(self, root: str, pool: str, here: str) -> set[str]:
+        """The pools that hold a storage; raises unless this one does."""
+        if root not in self.holds and not self.writers[root]:
+            self.holds[root] = {pool}  # the caller has put it there
+        holds = self.holds.get(root)
+        if holds is None:
+            raise VerificationError(f"{here} needs tensor {root!r} before it is written")
+        if pool not in holds:
+            raise VerificationError(
+                f"{here} needs tensor {root!r} in pool {pool!r}, but it lies in "
+                f"{', '.join(map(repr, sorted(holds)))}"
+            )
+        return holds
+
+
+def _said(move: Move) -> str:
+    return f"{move.kind} of {move.tensor!r} ({move.name!r})"
+
+
+def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
+    """The program that a plan's moves make of the model.
+
+    Raises
+    ------
+    VerificationError
+        If a move is impossible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.model.pool import Pool
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")))
+    >>> moved_program(Graph("g", (), ()), plan).program.order
+    ()
+    """
+    names = plan.pools[0].name, plan.pools[1].name
+    try:
+        return program_with_moves(graph, plan.residency, plan.order, plan.moves, names)
+    except InputError as error:
+        raise VerificationError(str(error)) from error
+
+
+def without_moves(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
+    """The model with its moves as ops, and the plan for it, in which nothing moves.
+
+    Offsets and lifespans are those of the plan. What it says of the model's own tensors is checked,
+    and replaced by what holds of their copies.
+
+    Raises
+    ------
+    VerificationError
+        If a move is impossible, or the plan states a wrong place of a tensor of the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> from cpplan.model.pool import Pool
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")))
+    >>> without_moves(Graph("g", (), ()), plan)[1].status
+    'feasible'
+    """
+    moved = moved_program(graph, plan)
+    placed = set(plan.buffers)
+    places = moved.places(graph)
+    needed = {n: place for n, place in places.items() if place[0] in placed and place != (n, 0)}
+    for name in (*needed, *plan.views):
+        if tuple(plan.views.get(name, ())) != needed.get(name, ()):
+            raise VerificationError(
+                f"the plan's views put tensor {name!r} at {plan.views.get(name)}, but it lies at "
+                f"{places.get(name)}"
+            )
+    made = moved.program.graph
+    for kind, listed in (("input", plan.inputs), ("output", plan.outputs)):
+        there = {t.name for t in graph.tensors if t.kind == kind and places[t.name][0] in placed}
+        if there != set(listed):
+            wrong = min(there.symmetric_difference(listed))
+            raise VerificationError(
+                f"the plan's {kind}s are not those of the model in its pools: {wrong!r} is "
+                f"{'missing' if wrong in there else 'too many'}"
+            )
+    ends = {
+        kind: tuple(
+            t.name for t in made.tensors if t.kind == kind and made.root[t.name][0] in placed
+        )
+        for kind in ("input", "output")
+    }
+    views = {n: p for n, p in made.root.items() if p[0] in placed and p != (n, 0)}
+    return made, replace(
+        plan,
+        status="feasible",
+        views=views,
+        inputs=ends["input"],
+        outputs=ends["output"],
+        moves=(),
+        moved_bytes_bound=None,
+        moved_bytes_bound_by=None,
+        moved_certificate=None,
+        scope="given order",
+    )

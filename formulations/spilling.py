@@ -1,0 +1,318 @@
+"""Spilling: the gaps between accesses through which storages are kept in a fast pool.
+
+Sets
+    S        storages;  A_s, accesses of s in order of time;  G_s, gaps between them, with one
+             before the first access of what the caller brings, one after the last of what is kept
+    T        steps;  a_t, G_t, the accesses at t and the gaps that hold t
+    C        credits: an output o_c that may be written over one of the inputs I_c at step t_c
+
+Parameters (rooms in units of their greatest common divisor)
+    r_s, w_s     room of s in the fast pool, and bytes that a copy of it moves
+    d_a          bytes that access a moves if it happens in the slow pool
+    b_t          room taken at t by what cannot move
+    k_c          room that credit c saves
+    R            capacity of the fast pool
+
+Variables
+    x_g      gap g is kept
+    p_a      access a happens in the fast pool
+    y_s      s is written to the slow pool
+    q_ci     credit c counts: o_c is written over input i
+
+Constraints
+    held         x_g implies p_a of the accesses at both ends of g
+    written back y_s >= 1 - x_g for every gap of a storage that an op writes, and y_s >= 1 - p_a of
+                 its first access;  y_s >= x_0 - x_g of one that the caller brings, whose first gap
+                 is 0
+    stays        x_g >= x_0 of an input that must lie where the caller put it at the end
+    over         q_ci implies p of the output and of i, and not x_g of the gap g after i;
+                 sum over i of q_ci <= 1
+    capacity     at every step:  b_t + sum of r_s p_a + sum of r_s x_g - sum of k_c q_ci <= R
+
+Objective
+    minimise the bytes moved:  sum of w_s y_s
+             + sum over gaps g that end in access a of  w_s (p_a - x_g) + d_a (1 - p_a)
+
+The retention part of COSMA (Zhang et al., arXiv 2311.18246) at one order, with the offsets left to
+packing. A gap that is dropped is dropped right after the access before it, and what is reloaded is
+reloaded right before its access: nothing is gained by doing so in between.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from formulations.polled_model import PolledModel, poll
+from formulations.positions import Solved
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from cpplan.spilling.problem import SpillProblem
+
+Literal = cp_model.IntVar
+
+
+def build(
+    problem: SpillProblem,
+    *,
+    upper: int | None = None,
+    capacity: Sequence[int] | None = None,
+    free: NDArray[np.bool_] | None = None,
+    near: NDArray[np.bool_] | None = None,
+) -> SpillModel:
+    """The model of a problem.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    upper
+        Only plans that move fewer bytes are wanted.
+    capacity
+        Room of the fast pool at each step, if it is not the same at all.
+    free
+        Gaps that may change; the others are as in ``near``.
+    near
+        Gaps kept in the solution around which to search.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.spilling.problem import spill_problem
+    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c")),
+    ... )
+    >>> pools = Pool("fast", 16), Pool("slow")
+    >>> problem = spill_problem(to_anf(Graph("g", tensors, ops)), Residency(), pools)
+    >>> model = build(problem)
+    >>> solver = cp_model.CpSolver()
+    >>> solver.solve(model.model) == cp_model.OPTIMAL, model.in_bytes(solver.objective_value)
+    (True, 16)
+    """
+    return SpillModel(problem, upper, capacity, free, near)
+
+
+class SpillModel:
+    """The constraint model; see the module's docstring for its names."""
+
+    def __init__(
+        self,
+        problem: SpillProblem,
+        upper: int | None,
+        capacity: Sequence[int] | None,
+        free: NDArray[np.bool_] | None,
+        near: NDArray[np.bool_] | None,
+    ):
+        self.problem, self.model = problem, PolledModel()
+        limits = [problem.capacity] * problem.steps if capacity is None else list(capacity)
+        numbers = [*problem.room.tolist(), *problem.credit_room.tolist(), *problem.base.tolist()]
+        self.unit = math.gcd(*numbers) or 1
+        self.limits = [limit // self.unit for limit in limits]
+        moved = [*problem.size.tolist(), *problem.access_bytes.tolist()]
+        self.unit_moved = math.gcd(*moved) or 1
+        new = self.model.new_bool_var
+        self.x: list[Literal | int] = [
+            new(f"x{g}") if fixed < 0 else int(fixed)
+            for g, fixed in enumerate(problem.gap_fixed.tolist())
+        ]
+        if free is not None and near is not None:
+            for gap in np.flatnonzero(~free).tolist():
+                self.x[gap] = int(near[gap])
+        self.p: list[Literal | int] = [
+            1 if must else new(f"p{a}") for a, must in enumerate(problem.access_near.tolist())
+        ]
+        self.y = [new(f"y{s}") for s in range(len(problem.names))]
+        self.q: dict[tuple[int, int], Literal] = {}
+        # Step -> its row of capacity in the model.
+        self.rows: dict[int, int] = {}
+        self._held()
+        self._written_back()
+        self._stays()
+        self._over()
+        self._capacity()
+        self._objective(upper)
+
+    def _implies(self, one: Literal | int, other: Literal | int) -> None:
+        """``one <= other``, where both may be constants."""
+        if one is other or (isinstance(one, int) and one == 0):
+            return
+        if isinstance(other, int) and other == 1:
+            return
+        self.model.add(one <= other)
+
+    def _held(self) -> None:
+        problem = self.problem
+        for gap, (before, after) in enumerate(
+            zip(problem.gap_before.tolist(), problem.gap_after.tolist(), strict=True)
+        ):
+            for access in (before, after):
+                if access >= 0:
+                    self._implies(self.x[gap], self.p[access])
+
+    def _written_back(self) -> None:
+        problem = self.problem
+        for gap, storage in enumerate(problem.gap_storage.tolist()):
+            if problem.written[storage]:
+                self.model.add(self.y[storage] >= 1 - self.x[gap])
+            elif gap != self._start(storage):
+                self.model.add(self.y[storage] >= self.x[self._start(storage)] - self.x[gap])
+        for storage, access in self._first_access().items():
+            if problem.written[storage]:
+                self.model.add(self.y[storage] >= 1 - self.p[access])
+
+    def _stays(self) -> None:
+        problem = self.problem
+        for gap, storage in enumerate(problem.gap_storage.tolist()):
+            if problem.stay[storage] and gap != self._start(storage):
+                self._implies(self.x[self._start(storage)], self.x[gap])
+
+    def _over(self) -> None:
+        problem = self.problem
+        of_credit: dict[int, list[Literal]] = {}
+        rows = zip(
+            problem.over_credit.tolist(), problem.over_access.tolist(), problem.over_gap.tolist(),
+            strict=True,
+        )  # fmt: skip
+        for credit, access, gap in rows:
+            used = self.model.new_bool_var(f"q{credit},{access}")
+            self.q[credit, access] = used
+            of_credit.setdefault(credit, []).append(used)
+            self._implies(used, self.p[access])
+            self._implies(used, self.p[int(problem.credit_access[credit])])
+            if gap >= 0:
+                self.model.add(used <= 1 - self.x[gap])
+        for several in of_credit.values():
+            self.model.add(sum(several) <= 1)
+
+    def _capacity(self) -> None:
+        problem, unit = self.problem, self.unit
+        terms: list[list[Literal | int]] = [[] for _ in range(problem.steps)]
+        factors: list[list[int]] = [[] for _ in range(problem.steps)]
+        room = (problem.room // unit).tolist()
+        for access, (storage, step) in enumerate(
+            zip(problem.access_storage.tolist(), problem.access_step.tolist(), strict=True)
+        ):
+            terms[step].append(self.p[access])
+            factors[step].append(room[storage])
+        tight = self._tight()
+        for gap, storage in enumerate(problem.gap_storage.tolist()):
+            poll()
+            for step in range(int(problem.gap_lower[gap]), int(problem.gap_upper[gap])):
+                if tight[step]:
+                    terms[step].append(self.x[gap])
+                    factors[step].append(room[storage])
+        for (credit, _), used in self.q.items():
+            step = int(problem.credit_step[credit])
+            terms[step].append(used)
+            factors[step].append(-int(problem.credit_room[credit]) // unit)
+        for step in np.flatnonzero(tight).tolist():
+            poll()
+            constant = int(problem.base[step]) // unit
+            constant += sum(
+                f * t for f, t in zip(factors[step], terms[step], strict=True) if isinstance(t, int)
+            )
+            pairs = [
+                (f, t)
+                for f, t in zip(factors[step], terms[step], strict=True)
+                if not isinstance(t, int)
+            ]
+            total = cp_model.LinearExpr.weighted_sum([t for _, t in pairs], [f for f, _ in pairs])
+            self.rows[step] = self.model.add(total <= self.limits[step] - constant).index
+
+    def _tight(self) -> NDArray[np.bool_]:
+        """Steps that may exceed their limit: the others need no row."""
+        problem = self.problem
+        most = problem.base.copy()
+        np.add.at(most, problem.access_step, problem.room[problem.access_storage])
+        change = np.zeros(problem.steps + 1, np.int64)
+        kept = problem.gap_fixed != 0
+        room = problem.room[problem.gap_storage[kept]]
+        np.add.at(change, problem.gap_lower[kept], room)
+        np.subtract.at(change, problem.gap_upper[kept], room)
+        most += np.cumsum(change)[:-1]
+        return most // self.unit > np.array(self.limits, np.int64)
+
+    def _objective(self, upper: int | None) -> None:
+        problem, unit = self.problem, self.unit_moved
+        terms: list[Literal] = []
+        factors: list[int] = []
+        constant = 0
+
+        def add(factor: int, term: Literal | int) -> None:
+            nonlocal constant
+            if isinstance(term, int):
+                constant += factor * term
+            elif factor:
+                terms.append(term)
+                factors.append(factor)
+
+        size = (problem.size // unit).tolist()
+        for storage, spilled in enumerate(self.y):
+            add(size[storage], spilled)
+        for gap, (storage, after) in enumerate(
+            zip(problem.gap_storage.tolist(), problem.gap_after.tolist(), strict=True)
+        ):
+            if after < 0:
+                continue
+            direct = int(problem.access_bytes[after]) // unit
+            add(size[storage], self.p[after])
+            add(-size[storage], self.x[gap])
+            constant += direct
+            add(-direct, self.p[after])
+        total = cp_model.LinearExpr.weighted_sum(terms, factors) + constant
+        if upper is not None:
+            self.model.add(total <= max(0, (upper - 1) // unit))
+        self.model.minimize(total)
+
+    def _start(self, storage: int) -> int:
+        """The gap before the first access of what the caller brings: its first gap."""
+        return int(np.searchsorted(self.problem.gap_storage, storage))
+
+    def _first_access(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for access, storage in enumerate(self.problem.access_storage.tolist()):
+            found.setdefault(storage, access)
+        return found
+
+    def hint(self, kept: NDArray[np.bool_]) -> None:
+        """Hint at a solution: the gaps kept."""
+        problem = self.problem
+        near, spilled = problem.near(kept), problem.spilled(kept)
+        for variables, values in ((self.x, kept), (self.p, near), (self.y, spilled)):
+            for variable, value in zip(variables, values.tolist(), strict=True):
+                if not isinstance(variable, int):
+                    self.model.add_hint(variable, bool(value))
+        done: set[int] = set()
+        rows = zip(
+            problem.over_credit.tolist(), problem.over_access.tolist(), problem.over_gap.tolist(),
+            strict=True,
+        )  # fmt: skip
+        for credit, access, gap in rows:
+            works = near[access] and near[problem.credit_access[credit]] and credit not in done
+            works = bool(works and (gap < 0 or not kept[gap]))
+            done |= {credit} if works else set()
+            self.model.add_hint(self.q[credit, access], works)
+
+    def extract(self, solver: Solved) -> NDArray[np.bool_]:
+        """Gaps kept in the solution."""
+        kept = [x == 1 if isinstance(x, int) else solver.value(x) == 1 for x in self.x]
+        found: NDArray[np.bool_] = np.array(kept, bool)
+        return found
+
+    def in_bytes(self, objective: float) -> int:
+        """Bytes moved for a value of the objective or a bound on it."""
+        return math.ceil(objective - 1e-6) * self.unit_moved

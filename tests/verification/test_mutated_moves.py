@@ -1,0 +1,224 @@
+"""``verify`` rejects every plan with moves that was right before one thing in it was changed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.cases import seeds
+from support.spill_oracle import random_spill_graph
+
+import cpplan
+from cpplan import Graph, Plan, Pool
+from cpplan.model.errors import VerificationError
+from cpplan.model.moves import Move
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.spilling.problem import spill_problem
+
+Mutation = Callable[[random.Random, Plan], "Plan | None"]
+
+
+def _plan(seed: int) -> tuple[Graph, Plan]:
+    """A plan with moves of a small graph, the first that there is from this seed on."""
+    while True:
+        rng = random.Random(seed)
+        graph, direct = random_spill_graph(rng), rng.random() < 0.4
+        pools = Pool("fast", 1 << 30), Pool("slow", direct=direct)
+        problem = spill_problem(to_anf(graph), Residency(), pools, share=True)
+        most = int(problem.load(problem.all_kept()).max())
+        least = int(problem.least_load().max())
+        if least < most:
+            capacity = rng.randint(least, most - 1)
+            plan = cpplan.solve(
+                graph,
+                pools=[Pool("fast", capacity), pools[1]],
+                spill=True,
+                in_place=True,
+                time_limit=20,
+                deterministic=True,
+            )
+            if plan.moves:
+                return graph, plan
+        seed += 100_000
+
+
+def _without_a_move(rng: random.Random, plan: Plan) -> Plan:
+    gone = rng.choice(plan.moves)
+    order = tuple(name for name in plan.order if not (gone.is_copy and name == gone.name))
+    return replace(plan, order=order, moves=tuple(m for m in plan.moves if m != gone))
+
+
+def _with_another_size(rng: random.Random, plan: Plan) -> Plan:
+    number = rng.randrange(len(plan.moves))
+    moves = list(plan.moves)
+    moves[number] = moves[number]._replace(size=moves[number].size + rng.choice([-8, 8, 1]))
+    return replace(plan, moves=tuple(moves))
+
+
+def _turned_around(rng: random.Random, plan: Plan) -> Plan:
+    number = rng.randrange(len(plan.moves))
+    moves, move = list(plan.moves), plan.moves[number]
+    moves[number] = move._replace(source=move.target, target=move.source)
+    return replace(plan, moves=tuple(moves))
+
+
+def _of_another_kind(rng: random.Random, plan: Plan) -> Plan:
+    number = rng.randrange(len(plan.moves))
+    moves, move = list(plan.moves), plan.moves[number]
+    kinds = {"spill", "reload", "read", "write"} - {move.kind}
+    moves[number] = move._replace(kind=rng.choice(sorted(kinds)))
+    return replace(plan, moves=tuple(moves))
+
+
+def _of_another_tensor(rng: random.Random, plan: Plan) -> Plan | None:
+    number = rng.randrange(len(plan.moves))
+    moves, move = list(plan.moves), plan.moves[number]
+    names = sorted({name.split("~")[0].split("@")[0] for name in plan.buffers} - {move.tensor})
+    if not names:
+        return None
+    moves[number] = move._replace(tensor=rng.choice(names))
+    return replace(plan, moves=tuple(moves))
+
+
+def _bound_above(rng: random.Random, plan: Plan) -> Plan:
+    return replace(plan, moved_bytes_bound=(plan.moved_bytes or 0) + rng.choice([1, 8]))
+
+
+def _bound_of_no_proof(rng: random.Random, plan: Plan) -> Plan:
+    return replace(
+        plan,
+        moved_bytes_bound=plan.moved_bytes,
+        moved_bytes_bound_by="nothing moves",
+        moved_certificate=None,
+        status="optimal",
+    )
+
+
+def _wrong_status(rng: random.Random, plan: Plan) -> Plan:
+    return replace(plan, status="feasible" if plan.status == "optimal" else "optimal")
+
+
+def _another_pool(rng: random.Random, plan: Plan) -> Plan:
+    pool = plan.pool.copy()
+    row = rng.randrange(len(pool))
+    pool[row] = 1 - pool[row]
+    return replace(plan, pool=pool)
+
+
+def _smaller_pool(rng: random.Random, plan: Plan) -> Plan | None:
+    assert plan.pool_peaks is not None
+    fast, slow = plan.pools
+    used = plan.pool_peaks[fast.name]
+    return replace(plan, pools=(replace(fast, capacity=used - 1), slow)) if used else None
+
+
+def _for_every_order(rng: random.Random, plan: Plan) -> Plan | None:
+    return replace(plan, scope="every order") if plan.moved_bytes_bound else None
+
+
+def _later_end(rng: random.Random, plan: Plan) -> Plan:
+    upper = plan.upper.copy()
+    upper[rng.randrange(len(upper))] += rng.choice([-1, 1])
+    return replace(plan, upper=upper)
+
+
+def _overlapping(rng: random.Random, plan: Plan) -> Plan | None:
+    related = {name for relation in plan.relations for name in relation[1:3]}
+    pairs = [
+        (i, j)
+        for i in range(len(plan.buffers))
+        for j in range(len(plan.buffers))
+        if i != j
+        and plan.pool[i] == plan.pool[j]
+        and plan.lower[i] < plan.upper[j]
+        and plan.lower[j] < plan.upper[i]
+        and plan.size[i] > 0
+        and plan.size[j] > 0
+        and not related.intersection((plan.buffers[i], plan.buffers[j]))
+    ]
+    if not pairs:
+        return None
+    i, j = rng.choice(pairs)
+    offset = np.array(plan.offset)
+    offset[i] = offset[j]
+    ends = np.zeros(2, np.int64)
+    np.maximum.at(ends, plan.pool, offset + plan.size)
+    return replace(plan, offset=offset, peak=int(ends.sum()))
+
+
+def _move_at_another_time(rng: random.Random, plan: Plan) -> Plan | None:
+    copies = [move.name for move in plan.moves if move.is_copy]
+    if not copies:
+        return None
+    order, name = list(plan.order), rng.choice(copies)
+    at = order.index(name)
+    order.remove(name)
+    order.insert(0 if at else len(order), name)
+    return replace(plan, order=tuple(order)) if tuple(order) != plan.order else None
+
+
+def _moved_for_nothing(rng: random.Random, plan: Plan) -> Plan | None:
+    spilled = {move.tensor for move in plan.moves if move.kind in ("spill", "write")}
+    if not spilled:
+        return None
+    fast, slow = (pool.name for pool in plan.pools)
+    tensor = rng.choice(sorted(spilled))
+    size = next(move.size for move in plan.moves if move.tensor == tensor)
+    again = Move("spill", "spill again", tensor, size, fast, slow)
+    return replace(plan, order=(*plan.order, again.name), moves=(*plan.moves, again))
+
+
+def _views_elsewhere(rng: random.Random, plan: Plan) -> Plan | None:
+    if not plan.views:
+        return None
+    name = rng.choice(sorted(plan.views))
+    base, at = plan.views[name]
+    return replace(plan, views={**plan.views, name: (base, at + 1)})
+
+
+MUTATIONS: list[Mutation] = [
+    _without_a_move,
+    _with_another_size,
+    _turned_around,
+    _of_another_kind,
+    _of_another_tensor,
+    _bound_above,
+    _bound_of_no_proof,
+    _wrong_status,
+    _another_pool,
+    _smaller_pool,
+    _for_every_order,
+    _later_end,
+    _overlapping,
+    _move_at_another_time,
+    _moved_for_nothing,
+    _views_elsewhere,
+]
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_mutated_plans_are_rejected(seed: int) -> None:
+    graph, plan = _plan(seed)
+    cpplan.verify(graph, plan)
+    rng = random.Random(seed)
+    for mutate in MUTATIONS:
+        changed = mutate(rng, plan)
+        if changed is None or changed == plan:
+            continue
+        with pytest.raises(VerificationError) as caught:
+            cpplan.verify(graph, changed)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_plan_with_moves_survives_json(seed: int, tmp_path) -> None:
+    graph, plan = _plan(seed)
+    plan.save(tmp_path / "plan.json")
+    again = Plan.load(tmp_path / "plan.json")
+    assert again == plan
+    assert again.moved_bytes == plan.moved_bytes
+    cpplan.verify(graph, again)
