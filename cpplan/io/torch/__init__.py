@@ -34,9 +34,13 @@ if TYPE_CHECKING:
     from torch.fx import GraphModule
 
     from cpplan.io.torch.live_bytes import LiveBytes
+    from cpplan.io.torch.training.partitioner import Partitioner
+    from cpplan.io.torch.training.report import TrainingReport
 
 __all__ = [
+    "last_report",
     "measure_live_bytes",
+    "partitioner",
     "read_torch",
     "reorder_graph_module",
     "training_graph",
@@ -229,6 +233,58 @@ def measure_live_bytes(module: GraphModule, inputs: Sequence[Any]) -> LiveBytes:
     from cpplan.io.torch.live_bytes import measure
 
     return measure(module, inputs)
+
+
+def partitioner(**options: Any) -> Partitioner:
+    """Partitioner of training steps within a memory limit, for inductor and for AOTAutograd.
+
+    It is a value for ``torch.compile(model, options={"custom_partitioner_fn": ...})`` and for
+    ``partition_fn`` of ``aot_autograd``. Of the joint graph of forward and backward pass, it
+    chooses what is saved and what is computed again.
+
+    Parameters
+    ----------
+    options
+        ``memory_limit``, ``cost_limit``, ``time_limit`` and others, as the backend ``cpplan`` takes
+        them; see :class:`cpplan.io.torch.training.settings.Settings`.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or not understood.
+    MissingExtraError
+        If the package ``torch`` is missing.
+
+    Examples
+    --------
+    >>> partitioner(memory_limit="2 GiB").settings.memory_limit
+    2147483648
+    """
+    _need_torch("partitioning training steps")
+    from cpplan.io.torch.training.partitioner import Partitioner
+    from cpplan.io.torch.training.settings import read_settings
+
+    return Partitioner(read_settings(options))
+
+
+def last_report() -> TrainingReport:
+    """The report of the training step that was planned last in this process.
+
+    Raises
+    ------
+    InputError
+        If none was planned.
+    MissingExtraError
+        If the package ``torch`` is missing.
+    """
+    _need_torch("planning training steps")
+    from cpplan.io.torch.training.report import all_reports
+    from cpplan.model.errors import InputError
+
+    reports = all_reports()
+    if not reports:
+        raise InputError("no training step was planned: expected a compiled model to have run")
+    return reports[-1]
 
 
 def _need_torch(purpose: str) -> None:

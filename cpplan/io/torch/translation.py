@@ -51,10 +51,13 @@ class Translation:
         The graph, whose ops have the names of their nodes.
     nodes
         The node of every op.
+    names
+        For every node, the name of its tensor, nested as its value is; ``None`` for what is none.
     """
 
     graph: Graph
     nodes: dict[str, Node] = field(default_factory=dict)
+    names: dict[Node, Names] = field(default_factory=dict)
 
 
 @contextmanager
@@ -252,7 +255,7 @@ class _Translator:
             )
             nodes[node.name] = node
         graph = Graph(name, tuple(tensors.values()), tuple(ops), self.layouts.symbols())
-        return Translation(graph, nodes)
+        return Translation(graph, nodes, self.names)
 
     def _reads(self, node: Node) -> list[tuple[torch.Tensor, str]]:
         """The tensors that a node reads, in the order of its arguments, and their names."""

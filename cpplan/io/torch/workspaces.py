@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import autograd
 from torch._C._profiler import _ExperimentalConfig
 from torch._ops import OpOverload
 from torch.fx import Node
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from cpplan.io.torch.effects import storage_of
 from cpplan.io.torch.values import tensors_in
 from cpplan.model.errors import InputError
 
+# Reads what its forward kernel left in a tensor of bytes: zeros there end the process.
+_OPAQUE = torch.ops.aten.mkldnn_rnn_layer_backward.default
 # Op, shapes and other arguments -> bytes.
 _measured: dict[Any, int] = {}
 
@@ -50,6 +53,24 @@ def workspace_of(node: Node, values: Mapping[Node, Any]) -> int:
     return _measured[key]
 
 
+class Allocated(NamedTuple):
+    """Bytes that a function took from torch's CPU allocator.
+
+    Attributes
+    ----------
+    result
+        The function's result.
+    most
+        The most bytes at once, less what it gave back of what was there before.
+    left
+        Bytes that it has not given back; negative if it gave back more than it took.
+    """
+
+    result: Any
+    most: int
+    left: int
+
+
 def most_allocated(run: Callable[[], Any]) -> tuple[Any, int]:
     """Result of a function, and the most bytes that torch's CPU allocator gave it at once.
 
@@ -60,26 +81,43 @@ def most_allocated(run: Callable[[], Any]) -> tuple[Any, int]:
     >>> most_allocated(lambda: (x + 1).exp().sum())[1]
     2048
     """
+    with torch.no_grad():
+        found = count_allocated(run)
+    return found.result, found.most
+
+
+def count_allocated(run: Callable[[], Any]) -> Allocated:
+    """Result of a function, and the bytes that torch's CPU allocator gave it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> x = torch.ones(256)
+    >>> count_allocated(lambda: (x + 1).exp())[1:]
+    (2048, 1024)
+    """
     config = autograd.ProfilerConfig(
         autograd.ProfilerState.CPU, False, True, False, False, False, _ExperimentalConfig()
     )
-    with torch.no_grad():
-        autograd._enable_profiler_legacy(config)  # the newer one takes a quarter of a second
-        try:
-            result = run()
-        finally:
-            threads = autograd._disable_profiler_legacy()
+    autograd._enable_profiler_legacy(config)  # the newer one takes a quarter of a second
+    try:
+        result = run()
+    finally:
+        threads = autograd._disable_profiler_legacy()
     held = most = 0
     for event in (event for events in threads for event in events):
         if event.kind() == "memory_alloc":  # with negative bytes where they are given back
             held += event.cpu_memory_usage()
             most = max(most, held)
-    return result, most
+    return Allocated(result, most, held)
 
 
 def _measure(op: OpOverload, args: Any, kwargs: Any) -> int:
-    given, named = (tree_map(_zeros, value) for value in (args, kwargs))
-    with torch.random.fork_rng(devices=[]):
+    if op is _OPAQUE:
+        raise InputError("its workspace cannot be measured: it cannot run on zeros")
+    # While torch compiles, tensors have no data.
+    with _disable_current_modes(), torch.random.fork_rng(devices=[]):
+        given, named = (tree_map(_zeros, value) for value in (args, kwargs))
         result, most = most_allocated(lambda: op(*given, **named))
     known = {storage_of(tensor) for tensor in tensors_in((*given, *named.values()))}
     kept = {

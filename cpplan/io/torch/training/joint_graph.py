@@ -1,0 +1,420 @@
+"""The graph to plan of a joint graph: its ops without views, and the turn between the halves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import arg_tree_leaves
+
+from cpplan.io.torch.nodes import names_in
+from cpplan.io.torch.sources import open_source
+from cpplan.io.torch.training.checkpoint_tags import AGAIN, is_saved, repeat_checkpointed
+from cpplan.io.torch.training.work import Work, work_of
+from cpplan.io.torch.translation import Translation, translate
+from cpplan.io.torch.values import flatten, is_dense
+from cpplan.io.torch.workspaces import workspace_of
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op, Tensor
+
+_log = logging.getLogger("cpplan.torch")
+
+TURN = "turn"
+KEEP = "keep"
+# A result that is so small a part of what its op writes is kept as a copy of its own, so that the
+# op may run again; else the op runs once.
+_SMALL_PART = 16
+_BATCH_NORM = torch.ops.aten._native_batch_norm_legit_functional.default
+_RECURRENT = torch.ops.aten.mkldnn_rnn_layer_backward.default
+_KNOWN_HIGHER_ORDER = ("cond", "while_loop", "wrap_with_autocast", "wrap_with_set_grad_enabled")
+
+
+class UnsupportedError(InputError):
+    """Error for a training step that cannot be planned; names everything that is in the way."""
+
+
+@dataclass(frozen=True)
+class JointGraph:
+    """A joint graph, prepared for planning.
+
+    Attributes
+    ----------
+    module
+        The graph module; ops that checkpoint regions compute again are there twice.
+    graph
+        Its ops but for views, :data:`TURN` and the ops of kind :data:`KEEP`, in the given order.
+        Costs are work; outputs are what the caller holds to the end.
+    nodes
+        The node of every op, but for the turn.
+    views
+        Nodes that only make views.
+    parts
+        For every node with several results, the nodes that pick them.
+    kept
+        For every op of kind :data:`KEEP`, the node whose value it keeps.
+    forward, backward
+        What the two halves return; ``None`` and numbers included.
+    resident
+        Bytes of parameters, buffers and inputs, which are there before and after.
+    operations
+        Floating-point operations of every op.
+    """
+
+    module: GraphModule
+    graph: Graph
+    nodes: Mapping[str, Node]
+    views: frozenset[Node]
+    kept: Mapping[str, Node]
+    forward: tuple[Any, ...]
+    backward: tuple[Any, ...]
+    resident: int
+    operations: Mapping[str, int]
+
+
+def read_joint(
+    module: GraphModule,
+    num_fwd_outputs: int,
+    *,
+    name: str = "step",
+    work: Work | None = None,
+    workspaces: bool = False,
+) -> JointGraph:
+    """The graph to plan of a joint graph module; or of an inference graph, which has no tangents.
+
+    Parameters
+    ----------
+    module
+        Changed only in that checkpoint regions are written out.
+    num_fwd_outputs
+        The first results are those of the forward pass.
+    work
+        Work of an op; see :mod:`cpplan.io.torch.training.work`.
+    workspaces
+        As for :func:`cpplan.io.torch.read_torch`.
+
+    Raises
+    ------
+    UnsupportedError
+        Names the nodes that cannot be planned.
+    """
+    _check_nodes(module)
+    spoilt = {
+        node
+        for node in depending_on(module, overwritten_inputs(module))
+        if not is_training_batch_norm(node)
+    }
+    repeat_checkpointed(module, depending_on(module, tangents_of(module)), spoilt)
+    traced = open_source(module, _hints(module))
+    primals = [
+        node
+        for node in module.graph.find_nodes(op="placeholder")
+        if not _is_tangent(node) and isinstance(traced.values[node], torch.Tensor)
+    ]
+    traced = replace(traced, constants={node.name: None for node in primals})
+    fixed = all(isinstance(size, int) for size in _sizes(traced.values.values()))
+    try:
+        found = translate(traced, name)
+    except InputError as error:
+        raise UnsupportedError(str(error)) from error
+    scratch = _workspaces(found, traced.values) if workspaces and fixed else {}
+    return _Preparation(module, found, num_fwd_outputs, work or work_of, scratch).run()
+
+
+def tangents_of(module: GraphModule) -> list[Node]:
+    """Placeholders that the backward pass is given by autograd."""
+    return [node for node in module.graph.find_nodes(op="placeholder") if _is_tangent(node)]
+
+
+def depending_on(module: GraphModule, sources: Iterable[Node]) -> set[Node]:
+    """Nodes that are computed from any of the sources, and those."""
+    found = set(sources)
+    for node in module.graph.nodes:
+        if not found.isdisjoint(node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def overwritten_inputs(module: GraphModule) -> list[Node]:
+    """Placeholders that the caller writes new values into after the forward pass."""
+    from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
+
+    [output] = module.graph.find_nodes(op="output")
+    described = output.meta.get("desc", ())
+    changed = [d.mutated_input for d in described if isinstance(d, InputMutationAOTOutput)]
+    return [n for n in module.graph.find_nodes(op="placeholder") if n.meta.get("desc") in changed]
+
+
+def is_training_batch_norm(node: Node) -> bool:
+    """True for a batch norm whose results, but for new statistics, depend on its batch alone."""
+    return node.target is _BATCH_NORM and bool(node.args[5])
+
+
+def _is_tangent(node: Node) -> bool:
+    return "tangents" in str(node.target)
+
+
+def _check_nodes(module: GraphModule) -> None:
+    """Raise one error that names all nodes which cannot be planned."""
+    wrong = []
+    for node in module.graph.nodes:
+        if isinstance(node.target, HigherOrderOperator):
+            if node.target.name() not in _KNOWN_HIGHER_ORDER:
+                wrong.append(f"{node.name} (higher-order operator {node.target.name()})")
+        elif node.target is _RECURRENT:
+            # Traced without the workspace that its backward kernel reads; so by other backends.
+            wrong.append(
+                f"{node.name} (oneDNN's recurrent layer, which torch cannot compile: "
+                "set torch.backends.mkldnn.enabled = False)"
+            )
+        elif node.op in ("call_module", "call_method"):
+            wrong.append(f"{node.name} ({node.op} {node.target})")
+        for leaf in flatten(node.meta.get("val")):
+            if isinstance(leaf, torch.Tensor) and not is_dense(leaf):
+                wrong.append(f"{node.name} (tensor of layout {leaf.layout})")
+            elif isinstance(leaf, torch.SymInt) and leaf.node.hint is None:
+                wrong.append(f"{node.name} (size {leaf} that depends on data)")
+    if wrong:
+        raise UnsupportedError(f"the step cannot be planned: {', '.join(dict.fromkeys(wrong))}")
+
+
+def _hints(module: GraphModule) -> dict[str, int]:
+    """Values of the symbolic sizes in the inputs that the graph was traced with."""
+    found: dict[str, int] = {}
+    for node in module.graph.nodes:
+        for size in _sizes([node.meta.get("val")]):
+            if isinstance(size, torch.SymInt):
+                for symbol in size.node.expr.free_symbols:
+                    environment = size.node.shape_env
+                    known = environment.replace(symbol)
+                    hint = environment.size_hint(known, allow_none=True)
+                    if hint is not None:
+                        found[str(symbol)] = int(hint)
+    return found
+
+
+def _sizes(values: Iterable[Any]) -> list[Any]:
+    sizes: list[Any] = []
+    for leaf in flatten(tuple(values)):
+        if isinstance(leaf, torch.Tensor):
+            sizes += [*leaf.shape, *leaf.stride(), leaf.storage_offset()]
+        elif isinstance(leaf, torch.SymInt):
+            sizes.append(leaf)
+    return sizes
+
+
+def _workspaces(found: Translation, values: Mapping[Node, Any]) -> dict[str, int]:
+    """Bytes that the kernels of ops allocate beside their results, where they run on zeros."""
+    known, unknown = dict[str, int](), list[str]()
+
+    def measure(name: str, node: Node) -> None:
+        try:
+            known[name] = workspace_of(node, values)
+        except InputError as error:
+            unknown.append(str(error))
+
+    for name, node in found.nodes.items():
+        measure(name, node)
+    if unknown:
+        _log.warning("workspaces that the plan does not count: %s", "; ".join(unknown))
+    return known
+
+
+class _Preparation:
+    def __init__(
+        self,
+        module: GraphModule,
+        found: Translation,
+        forward: int,
+        work: Work,
+        scratch: Mapping[str, int],
+    ):
+        self.scratch = scratch
+        self.module, self.graph, self.nodes, self.names = (
+            module, found.graph, found.nodes, found.names,
+        )  # fmt: skip
+        self.root = {name: root for name, (root, _) in found.graph.root.items()}
+        self.work = work
+        [output] = module.graph.find_nodes(op="output")
+        results = arg_tree_leaves(*output.args)
+        self.forward, self.backward = tuple(results[:forward]), tuple(results[forward:])
+        self.dependent = depending_on(module, tangents_of(module))
+        self.tensors = {t.name: t for t in self.graph.tensors if self.graph.is_storage(t.name)}
+        self.kept: dict[str, Node] = {}
+        draws = [op.name for op in found.graph.ops if op.sequence is not None]
+        self.drawn_before = {name: (before,) for before, name in pairwise(draws)}
+
+    def run(self) -> JointGraph:
+        views = {op.name for op in self.graph.ops if self._only_views(op)}
+        for name in self._handed_back():
+            if self.tensors[name].kind != "constant":
+                self.tensors[name] = replace(self.tensors[name], kind="output")
+        operations = {op.name: int(op.cost) for op in self.graph.ops if op.name not in views}
+        ops = {op.name: self._without_views(op, views) for op in self.graph.ops
+               if op.name not in views}  # fmt: skip
+        if self.dependent:
+            self._add_turn(ops)
+        graph = Graph(self.graph.name, tuple(self.tensors.values()), tuple(_in_order(ops)))
+        resident = sum(t.nbytes for t in graph.tensors if t.kind == "constant")
+        return JointGraph(
+            self.module,
+            graph,
+            self.nodes,
+            frozenset(self.nodes[name] for name in views),
+            self.kept,
+            self.forward,
+            self.backward,
+            resident,
+            operations,
+        )
+
+    def _only_views(self, op: Op) -> bool:
+        target = self.nodes[op.name].target
+        writes = isinstance(target, OpOverload) and target._schema.is_mutable
+        return (
+            bool(op.outputs)
+            and not (writes or op.workspaces)
+            and not any(self.graph.is_storage(name) for name in op.outputs)
+        )
+
+    def _handed_back(self) -> set[str]:
+        """Storages of what either half returns."""
+        results = (node for node in self.forward + self.backward if isinstance(node, Node))
+        return {self.root[name] for node in results for name in names_in(self.names.get(node))}
+
+    def _without_views(self, op: Op, views: set[str]) -> Op:
+        """The op on whole storages, with its work; it waits for what the views it reads wait."""
+        roots = tuple(dict.fromkeys(self.root[name] for name in op.inputs))
+        outputs = tuple(name for name in op.outputs if self.graph.is_storage(name))
+        node = self.nodes[op.name]
+        given = sum(self.graph.tensor[name].nbytes for name in roots)
+        made = sum(self.graph.tensor[name].nbytes for name in outputs)
+        return replace(
+            op,
+            inputs=roots,
+            outputs=outputs,
+            workspaces=self._workspaces_of(op),
+            after=tuple(self._waits_for(op, views)),
+            cost=self.work(node, int(op.cost), given + made),
+            recomputable=op.recomputable and bool(outputs) and not is_saved(node),
+            in_place=(),
+            placements=(),
+        )
+
+    def _workspaces_of(self, op: Op) -> tuple[str, ...]:
+        if not self.scratch.get(op.name):
+            return op.workspaces
+        name = f"{op.name}.scratch"
+        self.tensors[name] = Tensor(name, self.scratch[op.name], kind="workspace")
+        return (*op.workspaces, name)
+
+    def _waits_for(self, op: Op, views: set[str]) -> list[str]:
+        """Names of the ops that an op waits for without reading what they write."""
+        producer, found = self.graph.producer, dict.fromkeys(self.drawn_before.get(op.name, ()))
+        waiting = [*op.after, *(producer[name].name for name in op.inputs if name in producer)]
+        waiting = [name for name in waiting if name in views or name in op.after]
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in views:
+                view = self.graph.op[name]
+                waiting += view.after
+                waiting += (producer[given].name for given in view.inputs if given in producer)
+            else:
+                found[name] = None
+        read = {producer[self.root[n]].name for n in op.inputs if self.root[n] in producer}
+        return [name for name in found if name not in read and name != op.name]
+
+    def _add_turn(self, ops: dict[str, Op]) -> None:
+        """Add the turn, and keep what the forward pass returns until it."""
+        first = [name for name in ops if not self._is_second(name)]
+        returned = {
+            self.root[name]
+            for node in self.forward
+            if isinstance(node, Node) and node not in self.dependent
+            for name in names_in(self.names.get(node))
+        }
+        returned = {name for name in returned if self.tensors[name].kind != "constant"}
+        producer = self.graph.producer
+        read = [
+            self._keep(ops, producer[name].name, name) for name in sorted(returned & set(producer))
+        ]
+        changed = {
+            self.root[name]
+            for node in overwritten_inputs(self.module)
+            for name in names_in(self.names.get(node))
+        }
+        waits = []
+        for name in first:
+            op = ops[name]
+            spoilt = not changed.isdisjoint(op.inputs)
+            spoilt = spoilt and not is_training_batch_norm(self.nodes[name])
+            if spoilt:
+                ops[name] = replace(op, recomputable=False)
+            if spoilt or op.sequence is not None or not op.outputs:
+                waits.append(name)
+        tangents = tuple(
+            name
+            for node in tangents_of(self.module)
+            for name in names_in(self.names.get(node))
+            if self.graph.is_storage(name)
+        )
+        for name in tangents:
+            self.tensors[name] = replace(self.tensors[name], kind="output")
+        order = {op.name: k for k, op in enumerate(self.graph.ops)}
+        ops[TURN] = Op(
+            TURN, TURN, tuple(dict.fromkeys(read)), tangents,
+            cost=0, recomputable=False, after=tuple(sorted(waits, key=order.__getitem__)),
+        )  # fmt: skip
+        for name, op in ops.items():
+            if name != TURN and self._is_second(name):
+                ops[name] = replace(op, after=(*op.after, TURN))
+
+    def _is_second(self, name: str) -> bool:
+        """True for an op of the second half: it depends on gradients, or is a checkpoint's copy."""
+        node = self.nodes.get(name)
+        return node is not None and (node in self.dependent or AGAIN in node.meta)
+
+    def _keep(self, ops: dict[str, Op], producer: str, name: str) -> str:
+        """The tensor that holds what the forward pass returns: this one, or a copy of it."""
+        op = ops[producer]
+        total = sum(self.tensors[made].nbytes for made in op.outputs)
+        if not op.recomputable or self.tensors[name].nbytes * _SMALL_PART > total:
+            ops[producer] = replace(op, recomputable=False)
+            return name
+        held = f"{name}.{KEEP}"
+        self.tensors[held] = replace(self.tensors[name], name=held, kind="output")
+        self.tensors[name] = replace(self.tensors[name], kind="intermediate")
+        ops[held] = Op(held, KEEP, (name,), (held,), cost=0, recomputable=False)
+        self.kept[held] = next(n for n, names in self.names.items() if names == name)
+        for reader, other in ops.items():
+            if reader in self.nodes and self.nodes[reader] in self.dependent:
+                inputs = tuple(held if given == name else given for given in other.inputs)
+                ops[reader] = replace(other, inputs=inputs)
+        return held
+
+
+def _in_order(ops: Mapping[str, Op]) -> list[Op]:
+    """The ops in their order, each after what it waits for; the turn before what depends on it."""
+    producer = {name: op.name for op in ops.values() for name in op.outputs}
+    found: dict[str, Op] = {}
+    for name in ops:
+        waiting = [name]
+        while waiting:
+            op = ops[waiting[-1]]
+            before = [producer[given] for given in op.inputs if given in producer]
+            missing = [b for b in (*before, *op.after) if b not in found]
+            if not missing or op.name in found:
+                found[op.name] = op
+                waiting.pop()
+            else:
+                waiting += reversed(missing)
+    return list(found.values())

@@ -1,0 +1,95 @@
+"""Partition of a joint graph into forward and backward graph by a plan."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch.fx import GraphModule
+
+from cpplan.io.torch.training.halves import split_halves
+from cpplan.io.torch.training.joint_graph import JointGraph, UnsupportedError, read_joint
+from cpplan.io.torch.training.planning import plan_schedule
+from cpplan.io.torch.training.report import TrainingReport, make_report
+from cpplan.io.torch.training.settings import Settings
+from cpplan.model.version import __version__
+
+_log = logging.getLogger("cpplan.torch")
+
+
+class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
+    """Splits joint graphs into forward and backward graph, by a plan for each.
+
+    A value for ``custom_partitioner_fn`` of inductor and for ``partition_fn`` of AOTAutograd; see
+    :func:`cpplan.io.torch.partitioner`.
+
+    Parameters
+    ----------
+    settings
+        Limits and other settings.
+    """
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+
+    def __call__(
+        self,
+        gm: GraphModule,
+        joint_inputs: Sequence[object],
+        *,
+        num_fwd_outputs: int,
+        **others: Any,
+    ) -> tuple[GraphModule, GraphModule]:
+        """Forward and backward graph module of a joint graph module.
+
+        Raises
+        ------
+        UnsupportedError
+            If it cannot be planned, and no fallback is asked for; names what is in the way.
+        InfeasibleError
+            If no schedule within the limits is found.
+        """
+        try:
+            halves, report = partition(gm, num_fwd_outputs, self.settings)
+        except UnsupportedError as error:
+            if self.settings.fallback != "eager":
+                raise
+            _log.warning("%s: runs unplanned", error)
+            from torch._functorch.partitioners import default_partition
+
+            found: tuple[GraphModule, GraphModule] = default_partition(
+                gm, joint_inputs, num_fwd_outputs=num_fwd_outputs
+            )
+            return found
+        _log.info("%s", report)
+        return halves
+
+    def uuid(self) -> str | None:
+        """Text that is the same for equal settings; ``None`` where a cost is a function."""
+        if self.settings.cost is not None:
+            return None
+        return f"cpplan {__version__} {self.settings!r}"
+
+
+def partition(
+    module: GraphModule, num_fwd_outputs: int, settings: Settings
+) -> tuple[tuple[GraphModule, GraphModule], TrainingReport]:
+    """Forward and backward graph module of a plan, and its report."""
+    module.graph.eliminate_dead_code()
+    joint = read_joint(
+        module,
+        num_fwd_outputs,
+        work=settings.cost,
+        workspaces=bool(settings.workspaces),
+    )
+    report = plan_joint(joint, settings)
+    return split_halves(joint, report.schedule.order), report
+
+
+def plan_joint(joint: JointGraph, settings: Settings) -> TrainingReport:
+    """The report of a schedule within the settings' limits."""
+    schedule = plan_schedule(joint, settings)
+    limits = settings.memory_limit, settings.cost_limit
+    return make_report(joint, schedule, limits, settings.resident == "count")

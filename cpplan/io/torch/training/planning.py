@@ -1,0 +1,240 @@
+"""The search for a schedule of a joint graph within the limits of the settings."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cpplan.io.torch.training.joint_graph import JointGraph
+from cpplan.io.torch.training.plan_cache import cache_folder, find_plan, keep_plan, plan_key
+from cpplan.io.torch.training.settings import Settings
+from cpplan.model.byte_sizes import format_bytes
+from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.sequences import SequenceSearch
+from cpplan.runtime.deadline import Deadline
+
+_RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule of a joint graph.
+
+    Attributes
+    ----------
+    order
+        Names of ops, some of them repeatedly.
+    peak
+        Bytes live at once, resident ones included.
+    unplanned
+        The same of the given order, in which nothing runs again.
+    cost, base, bound
+        Its work, that of running every op once, and a lower bound on the work of every schedule
+        within the limit.
+    least
+        Lower bound on the peak of every schedule, resident bytes included.
+    least_op
+        The op that needs these bytes; ``None`` if they are live at the end.
+    found_by, bound_by
+        Names of the search and of the bound's proof.
+    cached
+        True if it was kept from an earlier run.
+    seconds
+        Spent on planning.
+    """
+
+    order: tuple[str, ...]
+    peak: int
+    unplanned: int
+    cost: float
+    base: float
+    bound: float
+    least: int
+    least_op: str | None
+    found_by: str
+    bound_by: str
+    cached: bool
+    seconds: float
+
+    @property
+    def extra_work(self) -> float:
+        """Work of running ops again, as a part of running every op once."""
+        return self.cost / self.base - 1 if self.base else 0.0
+
+    @property
+    def extra_bound(self) -> float:
+        """Lower bound on :attr:`extra_work` within the limit."""
+        return max(0.0, self.bound / self.base - 1) if self.base else 0.0
+
+
+def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
+    """A schedule within the limits of the settings.
+
+    Raises
+    ------
+    InfeasibleError
+        If none is found, and the settings do not ask for the best: says by how many bytes, at
+        which op, and what would help.
+    """
+    start = time.monotonic()
+    outside = joint.resident if settings.resident == "count" else 0
+    problem = remat_problem(joint.graph, _RESIDENCY)
+    limit = None if settings.memory_limit is None else settings.memory_limit - outside
+    key = plan_key(joint.graph, limit, settings.cost_limit, settings.seed)
+    folder = _folder(settings)
+    kept = find_plan(key, folder)
+    found = _from_kept(problem, kept) if kept is not None else None
+    if found is None:
+        found = _search(problem, joint, limit, settings)
+        order = [int(unit) for unit in found["sequence"]]
+        try:
+            keep_plan(key, folder, {**found, "sequence": order})
+        except InputError as error:
+            _log.warning("the plan is kept for this process only: %s", error)
+        cached = False
+    else:
+        cached = True
+    schedule = Schedule(
+        order=tuple(joint.graph.ops[op].name for op in problem.expand(found["sequence"])),
+        peak=found["peak"] + outside,
+        unplanned=problem.peak(_given(problem, joint)) + outside,
+        cost=found["cost"],
+        base=problem.total_cost(range(len(problem))),
+        bound=found["bound"],
+        least=found["least"] + outside,
+        least_op=found["least_op"],
+        found_by=found["found_by"],
+        bound_by=found["bound_by"],
+        cached=cached,
+        seconds=time.monotonic() - start,
+    )
+    if settings.on_infeasible == "error":
+        _check(joint, problem, schedule, settings, outside)
+    return schedule
+
+
+def _folder(settings: Settings) -> Path | None:
+    if settings.cache is False:
+        return None
+    return settings.cache if isinstance(settings.cache, Path) else cache_folder() / "training"
+
+
+def _given(problem: RematProblem, joint: JointGraph) -> list[int]:
+    unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
+    return list(dict.fromkeys(unit_of[op] for op in to_anf(joint.graph).order))
+
+
+def _search(
+    problem: RematProblem, joint: JointGraph, limit: int | None, settings: Settings
+) -> dict[str, Any]:
+    deadline = Deadline(settings.time_limit)
+    search = SequenceSearch(
+        problem, _given(problem, joint), workers=settings.workers, seed=settings.seed
+    )
+    most = None if settings.cost_limit is None else settings.cost_limit * search.base
+    if limit is not None:
+        found = search.within(limit, deadline)
+        if found.peak > limit:
+            found = _least(search, math.inf, deadline.share(1))
+    else:
+        found = _least(search, search.base if most is None else most, deadline)
+    return {
+        "sequence": list(found.sequence),
+        "peak": found.peak,
+        "cost": found.cost,
+        "bound": found.bound,
+        "least": search.least.bytes,
+        "least_op": _name(problem, search.least.unit),
+        "found_by": found.found_by,
+        "bound_by": found.bound_by,
+    }
+
+
+def _least(search: SequenceSearch, most: float, deadline: Deadline) -> RematOutcome:
+    """The schedule of least peak found that costs at most ``most``."""
+    search.search_order(0, deadline.share(0.3))
+    if not search.affords(most):
+        return search.once
+    search.start_below(most, deadline.share(0.4))
+    return search.below(most, deadline)
+
+
+def _name(problem: RematProblem, unit: int | None) -> str | None:
+    return None if unit is None else problem.ordering.names[unit]
+
+
+def _from_kept(problem: RematProblem, kept: dict[str, Any]) -> dict[str, Any] | None:
+    """A kept plan, measured anew, if it is a schedule of this problem."""
+    sequence = kept.get("sequence")
+    units = range(len(problem))
+    if not isinstance(sequence, list) or not all(
+        isinstance(unit, int) and unit in units for unit in sequence
+    ):
+        return None
+    texts = ("found_by", "bound_by")
+    numbers = ("bound", "least")
+    if not all(isinstance(kept.get(name), str) for name in texts):
+        return None
+    if not all(isinstance(kept.get(name), (int, float)) for name in numbers):
+        return None
+    if not problem.is_sequence(sequence):
+        return None
+    peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+    return {**kept, "peak": peak, "cost": cost, "least_op": kept.get("least_op")}
+
+
+def _check(
+    joint: JointGraph, problem: RematProblem, found: Schedule, settings: Settings, outside: int
+) -> None:
+    """Raise if a schedule exceeds a limit."""
+    limit, most = settings.memory_limit, settings.cost_limit
+    if limit is not None and found.peak > limit:
+        raise InfeasibleError(_shortfall(joint, problem, found, limit, outside))
+    if most is not None and found.cost > most * found.base * (1 + 1e-9):
+        raise InfeasibleError(
+            f"{joint.graph.name}: within {format_bytes(limit)} the least work found is "
+            f"{1 + found.extra_work:.3f} times that of running every op once, above cost_limit "
+            f"{most}: raise either limit"
+        )
+
+
+def _shortfall(
+    joint: JointGraph, problem: RematProblem, found: Schedule, limit: int, outside: int
+) -> str:
+    if found.least > limit:
+        where = f"op {found.least_op!r}" if found.least_op else "the gradients at the end"
+        reason = (
+            f"every schedule needs at least {format_bytes(found.least)} ({where}), "
+            f"{found.least - limit} B more than the limit"
+        )
+    else:
+        unit_of = {name: k for k, name in enumerate(problem.ordering.names)}
+        sequence = [unit_of[name] for name in found.order]
+        fullest = int(np.argmax(problem.pressure(sequence)))
+        reason = (
+            f"the schedule of least peak that was found needs {format_bytes(found.peak)} (op "
+            f"{found.order[fullest]!r}), {found.peak - limit} B more than the limit; "
+            f"{format_bytes(found.least)} are proved to be needed"
+        )
+    helps = [f"memory_limit={found.peak}"]
+    if outside:
+        text = f"resident='outside' if the limit is not meant to hold the {format_bytes(outside)} "
+        helps.append(text + "of parameters, buffers and inputs")
+    if found.least <= limit:
+        helps.append("a longer time_limit")
+    helps.append("a smaller batch")
+    return (
+        f"{joint.graph.name}: memory_limit {format_bytes(limit)} is not kept: {reason}; "
+        f"what would help: {', '.join(helps)}; on_infeasible='best' takes what was found"
+    )

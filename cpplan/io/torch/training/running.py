@@ -1,0 +1,103 @@
+"""Graph modules run node by node, values freed at their last use, and the first run measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx.graph import _BoxedCodeGen
+
+from cpplan.io.torch.training.report import TrainingReport
+from cpplan.io.torch.workspaces import count_allocated
+
+Boxed = Callable[[list[Any]], Any]
+
+
+def boxed(module: GraphModule) -> Boxed:
+    """Function that runs a graph module on a list of inputs, and empties the list.
+
+    The code that torch writes for a graph module frees every value after its last use; from a list,
+    inputs too.
+    """
+    module.graph.set_codegen(_BoxedCodeGen())
+    module.recompile()
+
+    def run(args: list[Any]) -> Any:
+        return module.forward(args)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+class FirstStep:
+    """The peak of a step, from the allocator's events of the first run of either half.
+
+    What the first half leaves is taken to be there when the second half begins.
+
+    Parameters
+    ----------
+    report
+        Given the peak when the second half has run; or when the first has, if there is no other.
+    done
+        Called then.
+    """
+
+    def __init__(self, report: TrainingReport, done: Callable[[TrainingReport], None]):
+        self._report, self._done = report, done
+        self._most: int | None = None
+        self._left = 0
+        self._measured = False
+
+    def first(self, run: Boxed, *, alone: bool = False) -> Boxed:
+        """The first half, measured in its first run."""
+
+        def measured(args: list[Any]) -> Any:
+            if self._most is not None or not _may_measure(args):
+                return run(args)
+            result, self._most, self._left = count_allocated(lambda: run(args))
+            if alone:
+                self._tell(self._most)
+            return result
+
+        measured._boxed_call = True  # type: ignore[attr-defined]
+        return measured
+
+    def second(self, run: Boxed, tangents: int) -> Boxed:
+        """The second half, measured in its first run after the first half was.
+
+        Parameters
+        ----------
+        tangents
+            Number of the last inputs, which are gradients.
+        """
+
+        def measured(args: list[Any]) -> Any:
+            if self._measured or self._most is None or not _may_measure(args):
+                return run(args)
+            given = args[len(args) - tangents :]
+            before = self._left + sum(
+                given.untyped_storage().nbytes()
+                for given in given
+                if isinstance(given, torch.Tensor)
+            )
+            del given
+            result, most, _ = count_allocated(lambda: run(args))
+            self._tell(max(self._most, before + most))
+            return result
+
+        measured._boxed_call = True  # type: ignore[attr-defined]
+        return measured
+
+    def _tell(self, peak: int) -> None:
+        self._measured = True
+        outside = self._report.resident if self._report.counts_resident else 0
+        self._report.measured_peak = peak + outside
+        self._done(self._report)
+
+
+def _may_measure(args: list[Any]) -> bool:
+    """True if the inputs are on the CPU, and nobody else reads the allocator's events."""
+    tensors = [given for given in args if isinstance(given, torch.Tensor)]
+    return not torch.autograd._profiler_enabled() and all(t.device.type == "cpu" for t in tensors)

@@ -1,0 +1,112 @@
+"""Settings of planned training: what ``options=`` of ``torch.compile`` takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from cpplan.io.torch.training.work import Work
+from cpplan.model.byte_sizes import parse_bytes
+from cpplan.model.errors import InputError
+
+_CHOICES = {
+    "resident": ("count", "outside"),
+    "on_infeasible": ("error", "best"),
+    "fallback": ("error", "eager"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of planned training.
+
+    Attributes
+    ----------
+    memory_limit
+        Limit on the peak of a step, in bytes or as text (``"2 GiB"``): least extra work within it.
+    cost_limit
+        Limit on the work of a step, as a multiple of running every op once (``1.1``): least peak
+        within it. Without any limit it is 1: nothing runs again, and the order alone is chosen.
+    time_limit
+        Seconds for the search, for each graph.
+    resident
+        ``"count"``: parameters, buffers and inputs, which are there before and after the step,
+        count towards the limit; ``"outside"``: only what the step allocates does, gradients
+        included.
+    cost
+        Work of an op, ``cost(node, operations, nbytes)``; see
+        :func:`cpplan.io.torch.training.work.work_of`.
+    workspaces
+        Run every op once for each shape to count what its kernel allocates beside its results
+        (CPU, fixed sizes); ``None``: where the plan's order is the order of execution.
+    measure
+        Measure the peak of the first step (CPU) with the allocator's own events.
+    on_infeasible
+        ``"error"`` if no schedule within the limit is found, or ``"best"``: the one of least peak.
+    fallback
+        ``"error"`` if a graph cannot be planned, or ``"eager"``: run it unplanned.
+    cache
+        Folder of plans; ``None`` for ``CPPLAN_CACHE`` or the user's cache folder, ``False`` for
+        none.
+    seed, workers
+        For the search.
+
+    Examples
+    --------
+    >>> read_settings({"memory_limit": "1 MiB"}).memory_limit
+    1048576
+    """
+
+    memory_limit: int | None = None
+    cost_limit: float | None = None
+    time_limit: float = 30
+    resident: str = "count"
+    cost: Work | None = None
+    workspaces: bool | None = None
+    measure: bool = True
+    on_infeasible: str = "error"
+    fallback: str = "error"
+    cache: Path | bool | None = None
+    seed: int = 0
+    workers: int = 1
+
+
+def read_settings(options: Mapping[str, Any] | None) -> Settings:
+    """Settings from options.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown, or its value is not understood; names it.
+    """
+    given = dict(options or {})
+    known = [field.name for field in fields(Settings)]
+    for name in given:
+        if name not in known:
+            raise InputError(f"option {name!r} is unknown: expected one of {', '.join(known)}")
+    if given.get("memory_limit") is not None:
+        given["memory_limit"] = parse_bytes(given["memory_limit"])
+    most = given.get("cost_limit")
+    if most is not None and not (_is_number(most) and 1 <= most < math.inf):
+        raise InputError(f"cost_limit must be at least 1, not {most!r}")
+    seconds = given.get("time_limit", 1)
+    if not (_is_number(seconds) and seconds > 0):
+        raise InputError(f"time_limit must be a positive number of seconds, not {seconds!r}")
+    for name, choices in _CHOICES.items():
+        if name in given and given[name] not in choices:
+            raise InputError(
+                f"{name}={given[name]!r} is not understood: expected one of {', '.join(choices)}"
+            )
+    if given.get("cost") is not None and not callable(given["cost"]):
+        raise InputError("cost must be a function of node, operations and bytes")
+    if isinstance(given.get("cache"), (str, PathLike)):
+        given["cache"] = Path(given["cache"])
+    return Settings(**given)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
