@@ -24,8 +24,8 @@ def _choose(shape, fill, limit, highest, rank, first, last):
     """Write the ways of the corner that has the fewest, by weight, as the next level's.
 
     Looks between two sections. Returns how many ways there are; 0 if some corner has none, or a
-    component is known to fail, a section of which is in ``Fill.counter[FAILS]``; -1 if nothing is left to
-    place.
+    component is known to fail; -1 if nothing is left to place. ``Fill.counter[FAILS]`` is a section
+    of what fails.
     """
     level = fill.counter[LEVELS]
     at = fill.counter[WAYS]
