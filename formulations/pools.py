@@ -14,6 +14,7 @@ Parameters (addresses in pool p in units of u_p bytes, see ``address_unit``)
              bytes that all its buffers need one above another
     f_b      the offset of a fixed buffer, which has one candidate
     w_p, g_p the cost of a byte of p's peak, and the number of bytes that are free
+    Q        buffers whose ends make the peaks of a level, if not all of them
     c_bp     the cost of accessing b in p
     v_j      the best values of former levels j
 
@@ -21,6 +22,7 @@ Variables
     x_bp     b lies in p, a pool of C_b
     k_bp     offset of b in p in multiples of a_bp, 0 <= k_bp <= (H_p − s_b) / (u_p a_bp)
     peak_p   0 <= peak_p <= H_p; counted in units where all sizes in p are whole units
+    top_p    the peak of the buffers of Q in p, only where these are not all
     e_p      bytes beyond g_p, only where g_p > 0
 
 Constraints
@@ -29,13 +31,14 @@ Constraints
     no overlap       in every p, the rectangles [lower, upper) x a_bp k_bp + [begin, end) of the b
                      with x_bp = 1 are pairwise disjoint
     peak             if x_bp = 1:  u_p a_bp k_bp + s_b <= peak_p
+    top              if x_bp = 1 for a b in Q:  u_p a_bp k_bp + s_b <= top_p
     live bytes       in every p and at every t in T:  sum over R live at t of x_bp (end − begin)
                      <= peak_p; and in units, rounded up
     beyond           peak_p − g_p <= e_p
     former levels    value of level j <= v_j
 
 Objective
-    minimise  sum over p of w_p e_p (or w_p peak_p)  +  sum over b, p of c_bp x_bp
+    minimise  sum over p of w_p e_p (or w_p peak_p, or w_p top_p)  +  sum over b, p of c_bp x_bp
 
 Several levels are minimised one after another, one model a level (``cpplan.packing.pools``). Peaks,
 totals, bytes in less preferred pools (c_bp = s_b × rank of p in C_b) and costs all have this form.
@@ -160,6 +163,7 @@ class PoolsModel:
     multiple: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
     peak: list[cp_model.IntVar] = field(default_factory=list)
     beyond: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
+    top: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = field(default_factory=dict)
     limit: list[int] = field(default_factory=list)
     grain: list[int] = field(default_factory=list)
 
@@ -195,10 +199,8 @@ class PoolsModel:
                 self.model.add(k == first)
             elif len(self._pools(row)) > 1:
                 self.model.add(k == 0).only_enforce_if(~x)
-            grain = self.grain[pool]
-            end = step // grain * k + size // grain
-            self.model.add(end <= self.peak[pool]).only_enforce_if(x)
             self.multiple[row, pool] = k
+            self.model.add(self._end(row, pool) <= self.peak[pool]).only_enforce_if(x)
 
     def add_no_overlap(self) -> None:
         """In every pool, rectangles in steps × addresses are pairwise disjoint."""
@@ -278,6 +280,11 @@ class PoolsModel:
                 self.model.add_hint(self.multiple[row, pool], at // self._step(row, pool))
         for pool, peak in enumerate(self.peak):
             self.model.add_hint(peak, int(peaks[pool]) // self.grain[pool])
+        for (pool, rows), variable in self.top.items():
+            inside = [row for row in rows if placement.pool[row] == pool]
+            start = 0 if self.liquid else placement.offset[inside]
+            highest = int((start + self.problem.size[inside]).max(initial=0))
+            self.model.add_hint(variable, highest // self.grain[pool])
         for (pool, free), variable in self.beyond.items():
             self.model.add_hint(variable, max(0, int(peaks[pool]) - free))
 
@@ -318,11 +325,30 @@ class PoolsModel:
         terms: list[cp_model.LinearExprT] = []
         for pool, (weight, free) in enumerate(zip(level.weight, level.beyond, strict=True)):
             if weight:
-                used = self._beyond(pool, free) if free else self.grain[pool] * self.peak[pool]
+                peak = self.peak[pool] if level.rows is None else self._top(pool, level.rows)
+                used = self._beyond(pool, free) if free else self.grain[pool] * peak
                 terms.append(weight * used)
         access = level.access
         terms += [int(access[key]) * x for key, x in self.present.items() if access[key]]
         return sum(terms)
+
+    def _end(self, row: int, pool: int) -> cp_model.LinearExprT:
+        """Last byte of a buffer in a pool plus one, in grains; only its size in a liquid model."""
+        grain, size = self.grain[pool], int(self.problem.size[row])
+        if self.liquid:
+            return size // grain
+        return self._step(row, pool) // grain * self.multiple[row, pool] + size // grain
+
+    def _top(self, pool: int, rows: tuple[int, ...]) -> cp_model.IntVar:
+        """A variable for the peak of some buffers in a pool, in grains."""
+        if (pool, rows) not in self.top:
+            variable = self.model.new_int_var(0, self.limit[pool] // self.grain[pool], "")
+            for row in rows:
+                if (row, pool) in self.present:
+                    x = self.present[row, pool]
+                    self.model.add(self._end(row, pool) <= variable).only_enforce_if(x)
+            self.top[pool, rows] = variable
+        return self.top[pool, rows]
 
     def _beyond(self, pool: int, free: int) -> cp_model.IntVar:
         """A variable for the bytes of the pool's peak beyond ``free``."""

@@ -23,7 +23,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.packing.heuristics.in_pools import run_in_pools
 from cpplan.packing.pools.bounds import bound_levels, excess_bound
-from cpplan.packing.pools.objective import Level, objective_levels, pool_peaks
+from cpplan.packing.pools.objective import Level, levels_value, objective_levels
 from cpplan.packing.pools.pooled_packing import PooledPacking
 from cpplan.packing.pools.solve import pack_pools
 from cpplan.program.anf import Program
@@ -80,7 +80,8 @@ def pack_in_pools(
         packed = packing(merged.problem, merged.row, deadline)
         if packed.offset is not None and packed.pool is not None:
             pool, offset = packed.pool[merged.row], merged.spread(packed.offset)
-            packed = replace(packed, pool=pool, offset=offset)
+            value = levels_value(problem, levels, pool, offset)
+            packed = replace(packed, pool=pool, offset=offset, objective_value=value)
         bounded = _bounded(packed, apart, levels, search.bound.value)
         return _Choice(skip, clusters.links, bounded)
 
@@ -105,8 +106,7 @@ def pack_in_pools(
         if capacity is not None and alone.best.peak > capacity:
             return None
         pool, offset = np.zeros(len(problem), np.int64), alone.best.offsets
-        peaks = pool_peaks(problem, pool, offset)
-        value = tuple(level.shown(level.value(peaks, pool)) for level in levels)
+        value = levels_value(problem, levels, pool, offset)
         name = alone.best.incumbent.found_by
         packed = PooledPacking("feasible", pool, offset, value, (), name, ())
         bounded = _bounded(packed, apart, levels, search.bound.value)
@@ -251,8 +251,7 @@ def _by_algorithm(
     if layout is None:
         message = f"algorithm {name!r} found no place for all buffers in time or within the pools"
         return PooledPacking("unknown", None, None, (), (), None, (), message)
-    peaks = pool_peaks(problem, layout.pool, layout.offset)
-    value = tuple(level.shown(level.value(peaks, layout.pool)) for level in levels)
+    value = levels_value(problem, levels, *layout)
     bound, names = bound_levels(problem, levels, value)
     status: Status = "optimal" if value == bound else "feasible"
     return PooledPacking(status, layout.pool, layout.offset, value, bound, name, names)

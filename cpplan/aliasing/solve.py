@@ -129,7 +129,7 @@ class SharingSearch(LevelIncumbent[Choice]):
         super().__init__(
             OneLevel(lambda choice: choice.peak), first, "bump", self.bounds,
             goal=goal, ceiling=ceiling,
-            report=lambda search, source: report(*search.values, search.bound.value, source),
+            report=lambda search, source: report(search.values[0], search.bound.value, source),
         )  # fmt: skip
 
     def run(self, budget: Budget) -> None:

@@ -11,8 +11,8 @@ from typing import Any, get_args
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_names
 from cpplan.model.plan import Plan, RelationKind, Scope, Status
-from cpplan.model.pool import Objective
 from cpplan.model.printable import quote
+from cpplan.verification.pool_objective import OBJECTIVES
 
 _Types = tuple[type, ...]
 
@@ -123,9 +123,10 @@ def check_fields(values: Mapping[str, Any]) -> None:
         for name in values.get(key, ()):
             _check(key, name, _TEXT)
         check_names(f"{key}: a name", values.get(key, ()))
-    for key, kind in (("status", Status), ("scope", Scope), ("objective", Objective)):
-        if values[key] not in get_args(kind):
-            raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(get_args(kind))}")
+    known = {"status": get_args(Status), "scope": get_args(Scope), "objective": OBJECTIVES}
+    for key, names in known.items():
+        if values[key] not in names:
+            raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(names)}")
     for key in ("objective_value", "objective_bound"):
         for value in values[key]:
             _check(key, value, _NUMBER)

@@ -13,8 +13,8 @@ from cpplan.model.printable import quote
 from cpplan.model.tensor import LIMIT, check_count
 
 PoolKind = Literal["workspace", "constant"]
-# Objectives of packing into several pools: see ``Plan.objective``.
-Objective = Literal["preference", "total", "cost"]
+# Name of an objective of packing, in the tables of packing and of the checker.
+Objective = str
 
 
 @dataclass(frozen=True, slots=True)

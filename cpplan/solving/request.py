@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from cpplan.model.errors import InputError, located
 from cpplan.model.names import check_key, tuple_of
@@ -139,8 +139,9 @@ search
     )  # fmt: skip
     objective: Objective = _option(  # noqa: RUF009  (makes a field)
         "preference", "--objective",
-        "With several pools: fill the first first, fewest bytes in all, or least cost.",
-        "choice", choices=get_args(Objective),
+        "With several pools: fill the first first (preference), fewest bytes in all (total), or "
+        "least cost (cost).",
+        "text", metavar="NAME",
     )  # fmt: skip
     workers: int | None = _option(
         None, "--workers",
@@ -244,6 +245,10 @@ search
         self._check_spill()
         if (self.first or self.last) and self.order != "search":
             raise InputError("first and last constrain a searched order: they need order='search'")
+        if self.objective != "preference":
+            from cpplan.packing.pools.objective import find_objective
+
+            find_objective(self.objective)
         if self.algorithm is not None:
             from cpplan.packing import heuristics
 

@@ -18,6 +18,7 @@ from cpplan.model.residency import Residency
 from cpplan.ordering.bounds import FORCED
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.packing.incumbent import Incumbent
+from cpplan.packing.pools.objective import is_peak
 from cpplan.packing.problem import as_problem, as_program
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.packing.solve import pack, pack_by
@@ -97,7 +98,7 @@ class Run:
             # To read, sort and reduce so much takes about as long as to verify it in the end.
             times = self._tuning.sharing_checked if self.sharing else 1.0
             deadline.reserve(times * (deadline.elapsed() - start))
-        if len(problem.pools) > 1:
+        if not is_peak(problem, self.request.objective):
             return self._pack_pools(source, problem, deadline)
 
         def record(peak: int, bound: int, name: str) -> None:

@@ -172,9 +172,8 @@ def check_pooled_claims(
     >>> check_pooled_claims(problem, plan, plan.pool, plan.offset)
     Proofs(bound=None, cost_bound=None, moved_bound=None)
     """
-    peaks = pool_peaks(needed, pool, offset)
     levels = objective_levels(needed, plan.objective)
-    value = tuple(level.shown(level.of(peaks, pool.tolist())) for level in levels)
+    value = tuple(level.shown(level.of(needed, pool, offset)) for level in levels)
     # A plan of symbolic sizes at some values claims none.
     silent = plan.status == "feasible" and not (plan.objective_value or plan.objective_bound)
     if tuple(plan.objective_value) != value and not silent:

@@ -80,6 +80,8 @@ def proved_total(problem: Problem) -> int:
 
 def _limits_at(level: Level, steps: int, limits: Limits) -> list[int | None]:
     """Limits on the peaks if the level may cost at most ``steps``."""
+    if level.rows is not None:
+        return list(limits)  # the other buffers may end anywhere
     left = steps - sum(min(costs.values()) for costs in level.per_buffer)
     new = [left // cost if cost else None for cost in level.per_byte]
     return [_smallest(pair) for pair in zip(new, limits, strict=True)]
@@ -100,6 +102,10 @@ class _PoolBounds:
 
     def of(self, level: Level, limits: Limits, shared: int) -> int:
         """Steps that a level costs at least, if no peak is above its limit."""
+        if level.rows is not None:
+            # Without what accesses cost: their bytes alone, as if there were no others.
+            some = _PoolBounds(self.problem.subset(np.array(level.rows, np.int64)))
+            return some.of(Level(level.per_byte, ()), limits, 0)
         pools = range(len(level.per_byte))
         alone = sum(
             level.per_byte[pool] * self._peak(pool, limits)

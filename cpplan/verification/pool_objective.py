@@ -8,9 +8,11 @@ level at which they differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
+
+import numpy as np
 
 from cpplan.model.errors import VerificationError
 from cpplan.model.pool import Pool
@@ -31,17 +33,21 @@ class Level(NamedTuple):
         Steps that each buffer costs in the pools that it may go to: ``per_buffer[row][pool]``.
     scale
         Steps in a cost of one.
+    rows
+        Buffers whose ends make the peaks; all of them if left out.
     """
 
     per_byte: tuple[int, ...]
     per_buffer: Sequence[dict[int, int]]
     scale: int = 1
+    rows: tuple[int, ...] | None = None
 
-    def of(self, peaks: Sequence[int], pool: Sequence[int]) -> int:
-        """Steps that a layout costs, given its peaks and the pool of each buffer."""
+    def of(self, problem: Problem, pool: Ints, offset: Ints) -> int:
+        """Steps that a layout costs."""
+        peaks = pool_peaks(problem, pool, offset, self.rows)
         bytes_used = sum(cost * peak for cost, peak in zip(self.per_byte, peaks, strict=True))
         return bytes_used + sum(
-            costs[number] for costs, number in zip(self.per_buffer, pool, strict=True)
+            costs[number] for costs, number in zip(self.per_buffer, pool.tolist(), strict=True)
         )
 
     def shown(self, steps: int) -> int | float:
@@ -50,8 +56,10 @@ class Level(NamedTuple):
         return whole if rest == 0 else float(Fraction(steps, self.scale))
 
 
-def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> list[int]:
-    """Bytes that each pool needs: the end of its highest buffer.
+def pool_peaks(
+    problem: Problem, pool: Ints, offset: Ints, rows: Sequence[int] | None = None
+) -> list[int]:
+    """Bytes that each pool needs: the end of its highest buffer, of all or of some.
 
     Examples
     --------
@@ -60,7 +68,8 @@ def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> list[int]:
     >>> pool_peaks(two, np.array([1, 0]), np.array([8, 0]))
     [8, 12]
     """
-    ends = offset + problem.size
+    some = slice(None) if rows is None else list(rows)
+    ends, pool = (offset + problem.size)[some], pool[some]
     return [int(ends[pool == number].max(initial=0)) for number in range(len(problem.pools))]
 
 
@@ -86,21 +95,37 @@ def objective_levels(problem: Problem, objective: str) -> list[Level]:
     (0, 0) [{0: 0, 1: 4}]
     (1, 0) [{0: 0, 1: 0}]
     """
-    pools = range(len(problem.pools))
+    levels = OBJECTIVES.get(objective)
+    if levels is None:
+        raise VerificationError(f"the plan minimised {objective!r}, which is no objective")
+    return levels(problem)
+
+
+def is_peak(problem: Problem, objective: str) -> bool:
+    """True if the objective asks no more of the problem than the peak of its one pool."""
+    if len(problem.pools) > 1:
+        return False
+    one = problem.subset(np.arange(min(1, len(problem))))
+    return all(level.rows is None for level in objective_levels(one, objective))
+
+
+def sum_of_peaks(
+    problem: Problem, pools: Sequence[int], rows: Sequence[int] | None = None
+) -> Level:
+    """Level of the peaks of some pools together, of all buffers or of some."""
     free = [dict.fromkeys(problem.candidates_of(row), 0) for row in range(len(problem))]
-    if objective == "total":
-        return [Level((1,) * len(pools), free)]
-    if objective == "preference":
-        first, *others = (Level(tuple(int(k == pool) for k in pools), free) for pool in pools)
-        sizes = problem.size.tolist()
-        misplaced = [
-            {pool: place * size for place, pool in enumerate(problem.candidates_of(row))}
-            for row, size in enumerate(sizes)
-        ]
-        return [*reversed(others), Level((0,) * len(pools), misplaced), first]
-    if objective == "cost":
-        return [_cost_level(problem)]
-    raise VerificationError(f"the plan minimised {objective!r}, which is no objective")
+    per_byte = tuple(int(k in pools) for k in range(len(problem.pools)))
+    return Level(per_byte, free, rows=None if rows is None else tuple(rows))
+
+
+def _preference(problem: Problem) -> list[Level]:
+    pools = range(len(problem.pools))
+    first, *others = (sum_of_peaks(problem, [pool]) for pool in pools)
+    misplaced = [
+        {pool: place * size for place, pool in enumerate(problem.candidates_of(row))}
+        for row, size in enumerate(problem.size.tolist())
+    ]
+    return [*reversed(others), Level((0,) * len(pools), misplaced), first]
 
 
 def _rates(pool: Pool) -> tuple[Fraction, ...]:
@@ -153,3 +178,11 @@ def _accesses(row: Sequence[int], steps: Sequence[int]) -> int:
     """Steps that all reads and writes of a buffer cost, from what :func:`_rates` lists."""
     (size, reads, writes), (_, read, byte_read, write, byte_written) = row, steps
     return reads * (read + size * byte_read) + writes * (write + size * byte_written)
+
+
+# One line an objective: its name, and its levels for a problem.
+OBJECTIVES: Mapping[str, Callable[[Problem], list[Level]]] = {
+    "preference": _preference,
+    "total": lambda problem: [sum_of_peaks(problem, range(len(problem.pools)))],
+    "cost": lambda problem: [_cost_level(problem)],
+}

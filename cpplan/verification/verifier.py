@@ -50,6 +50,7 @@ from cpplan.verification.needed_buffers import (
 from cpplan.verification.never_shared import never_shared
 from cpplan.verification.piece_bound import least_piece
 from cpplan.verification.pieces import copied_bytes, describe_pieces
+from cpplan.verification.pool_objective import is_peak
 from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place
 from cpplan.verification.runs import Run
@@ -145,7 +146,7 @@ def check_plan(
     check_addresses(needed, pool, offset)
     check_all_apart(needed, rectangles, pool, offset, needs.unions)
     check_peak(needed, plan, pool, offset)
-    if len(needed.pools) > 1:
+    if not is_peak(needed, plan.objective):
         return check_pooled_claims(needed, plan, pool, offset, needs.floors.shared, needs.apart)
     padded = needed.aligned_to(needed.pools[0].alignment)
     return check_claims(padded, plan, rectangles, needs.floors)
@@ -202,7 +203,12 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
         check_first_last(plan)
         check_ends(program.graph, plan, None)
         needed = buffers_of_single_runs(program, plan.residency)
-        return _Needs(needed, floors=_floors(program, plan, (), (), program.graph))
+        floors = (
+            _floors(program, plan, (), (), program.graph)
+            if is_peak(needed, plan.objective)
+            else Floors()
+        )
+        return _Needs(needed, floors=floors)
     touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     graph = source.graph if isinstance(source, Program) else source
     _check_copied(graph, program, plan, touches)
@@ -212,24 +218,25 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, touches, runs)
-    floors = _floors(program, plan, touches, runs, graph)
+    if is_peak(needed, plan.objective):
+        return _Needs(needed, unions, floors=_floors(program, plan, touches, runs, graph))
     if not plan.sharing:
-        return _Needs(needed, unions, floors=floors)
-    # Of one pool, nothing is asked about it.
-    apart = never_shared(needed, plan.sharing, touches, runs) if len(plan.pools) > 1 else None
+        return _Needs(needed, unions)
+    apart = never_shared(needed, plan.sharing, touches, runs)
+    floors = Floors(shared=least_bytes(plan.sharing, touches, runs))
     return _Needs(needed, unions, apart, floors)
 
 
 def _floors(
     program: Program, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run], unsplit: Graph
 ) -> Floors:
-    """The bounds that the plan cites, proved again; of several pools, what sharing leaves.
+    """The bounds on the peak of one pool that the plan cites, proved again.
 
     The program may be of a graph of pieces; ``unsplit`` is the graph whose ops they are pieces of.
     """
     what = program.graph, plan.residency, plan.sharing, touches, runs
     ends, flow = (plan.first, plan.last), plan.certificate
-    if len(plan.pools) > 1 or plan.bound_by == SHARED:
+    if plan.bound_by == SHARED:
         return Floors(shared=least_bytes(plan.sharing, touches, runs)) if plan.sharing else Floors()
     if plan.bound_by == FOOTPRINT:
         return Floors(footprint=least_footprint(*what))

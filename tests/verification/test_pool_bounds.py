@@ -15,13 +15,12 @@ from cpplan.model.problem import Problem
 from cpplan.packing.pools.bounds import objective_bound
 from cpplan.packing.pools.objective import objective_value
 from cpplan.verification.pool_bounds import proved_levels, proved_total
-from cpplan.verification.pool_objective import objective_levels, pool_peaks
+from cpplan.verification.pool_objective import objective_levels
 
 
 def values_of(problem: Problem, objective: str, pool: np.ndarray, offset: np.ndarray) -> tuple:
-    peaks = pool_peaks(problem, pool, offset)
     levels = objective_levels(problem, objective)
-    return tuple(level.shown(level.of(peaks, pool.tolist())) for level in levels)
+    return tuple(level.shown(level.of(problem, pool, offset)) for level in levels)
 
 
 def random_layout(problem: Problem, rng: random.Random) -> tuple[np.ndarray, np.ndarray]:

@@ -71,6 +71,8 @@ def lower_limits(level: Level, value: int, limits: Sequence[int | None]) -> list
     >>> lower_limits(level, 9, [None, 8])
     [None, 4]
     """
+    if level.rows is not None:
+        return list(limits)  # other buffers may end anywhere
     left = value - int(level.access.min(axis=1).sum())
     found: list[int | None] = []
     for weight, beyond, limit in zip(level.weight, level.beyond, limits, strict=True):
@@ -92,18 +94,19 @@ def level_bound(
         Bytes that all pools together are known to need.
     """
     least, more = least_access(problem, level, limits)
+    counted, floor = level.counted(problem), 0 if level.rows is not None else floor
     best = Bound(0, ACCESSES if least else LIVE)
     total = 0
     for pool, (weight, beyond) in enumerate(zip(level.weight, level.beyond, strict=True)):
         if weight:
-            alone = least_peak(problem, pool, limits)
+            alone = least_peak(counted, pool, limits)
             part = weight * max(0, alone.value - beyond)
             total += part
             if part:
                 best = alone._replace(value=total)
     if not any(level.beyond):
         others = (
-            _spread(problem, level, limits),
+            _spread(counted, level, limits),
             Bound(_cheapest(floor, level.weight, limits), LIVE),
         )
         best = max(best, *others, key=lambda bound: bound.value)

@@ -90,8 +90,7 @@ class PoolClimb:
         found: Callable[[PoolLayout], object],
     ) -> None:
         layout = self._fit.place(order.tolist(), deadline, preferred)
-        peaks = pool_peaks(self.problem, layout.pool, layout.offset)
-        values = tuple(level.value(peaks, layout.pool) for level in self.levels)
+        values = tuple(level.of(self.problem, *layout) for level in self.levels)
         if self.values is None or values <= self.values:
             better = self.values is None or values < self.values
             self._order, self._preferred, self.layout, self.values = (
@@ -116,8 +115,10 @@ class PoolClimb:
         """Buffers at the peak of one pool that counts, or those that cost less in another pool."""
         assert self.layout is not None
         level, (pool, offset) = self.levels[number], self.layout
-        peaks = pool_peaks(self.problem, pool, offset)
+        peaks = pool_peaks(self.problem, pool, offset, level.rows)
         top = offset + self.problem.size == peaks[pool]
+        if level.rows is not None:
+            top &= np.isin(np.arange(len(pool)), level.rows)
         kinds = [
             np.flatnonzero(top & (pool == k))
             for k, weight in enumerate(level.weight)

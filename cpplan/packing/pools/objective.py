@@ -12,20 +12,18 @@ in integers, so that values and bounds can be compared exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import get_args
 
 import numpy as np
 
 from cpplan.model.errors import InputError
-from cpplan.model.pool import Objective, Pool
+from cpplan.model.pool import Pool
 from cpplan.model.printable import quote
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 
-OBJECTIVES = get_args(Objective)
 # Solvers report bounds as doubles: up to here those are exact with room to spare.
 _LARGEST = 2**50
 
@@ -44,12 +42,23 @@ class Level:
         Cost of using a buffer in each pool, in units of 1/scale, shape ``(n, pools)``.
     scale
         Units of a cost of one.
+    rows
+        Buffers whose ends make the peaks of this level; all of them if left out.
     """
 
     weight: tuple[int, ...]
     beyond: tuple[int, ...]
     access: Ints
     scale: int = 1
+    rows: tuple[int, ...] | None = None
+
+    def of(self, problem: Problem, pool: Ints, offset: Ints) -> int:
+        """Value of a layout in units of 1/scale."""
+        return self.value(pool_peaks(problem, pool, offset, self.rows), pool)
+
+    def counted(self, problem: Problem) -> Problem:
+        """The problem of the buffers whose ends make the peaks."""
+        return problem if self.rows is None else problem.subset(np.array(self.rows, np.int64))
 
     def value(self, peaks: Ints, pool: Ints) -> int:
         """In units of 1/scale; ``pool`` has one position a row."""
@@ -66,11 +75,14 @@ class Level:
         """The level for rows that stand for many: ``row[b]`` now stands for ``b``."""
         access = np.zeros((int(row.max(initial=-1)) + 1, len(self.weight)), np.int64)
         np.add.at(access, row, self.access)
-        return Level(self.weight, self.beyond, access, self.scale)
+        rows = None if self.rows is None else tuple(sorted({int(row[b]) for b in self.rows}))
+        return Level(self.weight, self.beyond, access, self.scale, rows)
 
 
-def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> Ints:
-    """Peak of each pool, bytes, shape ``(pools,)``.
+def pool_peaks(
+    problem: Problem, pool: Ints, offset: Ints, rows: Sequence[int] | None = None
+) -> Ints:
+    """Peak of each pool, of all buffers or of some, bytes, shape ``(pools,)``.
 
     Examples
     --------
@@ -79,7 +91,8 @@ def pool_peaks(problem: Problem, pool: Ints, offset: Ints) -> Ints:
     [8, 12]
     """
     peaks = np.zeros(len(problem.pools), np.int64)
-    np.maximum.at(peaks, pool, offset + problem.size)
+    some = slice(None) if rows is None else list(rows)
+    np.maximum.at(peaks, pool[some], (offset + problem.size)[some])
     return peaks
 
 
@@ -101,9 +114,14 @@ def objective_value(
     >>> objective_value(two, "preference", np.array([1, 0]), np.array([0, 0]))
     (4, 4, 8)
     """
-    peaks = pool_peaks(problem, pool, offset)
-    levels = objective_levels(problem, objective)
-    return tuple(level.shown(level.value(peaks, pool)) for level in levels)
+    return levels_value(problem, objective_levels(problem, objective), pool, offset)
+
+
+def levels_value(
+    problem: Problem, levels: Sequence[Level], pool: Ints, offset: Ints
+) -> tuple[int | float, ...]:
+    """:func:`objective_value` of these levels."""
+    return tuple(level.shown(level.of(problem, pool, offset)) for level in levels)
 
 
 def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
@@ -133,20 +151,46 @@ def objective_levels(problem: Problem, objective: str) -> tuple[Level, ...]:
     >>> level.scale, level.weight, level.access.tolist()
     (6, (3, 6), [[8, 12]])
     """
-    count, pools = len(problem), len(problem.pools)
-    nothing = np.zeros((count, pools), np.int64)
-    if objective == "total":
-        return (Level((1,) * pools, (0,) * pools, nothing),)
-    if objective == "preference":
-        first, *others = (
-            Level(tuple(row), (0,) * pools, nothing) for row in np.eye(pools, dtype=int).tolist()
-        )
-        return (*reversed(others), _misplaced_level(problem), first)
-    if objective == "cost":
-        return (_cost_level(problem),)
-    raise InputError(
-        f"objective {quote(objective)} is not understood: expected one of {', '.join(OBJECTIVES)}"
-    )
+    return find_objective(objective)(problem)
+
+
+def find_objective(name: str) -> Callable[[Problem], tuple[Level, ...]]:
+    """The function that makes the levels of an objective.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name.
+    """
+    if not isinstance(name, str) or name not in OBJECTIVES:
+        known = ", ".join(OBJECTIVES)
+        raise InputError(f"objective {quote(name)} is not understood: expected one of {known}")
+    return OBJECTIVES[name]
+
+
+def is_peak(problem: Problem, objective: str) -> bool:
+    """True if only the peak of one pool is minimised."""
+    if len(problem.pools) > 1:
+        return False
+    one = problem.subset(np.arange(min(1, len(problem))))
+    return all(level.rows is None for level in objective_levels(one, objective))
+
+
+def peak_level(problem: Problem, pools: Sequence[int], rows: Sequence[int] | None = None) -> Level:
+    """Level of the sum of the peaks of some pools, of all buffers or of some."""
+    count = len(problem.pools)
+    weight = tuple(int(pool in pools) for pool in range(count))
+    nothing = np.zeros((len(problem), count), np.int64)
+    return Level(weight, (0,) * count, nothing, rows=None if rows is None else tuple(rows))
+
+
+def _total(problem: Problem) -> tuple[Level, ...]:
+    return (peak_level(problem, range(len(problem.pools))),)
+
+
+def _preference(problem: Problem) -> tuple[Level, ...]:
+    first, *others = (peak_level(problem, [pool]) for pool in range(len(problem.pools)))
+    return (*reversed(others), _misplaced_level(problem), first)
 
 
 def excess_level(problem: Problem) -> Level:
@@ -213,3 +257,11 @@ def _rates(pool: Pool) -> Sequence[Fraction]:
 
 def _decimal(value: float) -> Fraction:
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+
+
+# One line an objective: its name, and its levels for a problem.
+OBJECTIVES: Mapping[str, Callable[[Problem], tuple[Level, ...]]] = {
+    "preference": _preference,
+    "total": _total,
+    "cost": lambda problem: (_cost_level(problem),),
+}

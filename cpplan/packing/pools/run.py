@@ -180,11 +180,18 @@ class PoolRun:
             return False
         if found:
             pool = found[-1].pool
-            value = self.levels[active].value(self._liquid_peaks(pool), pool)
+            value = self._liquid_value(active, pool)
             if best is None or value < best.value:
                 self.liquid[active] = _Liquid(pool, value)
                 self._pack_assignment(pool, 0)
         return True
+
+    def _liquid_value(self, active: int, pool: Ints) -> int:
+        """Lower bound on a level for an assignment, in its units."""
+        level = self.levels[active]
+        if level.rows is None:
+            return level.value(self._liquid_peaks(pool), pool)
+        return level.of(self.small, pool, np.zeros(len(pool), np.int64))
 
     def _liquid_peaks(self, pool: Ints) -> Ints:
         """Lower bound on every pool's peak for an assignment, bytes, shape ``(pools,)``."""
@@ -248,7 +255,7 @@ class PoolRun:
             rows = np.flatnonzero(pool == number)
             part = self.small.in_pool(number, rows)
             enough = _ANY if limit is None else limit
-            if level.weight[number]:
+            if level.weight[number] and level.rows is None:
                 enough = level.beyond[number]
             incumbent = Incumbent(part, goal=enough)
             pack(incumbent, self.budget, most_effort=effort)

@@ -12,7 +12,7 @@ from cpplan.packing.bounds import Bound
 from cpplan.packing.heuristics.bump_allocator import bump
 from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
 from cpplan.packing.pools.bounds import excess_bound, level_bound, lower_limits
-from cpplan.packing.pools.objective import Level, excess_level, pool_peaks
+from cpplan.packing.pools.objective import Level, excess_level
 from cpplan.runtime.deadline import Deadline
 
 
@@ -31,8 +31,7 @@ class WithinCapacities:
 
     def values(self, layout: PoolLayout) -> tuple[int, ...]:
         """The value of every level, in its units."""
-        peaks = pool_peaks(self.problem, layout.pool, layout.offset)
-        return tuple(level.value(peaks, layout.pool) for level in self.levels)
+        return tuple(level.of(self.problem, *layout) for level in self.levels)
 
     def bound(self, level: int, values: Sequence[int]) -> Bound:
         """Lower bound on a level for layouts with these values on the levels before."""

@@ -60,7 +60,9 @@ class Arenas:
     def limits(self, level: int, values: Sequence[int]) -> Ints:
         """Arenas that keep the levels up to this one at these values, shape ``(sizes,)``."""
         pairs = zip(self.levels[: level + 1], values, strict=False)
-        return np.min([each.limits(value, len(self.sizes)) for each, value in pairs], axis=0)
+        every = [each.limits(value, len(self.sizes)) for each, value in pairs]
+        found: Ints = np.min(every, axis=0)
+        return found
 
     def highest(self, limits: Ints) -> Ints:
         """The highest offset of every row within limits on the arenas; negative if there is none.
