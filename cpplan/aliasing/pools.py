@@ -24,8 +24,7 @@ from cpplan.model.residency import Residency
 from cpplan.packing.heuristics.in_pools import run_in_pools
 from cpplan.packing.pools.bounds import bound_levels, excess_bound
 from cpplan.packing.pools.objective import Level, levels_value, objective_levels
-from cpplan.packing.pools.pooled_packing import PooledPacking
-from cpplan.packing.pools.solve import pack_pools
+from cpplan.packing.pools.solve import PooledPacking, pack_pools
 from cpplan.program.anf import Program
 from cpplan.program.pool_candidates import check_candidates
 from cpplan.runtime.budget import Budget

@@ -32,6 +32,7 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import COMPILING_SHARE, prepare_all
 from cpplan.runtime.cp_sat_proof import prove_peak
 from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.turns import Turn, Turns
 
 EXACT, LIU = "downset search", "Liu's algorithm"
 # The first use of these compiles for seconds; few ops CP-SAT has mostly settled before.
@@ -113,7 +114,7 @@ class OrderSearch:
         )
         self._pieces: list[OrderPiece] = []
         self._cuts: OrderCuts | None = None
-        self._effort = 1
+        self._turns = Turns(2 * active().most_effort, last=active().most_effort, growth=2)
         report(self.best)
 
     @property
@@ -124,16 +125,15 @@ class OrderSearch:
     @property
     def exhausted(self) -> bool:
         """True if the longest turn has been taken."""
-        return self._effort > active().most_effort
+        return self._turns.exhausted
 
     def run(self, deadline: Deadline) -> None:
         """Continue until done, exhausted or out of time."""
         try:
             if not self.done:
                 self._begin(deadline) if not self._pieces else self._cut_again(deadline)
-            while not (self.done or self.exhausted):
-                deadline.check()
-                self._turn(deadline)
+            budget = self._budget.until(deadline)
+            self._turns.run(lambda effort: self._turn(effort, budget), lambda: self.done, deadline)
         except TimeUpError:
             pass  # asked again, it goes on
 
@@ -167,13 +167,13 @@ class OrderSearch:
         for piece in self._pieces:
             piece.offer_bound(int(least[piece.ops].max()), MINIMUM_CUT)
 
-    def _turn(self, deadline: Deadline) -> None:
+    def _turn(self, effort: int, budget: Budget) -> Turn:
         """Take a turn on the piece of largest peak; if it gains nothing, the next is longer."""
         pieces, best = self._pieces, self.best
         piece = max(pieces, key=lambda piece: piece.peak)
         below = (other.peak for other in pieces if other.peak < piece.peak)
         goal = max(self._goal, best.bound, *below, 0)
-        _improve(piece, goal, self._effort, self._budget.until(deadline))
+        _improve(piece, goal, effort, budget)
         highest = max(pieces, key=lambda piece: piece.peak)
         proof = max(pieces, key=lambda piece: piece.bound)
         if highest.peak < best.peak or proof.bound > best.bound:
@@ -183,8 +183,8 @@ class OrderSearch:
                 best = best._replace(bound=proof.bound, bound_by=proof.bound_by, certificate=None)
             self.best = best
             self._report(self.best)
-        elif highest is piece:
-            self._effort *= 2
+            return Turn.AGAIN
+        return Turn.LONGER if highest is piece else Turn.AGAIN
 
 
 def _construct(

@@ -52,7 +52,12 @@ def _where(problem: Problem, bound: Bound) -> str:
         return f"{printable(problem.names[highest])} ends at {ends[highest]} B or higher"
     times, live = problem.live_profile()
     step = bound.step if bound.step is not None else int(times[live.argmax()])
-    rows = problem.live_at(step)
+    return live_text(problem, step)
+
+
+def live_text(problem: Problem, step: int) -> str:
+    """Text that lists the buffers live at a step."""
+    rows = problem.live_at(step).tolist()
     named = [f"{printable(problem.names[row])} ({problem.size[row]} B)" for row in rows[:_NAMED]]
     if len(rows) > _NAMED:
         named.append(f"and {len(rows) - _NAMED} more")

@@ -1,12 +1,15 @@
-"""Search for order and offsets together, if the best order does not pack into its live bytes."""
+"""Search for order, offsets and aliases together, if the best packing is not proved smallest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cpplan.aliasing.packed import Packed
+from cpplan.aliasing.solve import SharingSearch
+from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.packing.incumbent import Incumbent
@@ -14,6 +17,9 @@ from cpplan.packing.problem import as_problem
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget
+
+if TYPE_CHECKING:
+    from cpplan.runtime.cp_sat_proof import PeakModel, Proof
 
 
 def joint_problem(program: Program, residency: Residency, most_ops: int) -> OrderProblem | None:
@@ -36,52 +42,94 @@ def improve_jointly(
     most_ops: int,
     report: Callable[[int, int, str], None],
 ) -> tuple[Packed, OrderOutcome]:
-    """Packing and outcome improved by order and offsets together, or unchanged."""
+    """Packing and outcome improved by order, offsets and aliases together, or unchanged."""
     program = packed.source
     assert isinstance(program, Program)
-    gap = packed.peak > outcome.bound
-    if packed.incumbent is None or not gap or budget.deadline.expired():
+    if packed.peak <= outcome.bound or budget.deadline.expired():
         return packed, outcome
     ordering = joint_problem(program, residency, most_ops)
     if ordering is None:
         return packed, outcome
-    from cpplan.ordering.search.cp_sat_joint import NAME, joint_model
-    from cpplan.runtime.cp_sat_proof import Proof, prove_peak
-    from formulations.joint import Layout
+    from cpplan.runtime.cp_sat_proof import prove_peak
 
-    problem = packed.problem
-    row = {name: k for k, name in enumerate(problem.names)}
+    row = {name: k for k, name in enumerate(packed.problem.names)}
     rows = np.array([row[name] for name in ordering.storages], np.int64)
-    offsets = packed.incumbent.reduction.restore(packed.incumbent.offsets, problem)
-    none = np.zeros(len(ordering), np.int64)
-    start = Layout(np.array(program.order, np.int64), offsets[rows], none)
-    proof = Proof(start, packed.incumbent.peak, outcome.bound)
+    plain = packed.sharing is None
+    model, start, name = (_without_aliases if plain else _with_aliases)(packed, ordering, rows)
+    best = packed
 
-    def keep(better: Proof[Layout]) -> None:
-        nonlocal proof
-        proof = better
-        report(better.peak, better.bound, NAME)
+    def keep(proof: Proof[Any]) -> None:
+        nonlocal best, outcome
+        if proof.bound > outcome.bound:
+            outcome = outcome._replace(bound=proof.bound, bound_by=name)
+        if proof.peak < best.peak:
+            order, offset = proof.best.order, proof.best.offset
+            address = dict(zip(ordering.storages, offset.tolist(), strict=True))
+            ordered = Program(program.graph, tuple(int(op) for op in order))
+            better = _packed(ordered, address, packed, residency, name)
+            if better.peak < best.peak:
+                best, outcome = better, outcome._replace(order=order, found_by=name)
+        report(best.peak, outcome.bound, name)
 
     try:
-        proof = prove_peak(
-            joint_model(ordering, problem.alignment[rows], none + 1),
-            start,
-            budget,
-            bound=outcome.bound,
-            report=keep,
-        )
+        prove_peak(model, start, budget, bound=outcome.bound, report=keep)
     except KeyboardInterrupt:
         budget.deadline.cancel()
-    if proof.bound > outcome.bound:
-        outcome = outcome._replace(bound=proof.bound, bound_by=NAME)
-    if proof.peak < packed.incumbent.peak:
-        order = tuple(int(op) for op in proof.best.order)
-        better = Program(program.graph, order)
-        placed = as_problem(better, residency)
-        offset_of = dict(zip(ordering.storages, proof.best.offset.tolist(), strict=True))
-        incumbent = Incumbent(placed, goal=packed.incumbent.goal, ceiling=packed.incumbent.ceiling)
-        found = np.array([offset_of.get(name, 0) for name in placed.names], np.int64)
-        incumbent.offer(found[incumbent.reduction.rows], NAME)
-        packed = Packed(better, placed, incumbent)
-        outcome = outcome._replace(order=proof.best.order, found_by=NAME)
-    return packed, outcome
+    return best, outcome
+
+
+def _without_aliases(
+    packed: Packed, ordering: OrderProblem, rows: Ints
+) -> tuple[PeakModel[Any], Any, str]:
+    """The model of orders and offsets, what it starts from, and its name."""
+    from cpplan.ordering.search.cp_sat_joint import NAME, joint_model
+    from formulations.joint import Layout
+
+    assert isinstance(packed.source, Program)
+    none = np.zeros(len(ordering), np.int64)
+    start = Layout(np.array(packed.source.order, np.int64), packed.offsets[rows], none)
+    return joint_model(ordering, packed.problem.alignment[rows], none + 1), start, NAME
+
+
+def _with_aliases(
+    packed: Packed, ordering: OrderProblem, rows: Ints
+) -> tuple[PeakModel[Any], Any, str]:
+    """The model of orders, offsets and aliases, what it starts from, and its name."""
+    from cpplan.aliasing.cp_sat_joint_sharing import NAME, joint_sharing_model
+    from cpplan.aliasing.distances import find_meetings
+    from cpplan.aliasing.value_numbers import Origins
+    from formulations.joint_sharing import SharedLayout
+
+    program, search = packed.source, packed.sharing
+    assert isinstance(program, Program)
+    assert search is not None
+    row = {name: k for k, name in enumerate(ordering.storages)}
+    links = [link for link in search.links if link.inner in row and link.outer in row]
+    origins = Origins(program.graph, search.links)
+    meetings = find_meetings(row, ordering.size.tolist(), links, origins)
+    start = SharedLayout(np.array(program.order, np.int64), packed.offsets[rows])
+    return joint_sharing_model(ordering, packed.problem.alignment[rows], meetings), start, NAME
+
+
+def _packed(
+    program: Program, address: dict[str, int], before: Packed, residency: Residency, name: str
+) -> Packed:
+    """The packing of a program in its order, with these addresses."""
+    problem = as_problem(program, residency)
+    offsets = np.array([address.get(name, 0) for name in problem.names], np.int64)
+    if before.sharing is None:
+        known = before.incumbent
+        assert known is not None
+        incumbent = Incumbent(problem, goal=known.goal, ceiling=known.ceiling)
+        incumbent.offer(offsets[incumbent.reduction.rows], name)
+        return Packed(program, problem, incumbent)
+    search = SharingSearch(
+        program,
+        problem,
+        residency,
+        kinds=before.sharing.kinds,
+        goal=before.sharing.goal,
+        ceiling=before.sharing.ceiling,
+    )
+    search.adopt(offsets, name)
+    return Packed(program, problem, sharing=search)

@@ -29,7 +29,6 @@ from cpplan.runtime.budget import Budget, tuned
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.deadline import Deadline
 from cpplan.solving.joint import improve_jointly, joint_problem
-from cpplan.solving.joint_aliasing import improve_sharing_jointly
 from cpplan.solving.relaxed_bound import RelaxedBound
 from cpplan.solving.request import Request
 from cpplan.solving.tuning import SolvingTuning
@@ -298,8 +297,7 @@ class Run:
         """Improve order, aliases and offsets together, if that is still of use."""
         if self._settled(best, outcome) or self.deadline.expired():
             return best, outcome
-        improve = improve_jointly if best.sharing is None else improve_sharing_jointly
-        return improve(
+        return improve_jointly(
             best, outcome, self.residency, self.budget, most_ops=most_ops, report=self.record
         )  # fmt: skip
 

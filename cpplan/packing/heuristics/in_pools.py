@@ -10,7 +10,7 @@ import numpy as np
 
 from cpplan.model.errors import VerificationError
 from cpplan.model.problem import Ints, Problem
-from cpplan.packing import heuristics
+from cpplan.packing.heuristics import registered
 from cpplan.packing.heuristics.layout import Layout, placement_seconds
 from cpplan.packing.pools.objective import Level
 from cpplan.runtime.deadline import Deadline
@@ -37,7 +37,7 @@ def run_in_pools(name: str, problem: Problem, deadline: Deadline) -> PoolLayout 
     >>> run_in_pools("greedy_by_size", problem, Deadline(60))
     PoolLayout(pool=array([0, 1]), offset=array([0, 0]))
     """
-    heuristic = heuristics.get(name)
+    heuristic = registered.get(name)
     count = len(problem)
     turn = np.zeros(count, np.int64)
     pool = np.array([problem.candidates_of(row)[0] for row in range(count)], np.int64)

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cpplan.model.printable import printable
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.bounds import Bound
 from cpplan.packing.heuristics.in_pools import PoolLayout
 from cpplan.packing.pools.fullest_steps import least_peak
 from cpplan.packing.pools.objective import pool_peaks
-
-_NAMED = 8
+from cpplan.packing.shortfall import live_text
 
 
 def explain_pool_shortfall(problem: Problem, layout: PoolLayout, bound: Bound) -> str:
@@ -95,11 +93,4 @@ def _live(problem: Problem, step: int | None, rows: Ints) -> str:
     if step is None:
         times, live = part.live_profile()
         step = int(times[live.argmax()]) if len(times) else 0
-    return f"live at step {step}: {_list(part, part.live_at(step).tolist())}"
-
-
-def _list(problem: Problem, rows: Sequence[int]) -> str:
-    named = [f"{printable(problem.names[row])} ({problem.size[row]} B)" for row in rows[:_NAMED]]
-    if len(rows) > _NAMED:
-        named.append(f"and {len(rows) - _NAMED} more")
-    return ", ".join(named)
+    return live_text(part, step)
