@@ -78,9 +78,13 @@ def find_links(
     ...     print(*link.relation)
     in place y t 0
     """
-    barred = outside_storages(graph, residency) | _not_written_once(graph)
-    barred |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
-    return tuple(link for link in _links(graph, barred) if link.relation.kind in kinds)
+    # Stages ask again and again; a graph never changes, and neither do its links.
+    known = vars(graph).setdefault("_alias_candidates", {})
+    if residency not in known:
+        barred = outside_storages(graph, residency) | _not_written_once(graph)
+        barred |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
+        known[residency] = tuple(_links(graph, barred))
+    return tuple(link for link in known[residency] if link.relation.kind in kinds)
 
 
 def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:

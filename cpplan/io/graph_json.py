@@ -39,6 +39,7 @@ from cpplan.io.graph_fields import (
     check_fields,
 )
 from cpplan.model.axes import Axis, Window
+from cpplan.model.bulk import plain_ops, plain_tensors
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.runtime.atomic import write_bytes, write_text
@@ -250,22 +251,21 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
     if not all_fit(tensors, TENSOR_FIELDS, "name"):
         for k, row in enumerate(tensors):
             check_fields(row, _place("tensor", row, k), TENSOR_FIELDS, ("name",))
-    made = _fold_broadcasts([_tensor(row) for row in tensors])
+    tensors = [_with_base(row) if "view_of" in row else row for row in tensors]
+    made = plain_tensors(tensors) or [Tensor(**row) for row in tensors]
     checked = all_fit(ops, OP_FIELDS, "name")
+    plain = plain_ops(ops) if checked else None
     return Graph(
         values["name"],
-        made,
-        tuple(_op(row, k, symbols, checked=checked) for k, row in enumerate(ops)),
+        _fold_broadcasts(made),
+        plain or [_op(row, k, symbols, checked=checked) for k, row in enumerate(ops)],
         symbols,
     )
 
 
-def _tensor(values: Mapping[str, Any]) -> Tensor:
-    if "view_of" in values:
-        view_of = values["view_of"]
-        base = (view_of, 0) if isinstance(view_of, str) else tuple(view_of)
-        values = {**values, "view_of": base}
-    return Tensor(**values)
+def _with_base(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    view_of = values["view_of"]
+    return {**values, "view_of": (view_of, 0) if isinstance(view_of, str) else tuple(view_of)}
 
 
 def _fold_broadcasts(tensors: list[Tensor]) -> tuple[Tensor, ...]:

@@ -124,7 +124,8 @@ class PiecesRun:
         box = work.boxes[name]
         if name not in self._bands:
             value = bands[name] if name in bands else self._values[name]
-            return np.asarray(value)[(*slices(box), ...)]
+            part = (*slices(box), ...)
+            return np.asarray(value)[part]
         gathered = np.empty([high - low for low, high in box], self._values[name].dtype)
         for band, value in bands.items():
             tensor, part = self._described.parts.get(band, ("", ()))

@@ -30,7 +30,11 @@ def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
     }
     last: dict[str, int] = {}
     found = []
+    made_by = maker.__getitem__
     for k, op in enumerate(graph.ops):
+        if not op.after and op.sequence is None and maker.keys() >= set(op.inputs):
+            found.append(tuple(dict.fromkeys(m for m in map(made_by, op.inputs) if m is not None)))
+            continue
         before = []
         for name in op.inputs:
             if name not in maker:
@@ -99,7 +103,7 @@ def check_acyclic(graph: Graph) -> None:
     ...
     cpplan.model.errors.InputError: ops form a cycle: a -> b (control) -> a (control)
     """
-    if all(before < k for k, found in enumerate(graph.predecessors) for before in found):
+    if graph.in_order:
         return  # the listed order respects all dependencies
     waiting = [len(before) for before in graph.predecessors]
     successors: list[list[int]] = [[] for _ in graph.ops]

@@ -341,6 +341,11 @@ class Graph:
         """
         return find_predecessors(self)
 
+    @cached_property
+    def in_order(self) -> bool:
+        """True if the ops are listed in an order in which they may run."""
+        return all(max(before) < k for k, before in enumerate(self.predecessors) if before)
+
     def at(self, values: Mapping[str, int] | None = None, /, **named: int) -> Graph:
         """The graph at some values of its variables (see ``cpplan.model.symbols``).
 

@@ -7,6 +7,7 @@ tensor or op.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from cpplan.model.errors import InputError
@@ -32,7 +33,12 @@ def check_references(graph: Graph) -> None:
     """Raise if an op names an unknown tensor or op, or sizes or offsets do not match."""
     known = graph.tensor.keys()
     workspaces = {t.name for t in graph.tensors if t.kind == "workspace"}
+    named = chain.from_iterable(op.inputs + op.outputs + op.workspaces for op in graph.ops)
+    all_known = known >= set(named)
     for op in graph.ops:
+        plain = not (op.in_place or op.placements or op.after or op.bodies)
+        if plain and all_known and not workspaces:
+            continue
         if not known >= {*op.inputs, *op.outputs, *op.workspaces}:
             for role in ("inputs", "outputs", "workspaces"):
                 for name in getattr(op, role):
@@ -94,11 +100,27 @@ def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
 
 def check_producers(graph: Graph) -> None:
     """Raise unless each tensor that the caller does not bring is written by one op."""
+    tensors = graph.tensors
+    written = list(chain.from_iterable(op.outputs for op in graph.ops))
+    scratch = list(chain.from_iterable(op.workspaces for op in graph.ops))
+    producer = set(written).union(scratch)
+    writable = {t.name for t in tensors if t.kind in ("intermediate", "output")}
+    free = {t.name for t in tensors if t.kind == "workspace"}
+    fine = len(producer) == len(written) + len(scratch)
+    if not (fine and writable.issuperset(written) and free.issuperset(scratch)):
+        _refuse_producer(graph)
+    for tensor in graph.tensors:
+        orphan = tensor.kind in ("intermediate", "workspace") and tensor.name not in producer
+        if orphan and tensor.view_of is None:
+            raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
+
+
+def _refuse_producer(graph: Graph) -> None:
+    """Raise at the first tensor that is written twice, or by an op that may not write it."""
     producer: dict[str, str] = {}
-    tensors = graph.tensor
     for op in graph.ops:
         for name in op.outputs + op.workspaces:
-            kind = tensors[name].kind
+            kind = graph.tensor[name].kind
             if name in producer:
                 raise InputError(
                     f"tensor {name!r} has two producers: {producer[name]!r} and {op.name!r}"
@@ -110,10 +132,6 @@ def check_producers(graph: Graph) -> None:
                     f"op {op.name!r}: {name!r} must be a workspace by kind and by use, or neither"
                 )
             producer[name] = op.name
-    for tensor in graph.tensors:
-        orphan = tensor.kind in ("intermediate", "workspace") and tensor.name not in producer
-        if orphan and tensor.view_of is None:
-            raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
 
 
 def check_views(graph: Graph) -> None:

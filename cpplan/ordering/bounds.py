@@ -107,7 +107,9 @@ def order_bounds(
     width = max(LEAST_COLUMNS, MOST_BITS // max(1, ops))
     for begin in range(0, ops, width):
         chosen = columns[begin : begin + width].astype(np.int64)
-        if begin and (deadline.expired() or most[chosen[0]] <= forced.max(initial=0)):
+        if (begin or ops > MANY_OPS) and deadline.expired():
+            break
+        if begin and most[chosen[0]] <= forced.max(initial=0):
             break
         found = _forced_bytes(problem, sequence, chosen, deadline)
         forced[chosen] = np.maximum(forced[chosen], found)

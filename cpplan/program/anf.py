@@ -66,6 +66,8 @@ class Program:
         object.__setattr__(self, "order", tuple_of(int, "order", self.order))
         ops, done = self.graph.ops, set[int]()
         predecessors = self.graph.predecessors
+        if self.order == tuple(range(len(ops))) and self.graph.in_order:
+            return
         for k in self.order:
             if not 0 <= k < len(ops):
                 raise InputError(f"order names op number {k}, but there are {len(ops)}")
@@ -101,6 +103,8 @@ class Program:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """First step of every binding, and the end; an op with bodies takes all their steps."""
+        if runs_once(self):
+            return tuple(range(len(self.order) + 1))
         return tuple(accumulate((op_steps(op) for op in self.ops), initial=0))
 
     @property
@@ -152,6 +156,19 @@ class Program:
         return parse_program(text)
 
 
+def runs_once(program: Program) -> bool:
+    """True if every op runs once, and none has bodies.
+
+    Examples
+    --------
+    >>> graph = Graph("g", (), (Op("a"),))
+    >>> runs_once(Program(graph, (0,))), runs_once(Program(graph, (0, 0)))
+    (True, False)
+    """
+    ops = program.graph.ops
+    return len(program.order) == len(ops) and not any(op.bodies for op in ops)
+
+
 def op_steps(op: Op) -> int:
     """Number of steps that an op takes, the steps of its bodies (each at least one) or else one."""
     return sum(max(1, to_anf(body).starts[-1]) for body in op.bodies) or 1
@@ -196,9 +213,8 @@ def to_anf(source: Graph | Expression, order: Iterable[str] | None = None) -> Pr
         if unknown is not None:
             raise InputError(f"order names unknown op {unknown!r}")
         return Program(source, tuple(position[name] for name in names))
-    listed = range(len(source.ops))
-    if all(before < k for k in listed for before in source.predecessors[k]):
-        return Program(source, tuple(listed))
+    if source.in_order:
+        return Program(source, tuple(range(len(source.ops))))
     return Program(source, _post_order(source))
 
 

@@ -10,7 +10,10 @@ them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import chain
+from typing import NoReturn
 
 import numpy as np
 
@@ -20,7 +23,7 @@ from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
 from cpplan.model.tensor import LIMIT
-from cpplan.program.anf import Program
+from cpplan.program.anf import Program, runs_once
 from cpplan.program.live_ranges import Life, Sweep
 from cpplan.program.pool_candidates import assign_candidates
 
@@ -51,6 +54,8 @@ def to_problem(
     [('x', 0, 1), ('t', 0, 2), ('y', 1, 2)]
     """
     residency = residency or Residency()
+    if pools is None and runs_once(program):
+        return _in_bulk(program, residency)
     graph, stop = program.graph, max(1, program.starts[-1])
     sweep = _sweep(program, residency)
     table = sweep.table
@@ -67,10 +72,7 @@ def to_problem(
             life.lower, life.upper = 0, stop
     for name, life in placed.items():
         if life.alignment >= LIMIT:
-            raise InputError(
-                f"buffer {name!r}: the alignments of the tensors in it have no common multiple "
-                "below 2**62"
-            )
+            _refuse_alignment(name)
     lives = placed.values()
     buffers = [(name, life.tensors) for name, life in placed.items()]
     return Problem(
@@ -84,6 +86,78 @@ def to_problem(
         pools=(Pool(),) if pools is None else tuple(pools),
         candidates={} if pools is None else assign_candidates(pools, buffers),
         name=graph.name,
+    )
+
+
+def _in_bulk(program: Program, residency: Residency) -> Problem:
+    """The problem of a program in which every storage has one interval, from all accesses at once.
+
+    Buffers come in the order of the sweep: what the caller brings as listed, then results as first
+    written.
+    """
+    graph, ops, root = program.graph, program.ops, program.graph.root
+    stop = max(1, len(ops))
+    written = list(chain.from_iterable([op.outputs + op.workspaces for op in ops]))
+    made = set(written)
+    brought = [
+        t.name
+        for t in graph.tensors
+        if t.name not in made and t.kind != "workspace" and graph.is_storage(t.name)
+    ]
+    names = list(dict.fromkeys([*brought, *[root[name][0] for name in written]]))
+    number = {name: k for k, name in enumerate(names)}
+    row = {name: number[base] for name, (base, _) in root.items()}
+    inputs = [tuple(dict.fromkeys(op.inputs)) if len(op.inputs) > 1 else op.inputs for op in ops]
+    read = np.array([row[name] for name in chain.from_iterable(inputs)], np.int64)
+    write = np.array([row[name] for name in written], np.int64)
+    steps = np.arange(len(ops))
+    read_at = np.repeat(steps, [len(names) for names in inputs])
+    write_at = np.repeat(steps, [len(op.outputs) + len(op.workspaces) for op in ops])
+    lower, upper = np.full(len(names), stop, np.int64), np.zeros(len(names), np.int64)
+    for rows, at in ((read, read_at), (write, write_at)):
+        np.minimum.at(lower, rows, at)
+        np.maximum.at(upper, rows, at + 1)
+    lower[: len(brought)] = 0
+    upper[: len(brought)] = np.maximum(upper[: len(brought)], 1)
+    # An op that reads and writes the same storage passes it on.
+    passed = np.isin(write_at * len(names) + write, read_at * len(names) + read)
+    reads = np.bincount(read, minlength=len(names))
+    writes = np.bincount(write[~passed], minlength=len(names))
+    alignment, outside = [1] * len(names), set[int]()
+    for tensor in graph.tensors:
+        k = row[tensor.name]
+        if tensor.alignment != 1:
+            alignment[k] = math.lcm(alignment[k], tensor.alignment)
+        if tensor.kind == "intermediate":
+            continue
+        if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
+            upper[k] = stop
+        if is_outside(tensor, residency):
+            outside.add(k)
+    tensors = [graph.tensor[name] for name in names]
+    for k, tensor in enumerate(tensors[: len(brought)]):
+        if tensor.kind == "constant":
+            upper[k] = stop
+            outside |= {k} if residency.constants == "outside" else set()
+    for k, name in enumerate(names):
+        if alignment[k] >= LIMIT and k not in outside:
+            _refuse_alignment(name)
+    rows = np.array([k for k in range(len(names)) if k not in outside], np.int64)
+    return Problem(
+        names=tuple([names[k] for k in rows.tolist()]),
+        lower=lower[rows],
+        upper=upper[rows],
+        size=np.array([tensors[k].nbytes for k in rows.tolist()], np.int64),
+        alignment=np.array([alignment[k] for k in rows.tolist()], np.int64),
+        reads=reads[rows],
+        writes=writes[rows],
+        name=graph.name,
+    )
+
+
+def _refuse_alignment(name: str) -> NoReturn:
+    raise InputError(
+        f"buffer {name!r}: the alignments of the tensors in it have no common multiple below 2**62"
     )
 
 

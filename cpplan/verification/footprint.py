@@ -174,7 +174,10 @@ def _most_needed(
             raise VerificationError(f"the certificate names unknown op {at!r}")
     else:
         end = max(end, int(own.max(initial=0)))
-    most, around = inside.constants + end, Surroundings(predecessors)
+    most = inside.constants + end
+    if enough is not None and most >= enough:
+        return most  # an op by itself needs that
+    around = Surroundings(predecessors)
     for chosen in around.groups(ops):
         if enough is not None and most >= enough:
             break

@@ -160,8 +160,9 @@ def all_apart(rectangles: Rectangles, offset: Ints) -> bool:
     begin = offset[rectangles.buffer] + rectangles.begin
     end = offset[rectangles.buffer] + rectangles.end
     by_lower, by_upper = np.argsort(rectangles.lower), np.argsort(rectangles.upper)
-    started = rectangles.lower[by_lower], begin[by_lower], end[by_lower]
-    return bool(sweep(*started, rectangles.upper[by_upper], begin[by_upper]))
+    begins, rank = np.unique(begin, return_inverse=True)
+    started, stopped = rectangles.lower[by_lower], rectangles.upper[by_upper]
+    return bool(sweep(started, rank[by_lower], stopped, rank[by_upper], begins, end[by_lower]))
 
 
 def _sweep_is_compiled() -> bool:

@@ -18,14 +18,8 @@ from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program
 
 
-def runs_once(program: Program) -> bool:
-    """True if every op runs once, and none has bodies."""
-    ops = program.graph.ops
-    return len(program.order) == len(ops) and not any(op.bodies for op in ops)
-
-
 def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
-    """The buffers that a program needs in one arena, if :func:`runs_once` holds of it.
+    """The buffers that a program needs in one arena, if ops run once each, without bodies.
 
     O(ops + tensors).
 

@@ -10,38 +10,61 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def sweep(lower, begin, end, upper, begin_of_ended):
-    """True if no two rectangles have a byte in common at a step.
+def sweep(lower, rank, upper, rank_of_ended, begins, ends):
+    """True if no two rectangles have a byte in common at a step. O(n log n).
 
-    The rectangles that are live lie in an array, sorted by address: while they are disjoint, a new
-    one can only meet its two neighbours.
+    The rectangles that are live are the marked leaves of a binary tree over all first addresses:
+    while they are disjoint, a new one can only meet its two neighbours. No two can have the same
+    first address.
 
     Parameters
     ----------
-    lower, begin, end
-        First step and addresses of every rectangle, sorted by ``lower``.
-    upper, begin_of_ended
-        Step after the last and first address of every rectangle, sorted by ``upper``.
+    lower, rank, ends
+        First step, number of the first address and end of every rectangle, sorted by ``lower``.
+    upper, rank_of_ended
+        Step after the last and number of the first address of every rectangle, sorted by ``upper``.
+    begins
+        The first addresses, each once, ascending.
     """
-    begins, ends = np.empty(64, np.int64), np.empty(64, np.int64)
-    count = ended = 0
+    leaves = 1
+    while leaves < len(begins):
+        leaves *= 2
+    marked = np.zeros(2 * leaves, np.bool_)
+    end_at = np.zeros(leaves, np.int64)
+    ended = 0
     for new in range(len(lower)):
         while upper[ended] <= lower[new]:
-            at = np.searchsorted(begins[:count], begin_of_ended[ended])
-            count -= 1
-            for k in range(at, count):
-                begins[k], ends[k] = begins[k + 1], ends[k + 1]
+            node = leaves + rank_of_ended[ended]
+            marked[node] = False
+            while node > 1 and not marked[node ^ 1]:
+                node //= 2
+                marked[node] = False
             ended += 1
-        at = np.searchsorted(begins[:count], begin[new])
-        if at > 0 and ends[at - 1] > begin[new]:
+        leaf = leaves + rank[new]
+        if marked[leaf]:
             return False
-        if at < count and begins[at] < end[new]:
-            return False
-        if count == len(begins):
-            begins = np.concatenate((begins, np.empty(count, np.int64)))
-            ends = np.concatenate((ends, np.empty(count, np.int64)))
-        for k in range(count, at, -1):
-            begins[k], ends[k] = begins[k - 1], ends[k - 1]
-        begins[at], ends[at] = begin[new], end[new]
-        count += 1
+        # The highest marked leaf below, and the lowest one above.
+        node = leaf
+        while node > 1 and not (node & 1 and marked[node - 1]):
+            node //= 2
+        if node > 1:
+            node -= 1
+            while node < leaves:
+                node = 2 * node + 1 if marked[2 * node + 1] else 2 * node
+            if end_at[node - leaves] > begins[rank[new]]:
+                return False
+        node = leaf
+        while node > 1 and (node & 1 or not marked[node + 1]):
+            node //= 2
+        if node > 1:
+            node += 1
+            while node < leaves:
+                node = 2 * node if marked[2 * node] else 2 * node + 1
+            if begins[node - leaves] < ends[new]:
+                return False
+        end_at[rank[new]] = ends[new]
+        node = leaf
+        while node > 0 and not marked[node]:
+            marked[node] = True
+            node //= 2
     return True

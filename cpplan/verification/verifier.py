@@ -13,7 +13,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
-from cpplan.program.anf import Program
+from cpplan.program.anf import Program, runs_once
 from cpplan.verification.access_trace import Touch, replay
 from cpplan.verification.aliasing import Union, shared_unions
 from cpplan.verification.bound_table import (
@@ -55,7 +55,7 @@ from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place
 from cpplan.verification.runs import Run
 from cpplan.verification.shared_bound import least_bytes
-from cpplan.verification.single_runs import buffers_of_single_runs, runs_once
+from cpplan.verification.single_runs import buffers_of_single_runs
 
 
 def verify(

@@ -39,7 +39,7 @@ def orders_of(graph: Graph) -> list[tuple[int, ...]]:
 def test_a_concatenation_is_cut_where_its_parts_end():
     problem, complete = shared(two_branches())
     assert dict(zip(problem.storages, problem.size.tolist(), strict=True)) == {
-        "x": 2, "y[0:4]": 4, "y[4:8]": 4,
+        "x": 2, "a[0:4]": 4, "b[0:4]": 4,
     }  # fmt: skip
     assert complete
     assert problem.pressure([0, 1, 2]).tolist() == [6, 10, 8]

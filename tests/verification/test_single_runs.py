@@ -17,11 +17,11 @@ from cpplan import Graph, Op, Tensor, to_anf
 from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.problem import Problem
 from cpplan.model.residency import Residency
-from cpplan.program.anf import Program
+from cpplan.program.anf import Program, runs_once
 from cpplan.verification import verifier
 from cpplan.verification.access_trace import trace
 from cpplan.verification.needed_buffers import needed_buffers
-from cpplan.verification.single_runs import buffers_of_single_runs, runs_once
+from cpplan.verification.single_runs import buffers_of_single_runs
 
 
 def assert_as_traced(program: Program, residency: Residency) -> None:
