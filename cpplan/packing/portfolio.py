@@ -27,7 +27,7 @@ from cpplan.packing.search.ranking_search import RankingSearch
 from cpplan.packing.search.windowed_insertion import WindowedInsertion
 from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
-from cpplan.runtime.compiled import COMPILING_SHARE, prepare_first
+from cpplan.runtime.compiled import COMPILING_SHARE, is_ready, prepare_first
 from cpplan.runtime.deadline import Deadline
 
 
@@ -67,6 +67,7 @@ class PartSearch:
         self._ranking = RankingSearch(problem, seed)
         self._local: list[tuple[LocalSearch, int]] = []
         self._exact_search: ExactSearch | None = None
+        self._probed = False
         ruled = PrioritySearch.applies_to(problem)
         many = len(problem) >= (active().many_buffers if ruled else active().insertion_buffers)
         self._solves = not many
@@ -101,6 +102,10 @@ class PartSearch:
             What for.
         """
         if self._solves and effort == 1:
+            if len(self.problem) > active().few_buffers:
+                state = self.probe(state, aim)
+                if aim.offer(state):
+                    return True
             # The first few orders cost nothing, and are often enough.
             state = self._move(self._ranking, 0, state, aim)
             if len(self.problem) <= active().few_buffers and not aim.offer(state):
@@ -114,18 +119,29 @@ class PartSearch:
         if self._solves and not prepare_first(needed, waiting):
             return aim.offer(self._solve(state, effort, aim))
         if exact and (self.workers == 1 or effort == 1):
-            state = self._search(state, effort, aim)
+            state = self._search(state, active().nodes_a_buffer * effort, aim)
             if aim.offer(state):
                 return True
         if exact and self.workers > 1:
             return self._improve_beside(state, effort, aim)
         return self._improve(state, effort, aim)
 
-    def _search(self, state: Outcome, effort: int, aim: Aim) -> Outcome:
+    def probe(self, state: Outcome, aim: Aim) -> Outcome:
+        """A first look by the exact search, if its loops are ready: often enough, and sooner done
+        than anything else."""
+        applies = self._solves and exact_search.applies_to(self.problem)
+        if self._probed or not applies:
+            return state
+        if not (aim.deadline.endless or all(map(is_ready, self._exact().groups))):
+            return state
+        self._probed = True
+        return self._search(state, active().probing_nodes_a_buffer, aim)
+
+    def _search(self, state: Outcome, nodes_a_buffer: int, aim: Aim) -> Outcome:
         """The exact search, alone."""
         return self._exact().run(
             state,
-            nodes=active().nodes_a_buffer * len(self.problem) * effort,
+            nodes=nodes_a_buffer * len(self.problem),
             goal=aim.goal,
             ceiling=aim.ceiling,
             deadline=aim.deadline,

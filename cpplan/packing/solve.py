@@ -6,6 +6,7 @@ first proof of optimality ends the run; so does the deadline.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpplan.packing import heuristics
@@ -21,7 +22,6 @@ from cpplan.runtime.turns import Turn, Turns
 from cpplan.verification.verifier import check_offsets
 
 if TYPE_CHECKING:
-    from cpplan.model.problem import Ints
     from cpplan.packing.search.outcome import Outcome
 
 
@@ -45,9 +45,16 @@ def pack(
         first 1); 0 is heuristics only.
     """
     incumbent.announce()
+    searches: dict[int, PartSearch] = {}
+    names = heuristics.portfolio(len(incumbent.reduction.problem))
+    # Those that an exact search may make superfluous: they take longer than a look of it.
+    later = names[active().probing_heuristics :] if _probes(incumbent, most_effort) else ()
     try:
-        run_heuristics(incumbent, budget.deadline)
-        _run_search(incumbent, budget, most_effort)
+        run_heuristics(incumbent, budget.deadline, names[: len(names) - len(later)])
+        if later and not incumbent.done:
+            _probe(incumbent, budget, searches)
+            run_heuristics(incumbent, budget.deadline, later)
+        _run_search(incumbent, budget, searches, most_effort)
     except TimeUpError:
         return
 
@@ -70,8 +77,10 @@ def pack_by(name: str, incumbent: Incumbent, deadline: Deadline) -> None:
     incumbent.replace(offsets, name)
 
 
-def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
-    """One heuristic after another until one meets the bound.
+def run_heuristics(
+    incumbent: Incumbent, deadline: Deadline, names: Sequence[str] | None = None
+) -> None:
+    """One heuristic after another, those of the portfolio if not named, until one meets the bound.
 
     With many buffers, a plain allocator's plan comes first, before anything that may end late.
     """
@@ -81,7 +90,7 @@ def run_heuristics(incumbent: Incumbent, deadline: Deadline) -> None:
         offer_first_plans(incumbent, deadline)
     else:
         _follow_hint(incumbent, deadline)
-    for k, name in enumerate(heuristics.portfolio(len(problem))):
+    for k, name in enumerate(heuristics.portfolio(len(problem)) if names is None else names):
         if incumbent.done:
             return
         offer_packing(name, incumbent, deadline)
@@ -95,37 +104,61 @@ def _follow_hint(incumbent: Incumbent, deadline: Deadline) -> None:
         incumbent.offer(follow_hint(problem, deadline), "hint")
 
 
-def _run_search(incumbent: Incumbent, budget: Budget, most_effort: int | None) -> None:
+def _probes(incumbent: Incumbent, most_effort: int | None) -> bool:
+    """True if an exact search comes before the slower heuristics."""
+    count = len(incumbent.reduction.problem)
+    return most_effort != 0 and active().probing_buffers <= count < active().many_buffers
+
+
+def _probe(incumbent: Incumbent, budget: Budget, searches: dict[int, PartSearch]) -> None:
+    """Look at the highest part by exact search, as long as the slower heuristics would take."""
+    part, state, aim = _next_turn(incumbent, budget, searches)
+    aim.offer(searches[part].probe(state, aim))
+
+
+def _run_search(
+    incumbent: Incumbent,
+    budget: Budget,
+    searches: dict[int, PartSearch],
+    most_effort: int | None,
+) -> None:
     """Search on the part that is highest.
 
     The peak is the highest part's, so that once it is the smallest it can be, all is done. Each
     turn is longer than the last, because nothing tells beforehand which search will be quick.
     """
-    searches: dict[int, PartSearch] = {}
 
     def turn(effort: int) -> Turn:
-        part = incumbent.highest_part()
-        problem, rows = incumbent.reduction.part_problem(part)
-        if part not in searches:
-            searches[part] = PartSearch(problem, budget)
-            incumbent.bound_part(part, lower_bound(problem))
-
-        def offer(outcome: Outcome, part: int = part, rows: Ints = rows) -> bool:
-            incumbent.offer_part(part, rows, outcome)
-            return incumbent.done or incumbent.highest_part() != part
-
-        # A part that another would still exceed has to fit below the ceiling nevertheless.
-        enough = incumbent.next_peak()
-        if incumbent.ceiling is not None:
-            enough = min(enough, incumbent.ceiling)
-        aim = Aim(
-            goal=max(incumbent.goal or 0, incumbent.bound.value, enough),
-            ceiling=incumbent.ceiling,
-            deadline=budget.deadline,
-            offer=offer,
-        )
-        settled = searches[part].turn(incumbent.part_state(part, rows), effort, aim)
+        part, state, aim = _next_turn(incumbent, budget, searches)
+        settled = searches[part].turn(state, effort, aim)
         return Turn.AGAIN if settled else Turn.LONGER
 
     turns = Turns(active().most_effort, last=most_effort)
     turns.run(turn, lambda: incumbent.done, budget.deadline)
+
+
+def _next_turn(
+    incumbent: Incumbent, budget: Budget, searches: dict[int, PartSearch]
+) -> tuple[int, Outcome, Aim]:
+    """The highest part, its best packing, and what a turn on it is for."""
+    part = incumbent.highest_part()
+    problem, rows = incumbent.reduction.part_problem(part)
+    if part not in searches:
+        searches[part] = PartSearch(problem, budget)
+        incumbent.bound_part(part, lower_bound(problem))
+
+    def offer(outcome: Outcome) -> bool:
+        incumbent.offer_part(part, rows, outcome)
+        return incumbent.done or incumbent.highest_part() != part
+
+    # A part that another would still exceed has to fit below the ceiling nevertheless.
+    enough = incumbent.next_peak()
+    if incumbent.ceiling is not None:
+        enough = min(enough, incumbent.ceiling)
+    aim = Aim(
+        goal=max(incumbent.goal or 0, incumbent.bound.value, enough),
+        ceiling=incumbent.ceiling,
+        deadline=budget.deadline,
+        offer=offer,
+    )
+    return part, incumbent.part_state(part, rows), aim

@@ -31,6 +31,14 @@ class PackingTuning:
         Longest turn of all searches, as a multiple of the first.
     nodes_a_buffer
         Nodes of the exact search a buffer in the first turn.
+    first_nodes_a_buffer
+        The same, before the exact searches first change places; twice as many every time.
+    probing_nodes_a_buffer
+        The same, of the first look that comes before other searches.
+    probing_buffers
+        Buffers from which that look comes before most heuristics, which take longer.
+    probing_heuristics
+        Heuristics that come before it nevertheless.
     work
         CP-SAT's deterministic time for each run of the first turn.
     windows
@@ -101,6 +109,10 @@ class PackingTuning:
     checked_by_loops: int = 50_000
     most_effort: int = 4**10
     nodes_a_buffer: int = 500
+    first_nodes_a_buffer: int = 10
+    probing_nodes_a_buffer: int = 100
+    probing_buffers: int = 200
+    probing_heuristics: int = 3
     work: float = 0.0025
     windows: int = 1000
     wide_windows: int = 20

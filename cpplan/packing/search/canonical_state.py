@@ -75,14 +75,17 @@ class Search(NamedTuple):
 
 
 def make_board(problem: Problem, unit: int) -> Board:
-    """The problem in address units, without a limit yet. O(n² × sections / a machine word)."""
+    """The problem in address units, without a limit yet. O(n²), with gaps × sections."""
     count, origin = len(problem), int(problem.lower.min())
     lower, upper = problem.lower - origin, problem.upper - origin
     live = np.zeros((count, int(upper.max())), bool)
     spans = problem.spans
     for row, begin, end in zip(*(column.tolist() for column in spans[:3]), strict=True):
         live[row, begin - origin : end - origin] = True
-    together = (live.astype(np.float32) @ live.T.astype(np.float32)) > 0
+    if problem.gaps:
+        together = (live.astype(np.float32) @ live.T.astype(np.float32)) > 0
+    else:
+        together = (lower[:, None] < upper) & (lower < upper[:, None])
     np.fill_diagonal(together, False)
     return Board(
         lower,
@@ -156,8 +159,10 @@ def margin(board: Board) -> int:
 
 def with_more_room(search: Search) -> Search:
     """The same search with room for twice as many changes."""
-    trail = np.concatenate([search.trail, np.zeros_like(search.trail)])
-    old_reason = np.concatenate([search.old_reason, np.zeros_like(search.old_reason)])
+    # Rows that are not written yet take no memory.
+    count, words = search.old_reason.shape
+    trail, old_reason = np.zeros((2 * count, 4), np.int64), np.zeros((2 * count, words), np.uint64)
+    trail[:count], old_reason[:count] = search.trail, search.old_reason
     return search._replace(trail=trail, old_reason=old_reason)
 
 

@@ -57,6 +57,7 @@ class ExactSearch:
 
     def __init__(self, problem: Problem, seed: int):
         self.problem, self._seed = problem, seed
+        self._slice = active().first_nodes_a_buffer * len(problem)
         self._begun: dict[str, NicheSearch | CanonicalSearch] = {}
         self._turns: list[_Turn] = []
         if niche_search.applies_to(problem):
@@ -81,21 +82,29 @@ class ExactSearch:
     ) -> Outcome:
         """Continue for ``nodes`` nodes; see :meth:`NicheSearch.run`.
 
-        A search whose loops are not compiled yet misses its turn.
+        The searches take turns, short ones at first: nothing tells which of them will be quick. One
+        whose loops are not compiled yet misses its turns.
         """
         if not prepare_first(self.groups, deadline.share(COMPILING_SHARE)):
             return state
-        for turn in self._turns:
-            if not is_ready(turn.group):
-                continue
-            if turn.search.name not in self._begun:
-                self._begun[turn.search.name] = turn.search(self.problem, self._seed)
-            state = self._begun[turn.search.name].run(
-                state,
-                nodes=max(1, int(turn.share * nodes)),
-                goal=goal,
-                ceiling=ceiling,
-                deadline=deadline,
-                report=report,
-            )
+        ready = [turn for turn in self._turns if is_ready(turn.group)]
+        while nodes > 0 and not deadline.expired():
+            slice_nodes = min(nodes, self._slice)
+            nodes -= slice_nodes
+            for turn in ready:
+                name = turn.search.name
+                if name not in self._begun:
+                    self._begun[name] = turn.search(self.problem, self._seed)
+                state = self._begun[name].run(
+                    state,
+                    nodes=max(1, int(turn.share * slice_nodes)),
+                    goal=goal,
+                    ceiling=ceiling,
+                    deadline=deadline,
+                    report=report,
+                )
+                highest = state.peak - 1 if ceiling is None else min(state.peak - 1, ceiling)
+                if max(goal, state.bound) > highest:
+                    return state
+            self._slice = min(2 * self._slice, active().nodes_a_buffer * len(self.problem))
         return state
