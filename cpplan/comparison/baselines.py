@@ -19,11 +19,12 @@ from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.packing import heuristics
 from cpplan.packing.heuristics.in_pools import PoolLayout, run_in_pools
-from cpplan.packing.pools.objective import objective_value, pool_peaks
+from cpplan.packing.pools.objective import is_peak, objective_value, pool_peaks
 from cpplan.packing.problem import as_problem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
-from cpplan.solving.pipeline import solve
+from cpplan.solving.pipeline import solve_request
+from cpplan.solving.request import Request
 from cpplan.verification.verifier import check_offsets
 
 if TYPE_CHECKING:
@@ -164,17 +165,17 @@ def compare_rows(
     chosen = tuple(heuristics.names() if algorithms is None else algorithms)
     for name in chosen:
         heuristics.get(name)
+    request = Request(time_limit=time_limit, **options)
     with noting_interrupts() as interrupted:
-        plan = solve(source, time_limit=time_limit, **options)
-        problem = as_problem(source, plan.residency, options.get("pools"))
-        objective = options.get("objective", "preference")
+        plan = solve_request(source, request)
+        problem = as_problem(source, plan.residency, request.pools)
         found = [
-            run_baseline(name, problem, objective, time_limit)
+            run_baseline(name, problem, request.objective, time_limit)
             for name in chosen
             if not interrupted()
         ]
     value = plan.objective_value or (() if plan.peak is None else (plan.peak,))
-    found += [_stated(answer, problem, objective) for answer in answers]
+    found += [_stated(answer, problem, request.objective) for answer in answers]
     ours = Baseline(SOLVE, plan.peak, None, plan.runtime or 0.0, plan.status, value)
     rows = [_judge(row, plan) for row in (ours, *found)]
     return sorted(rows, key=lambda row: row.value or (math.inf,))
@@ -228,7 +229,7 @@ def _measured(row: Baseline, problem: Problem, objective: str, layout: PoolLayou
         return replace(row, status="does not fit")
     peak = sum(peaks)
     value: tuple[int | float, ...] = (peak,)
-    if len(problem.pools) > 1:
+    if not is_peak(problem, objective):
         value = objective_value(problem, objective, layout.pool, layout.offset)
     return replace(row, bytes=peak, value=value)
 
@@ -243,7 +244,7 @@ def _stated(answer: Answer, problem: Problem, objective: str) -> Baseline:
     found = _measured(unknown, problem, objective, layout)
     if found.bytes is None or answer.peak < found.bytes:
         return replace(row, status="invalid" if found.bytes else found.status, value=())
-    value = found.value if len(problem.pools) > 1 else row.value
+    value = row.value if is_peak(problem, objective) else found.value
     return replace(found, bytes=answer.peak, value=value)
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan, Status
-from cpplan.model.residency import choose_residency
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.remat.cut_bounds import RUNS_ONCE
 from cpplan.runtime.interrupts import noting_interrupts
-from cpplan.runtime.search_options import check_search_options
-from cpplan.solving.pipeline import solve
+from cpplan.solving.pipeline import solve_request
+from cpplan.solving.request import Request
 
 if TYPE_CHECKING:
     import pandas
@@ -84,7 +83,6 @@ def pareto_plans(
     from cpplan.remat.footprint import least_footprint, shared_footprint
     from cpplan.remat.problem import remat_problem
 
-    check_search_options(time_limit, None, 0, deterministic=False)
     if not isinstance(points, int) or isinstance(points, bool) or points < 2:
         raise InputError(f"points must be at least 2, not {points!r}")
     for name in ("remat", "memory_limit", "cost_limit", "capacity", "pools"):
@@ -93,25 +91,20 @@ def pareto_plans(
     program = as_program(source)
     if not isinstance(program, Program):
         raise InputError("a trade-off needs a graph: a bare problem has no ops to run again")
-    where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
-    residency = choose_residency(**where)
-    order = options.pop("order", "search")
-    share = time_limit / (points + 1)
+    once = Request(**{"order": "search", **options, "time_limit": time_limit})
+    once = once.within(time_limit / (points + 1))
     plans: list[Plan] = []
     with noting_interrupts() as interrupted:
-        first = solve(source, order=order, time_limit=share, **options)
-        links = find_links(program.graph, residency, first.sharing)
-        problem = remat_problem(program, residency)
+        first = solve_request(source, once)
+        links = find_links(program.graph, first.residency, first.sharing)
+        problem = remat_problem(program, first.residency)
         least = (shared_footprint(problem, links) if links else least_footprint(problem)).bytes
         most = first.peak or least
         for k in range(points):
             if plans and interrupted():
                 break
             limit = most - (most - least) * k // (points - 1)
-            plan = solve(
-                source, remat=True, order=order, memory_limit=limit, time_limit=share, **options
-            )
-            plans.append(plan)
+            plans.append(solve_request(source, replace(once, remat=True, memory_limit=limit)))
     return _consistent(first, plans)
 
 

@@ -18,7 +18,8 @@ from cpplan.remat import heuristics as baselines
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
-from cpplan.solving.pipeline import solve
+from cpplan.solving.pipeline import solve_request
+from cpplan.solving.request import Request
 from cpplan.solving.shares import bytes_of
 
 SOLVE = "cpplan"
@@ -27,7 +28,6 @@ _SEQUENCE_SHARE = 0.8
 # Least seconds for packing.
 _SHORTEST = 0.1
 # Options for packing a baseline's schedule: order, limit and repeated runs are given by it.
-_PACKING = ("inputs", "outputs", "constants", "in_place", "placement", "workers", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +124,14 @@ def compare_remat_rows(
         raise InputError("remat=True needs a program that runs every op once")
     # Units are numbered as the graph lists its ops: list them in the program's order.
     graph = replace(program.graph, ops=program.ops)
-    where = {key: options[key] for key in ("inputs", "outputs", "constants") if key in options}
-    residency = choose_residency(**where)
+    request = Request(time_limit=time_limit, remat=True, memory_limit=memory_limit, **options)
+    residency = choose_residency(request.inputs, request.outputs, request.constants)
     problem = remat_problem(graph, residency)
     limit = bytes_of(memory_limit, program, residency)
-    packing = {key: options[key] for key in _PACKING if key in options}
+    request = replace(request, memory_limit=limit)
     with noting_interrupts() as interrupted:
-        plan = solve(graph, remat=True, memory_limit=limit, time_limit=time_limit, **options)
-        others = [
-            _run(name, problem, limit, time_limit, packing) for name in chosen if not interrupted()
-        ]
+        plan = solve_request(graph, request)
+        others = [_run(name, problem, limit, request) for name in chosen if not interrupted()]
     base = problem.total_cost(range(len(problem)))
     cost = plan.cost if plan.offset is not None else None
     ours = RematBaseline(SOLVE, plan.peak, cost, None, plan.runtime or 0.0, plan.status)
@@ -142,10 +140,8 @@ def compare_remat_rows(
     return sorted((_judge(row, base, least) for row in rows), key=_rank)
 
 
-def _run(
-    name: str, problem: RematProblem, limit: int, time_limit: float, packing: dict[str, Any]
-) -> RematBaseline:
-    deadline, start = Deadline(time_limit), time.perf_counter()
+def _run(name: str, problem: RematProblem, limit: int, request: Request) -> RematBaseline:
+    deadline, start = Deadline(request.time_limit), time.perf_counter()
 
     def row(status: str, bytes: int | None = None, cost: float | None = None) -> RematBaseline:
         return RematBaseline(name, bytes, cost, None, time.perf_counter() - start, status)
@@ -159,7 +155,8 @@ def _run(
     if not (set(sequence) <= set(range(len(problem))) and problem.is_sequence(sequence)):
         return row("invalid")
     program = Program(problem.graph, problem.expand(sequence))
-    plan = solve(program, time_limit=max(deadline.remaining(), _SHORTEST), **packing)
+    packing = replace(request, remat=False, memory_limit=None, order="given")
+    plan = solve_request(program, packing.within(max(deadline.remaining(), _SHORTEST)))
     fits = plan.peak is not None and plan.peak <= limit
     return row("feasible" if fits else "does not fit", plan.peak, plan.cost)
 

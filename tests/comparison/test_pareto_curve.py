@@ -11,11 +11,12 @@ import pytest
 from support.remat_oracle import remat_chain
 
 import cpplan
-from cpplan import Graph, Op, Plan, Tensor, solve
+from cpplan import Graph, Op, Plan, Tensor
 from cpplan.cli.main import main
 from cpplan.comparison import pareto_curve as tradeoff
 from cpplan.io.graph_json import write_graph
 from cpplan.model.errors import InputError
+from cpplan.solving.pipeline import solve_request
 
 
 def test_the_curve_of_a_chain():
@@ -134,7 +135,7 @@ def test_what_fits_a_tighter_limit_fits(monkeypatch):
     )
     once = found(40, 10, None)
     monkeypatch.setattr(
-        tradeoff, "solve", lambda *_, remat=False, **__: next(answers) if remat else once
+        tradeoff, "solve_request", lambda _, asked: next(answers) if asked.remat else once
     )
     table = cpplan.pareto(remat_chain(2), points=5)
     assert table["limit"].tolist() == [40, 32, 24, 16, 8]
@@ -146,14 +147,14 @@ def test_what_fits_a_tighter_limit_fits(monkeypatch):
 def test_interrupted_it_ends_with_the_rows_it_has(monkeypatch):
     """A search ends at Ctrl-C with the best it has; there are no others after that one."""
 
-    def interrupt(source, *, remat=False, **options):
-        plan = solve(source, remat=remat, **options)
-        if remat:
+    def interrupt(source, request):
+        plan = solve_request(source, request)
+        if request.remat:
             with suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         return plan
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(tradeoff, "solve", interrupt)
+    monkeypatch.setattr(tradeoff, "solve_request", interrupt)
     assert cpplan.pareto(remat_chain(8), points=8)["cost"].tolist() == [17]
     assert signal.getsignal(signal.SIGINT) is before

@@ -10,7 +10,7 @@ import pytest
 from support.remat_oracle import remat_chain
 
 import cpplan
-from cpplan import Graph, Op, Problem, Program, Tensor, solve
+from cpplan import Graph, Op, Problem, Program, Tensor
 from cpplan.cli.main import main
 from cpplan.comparison import baselines as heuristic_rows
 from cpplan.comparison import remat_comparison
@@ -18,6 +18,7 @@ from cpplan.comparison.remat_comparison import RematBaseline, compare_remat_rows
 from cpplan.io.graph_json import write_graph
 from cpplan.model.errors import InputError
 from cpplan.remat import heuristics as baselines
+from cpplan.solving.pipeline import solve_request
 
 
 def by_name(rows: list[RematBaseline]) -> dict[str, RematBaseline]:
@@ -165,12 +166,12 @@ def test_usage_errors_are_one_line_with_the_reason(chain_file, capsys, arguments
 def test_interrupted_in_solve_no_baseline_runs(monkeypatch, module, options):
     """``solve`` ends at Ctrl-C with the best it has; that row is all there is."""
 
-    def interrupt(source, **given):
-        plan = solve(source, **given)
+    def interrupt(source, request):
+        plan = solve_request(source, request)
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         return plan
 
-    monkeypatch.setattr(module, "solve", interrupt)
+    monkeypatch.setattr(module, "solve_request", interrupt)
     table = cpplan.compare(remat_chain(8), **options)
     assert table["algorithm"].tolist() == ["cpplan"]
