@@ -250,11 +250,10 @@ def make_split_plan(
 
 def _split_shortfall(found: Split, limit: int) -> str:
     least, peak = found.least, found.packed.peak
-    by = (
-        "its inputs, or its outputs,"
-        if least.op is None
-        else f"op {printable(least.op)}, in pieces,"
-    )
+    by = "what is there at the start, or at the end,"
+    if least.op is not None:
+        cannot = ", which cannot be split," if least.whole else ", in pieces,"
+        by = f"op {printable(least.op)}{cannot}"
     if least.bytes > limit:
         return f"does not fit into {limit} B, whatever is split: {by} needs {least.bytes} B"
     return (

@@ -303,7 +303,7 @@ search
             )
 
     def _check_remat(self) -> None:
-        """Raise if recomputation or pieces lack a limit, or are combined with what they cannot be."""
+        """Raise if recomputation or pieces lack a limit, or come with what excludes them."""
         cost_limit = self.cost_limit
         if not (self.remat or self.split):
             if cost_limit is not None:

@@ -13,6 +13,7 @@ from cpplan.packing.tuning import PackingTuning
 from cpplan.remat.tuning import RematTuning
 from cpplan.runtime.budget import Tuning
 from cpplan.spilling.tuning import SpillingTuning
+from cpplan.splitting.tuning import SplittingTuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ ROOMS: Mapping[str, type] = {
     "aliasing": AliasingTuning,
     "remat": RematTuning,
     "spilling": SpillingTuning,
+    "splitting": SplittingTuning,
     "solving": SolvingTuning,
 }
 

@@ -13,10 +13,14 @@ NAME = "least piece"
 
 
 class LeastPiece(NamedTuple):
-    """Bytes that every splitting needs, and the op a piece of which needs them, if one does."""
+    """Bytes that every splitting needs, and the op a piece of which needs them, if one does.
+
+    ``whole`` is true if that op cannot be split.
+    """
 
     bytes: int
     op: str | None
+    whole: bool = False
 
 
 def least_piece(problem: SplitProblem) -> LeastPiece:
@@ -54,7 +58,7 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
         need += max((least for m, least in own.items() if m in copied), default=0)
         need += sum(size[m] for m in throughout)
         if need > best.bytes:
-            best = LeastPiece(need, op.name)
+            best = LeastPiece(need, op.name, not problem.axes(op))
         written = {problem.storage(name) for name in op.outputs + op.workspaces}
         new = sum(own.get(m, 0) for m in written if not problem.given[m] and m not in copied)
         if all(problem.given[problem.storage(name)] for name in op.inputs):

@@ -9,7 +9,7 @@ peak and cost that no other pair beats in both.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,9 @@ from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Estimate, Region, Style
 from cpplan.splitting.tuning import SplittingTuning
+
+# More steps than any op has.
+_UNLIMITED = 1 << 40
 
 
 class Choice(NamedTuple):
@@ -28,18 +31,25 @@ class Choice(NamedTuple):
     style: Style
 
 
+_Options = list[tuple[int, Estimate, Style]]
+
+
 class Division(NamedTuple):
-    """A program divided into regions: its peak and cost, as estimated."""
+    """A program divided into regions: its peak, cost and number of pieces, as estimated.
+
+    The number is 0 if it was not asked for.
+    """
 
     peak: int
     cost: float
+    pieces: int
     choices: tuple[Choice, ...]
 
 
 @dataclass(slots=True)
 class _Label:
-    peak: int
-    cost: float
+    first: float
+    second: int
     before: _Label | None = None
     choice: Choice | None = None
 
@@ -52,27 +62,93 @@ class _Label:
         return tuple(reversed(found))
 
 
-def find_divisions(problem: SplitProblem, deadline: Deadline) -> list[Division]:
-    """Divisions that no other beats in both peak and cost, the cheapest first."""
-    tuning = tuned(SplittingTuning)
-    steps = len(problem.ops)
-    ends = set(choose_cuts(problem, tuning.most_cuts))
-    options: dict[int, list[tuple[int, Estimate, Style]]] = {k: [] for k in range(steps)}
-    whole = []
-    for k in range(steps):
-        alone = Region(problem, k, k + 1).estimate(Style())
-        assert alone is not None
-        whole.append(alone.peak)
-        options[k].append((k + 1, alone, Style()))
-    for start, stop in _segments(problem, sorted(ends), whole, tuning.longest_region):
-        if deadline.expired():
-            break
-        best = max(whole[start:stop])
-        region = Region(problem, start, stop)
-        for estimate, style in _estimates(region, tuning):
-            if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
-                options[start].append((stop, estimate, style))
-    return _shortest(steps, options, tuning.most_labels)
+class Frontier:
+    """Regions of a program and their estimates in all styles.
+
+    Parameters
+    ----------
+    problem
+        The program.
+    deadline
+        Ends the search for regions; those of the fewest steps come first.
+    """
+
+    def __init__(self, problem: SplitProblem, deadline: Deadline):
+        tuning = tuned(SplittingTuning)
+        self._most_labels = tuning.most_labels
+        steps = len(problem.ops)
+        self._options: list[_Options] = [[] for _ in range(steps)]
+        whole = []
+        for k in range(steps):
+            alone = Region(problem, k, k + 1).estimate(Style())
+            assert alone is not None
+            whole.append(alone.peak)
+            self._options[k].append((k + 1, alone, Style()))
+        ends = sorted(choose_cuts(problem, tuning.most_cuts))
+        spans = list(_segments(problem, ends, whole, tuning.longest_region))
+        regions: dict[tuple[int, int], Region] = {}
+        for estimates in (_in_line, _in_strips, _others):
+            for start, stop in spans:
+                if deadline.expired():
+                    return
+                if (start, stop) not in regions:
+                    regions[start, stop] = Region(problem, start, stop)
+                best = max(whole[start:stop])
+                for estimate, style in estimates(regions[start, stop], tuning):
+                    if estimate.peak < best and estimate.pieces <= tuning.most_pieces:
+                        self._options[start].append((stop, estimate, style))
+
+    def divisions(self) -> list[Division]:
+        """Divisions that no other beats in both peak and cost, the cheapest first."""
+        labels = self._labels(
+            lambda found: (found.cost, found.peak), lambda one, other: max(one, other)
+        )
+        return [Division(label.second, label.first, 0, label.choices()) for label in labels]
+
+    def fewest_pieces(self, peak: int, cost: float) -> Division | None:
+        """The division of fewest pieces within a peak and a cost."""
+        labels = self._labels(
+            lambda found: (found.cost, found.pieces),
+            lambda one, other: one + other,
+            lambda found: found.peak <= peak,
+        )
+        fits = [label for label in labels if label.first <= cost]
+        if not fits:
+            return None
+        return Division(peak, fits[-1].first, fits[-1].second, fits[-1].choices())
+
+    def _labels(
+        self,
+        values: Callable[[Estimate], tuple[float, int]],
+        join: Callable[[int, int], int],
+        fits: Callable[[Estimate], bool] = lambda found: True,
+    ) -> list[_Label]:
+        """Labels from the first step to the last that none beats in both their values.
+
+        The first value adds up along a path, the second is joined; labels come by the first.
+        """
+        steps = len(self._options)
+        labels: list[list[_Label]] = [[] for _ in range(steps + 1)]
+        labels[0] = [_Label(0.0, 0)]
+        for k, options in enumerate(self._options):
+            here = _thin(_undominated(labels[k]), self._most_labels)
+            labels[k] = []
+            by_stop: dict[int, list[tuple[float, int, Style]]] = {}
+            for stop, found, style in options:
+                if fits(found):
+                    by_stop.setdefault(stop, []).append((*values(found), style))
+            for stop, rows in by_stop.items():
+                least: float = float("inf")
+                for first, second, style in sorted(rows, key=lambda row: row[:2]):
+                    if second >= least:
+                        continue
+                    least = second
+                    choice = Choice(k, stop, style)
+                    labels[stop].extend(
+                        _Label(label.first + first, join(label.second, second), label, choice)
+                        for label in here
+                    )
+        return _undominated(labels[steps])
 
 
 def _segments(
@@ -93,7 +169,10 @@ def _segments(
 
 
 def choose_cuts(problem: SplitProblem, most: int) -> list[int]:
-    """Places between steps at which regions may begin and end, ascending; few bytes are live."""
+    """Places between steps at which regions may begin and end, ascending.
+
+    Few bytes are live there, or an op that cannot be cut is beside them.
+    """
     live = problem.boundary
     steps = len(live) - 1
     if steps < most:
@@ -110,76 +189,68 @@ def choose_cuts(problem: SplitProblem, most: int) -> list[int]:
             around = min(max(live[: begin + 1]), max(live[begin:]))
             low.extend((live[begin] / max(around, 1), k) for k in range(begin, end + 1))
         begin = end + 1
+    whole = [k for k, op in enumerate(problem.ops) if not problem.axes(op) and problem.moves(k)]
+    low.extend((live[end] / max(live), end) for k in whole for end in (k, k + 1))
     return sorted({0, steps, *(k for _, k in sorted(low)[:most])})
 
 
-def _estimates(region: Region, tuning: SplittingTuning) -> Iterator[tuple[Estimate, Style]]:
-    """Estimates of a region in all styles."""
+def _in_line(
+    region: Region, tuning: SplittingTuning, first: int = 0
+) -> Iterator[tuple[Estimate, Style]]:
+    """Estimates of a region along one axis of its last op, in pieces of one step and of more."""
+    for inner in region.axis_names()[first : first + 1]:
+        for step in tuning.coarser:
+            for longest in (1, _UNLIMITED):
+                found = region.estimate(style := Style(inner, step=step, longest=longest))
+                if found is not None:
+                    yield found, style
+
+
+def _in_strips(
+    region: Region, tuning: SplittingTuning, first: int = 0
+) -> Iterator[tuple[Estimate, Style]]:
+    """Estimates of a region in strips, as long as more of them save bytes."""
     names = region.axis_names()
-    for inner in (*names, None):
-        if inner is not None and region.family(inner) is not None:
-            found = region.estimate(style := Style(inner))
-            if found is not None:
-                yield found, style
+    floor = max(region.problem.boundary[region.start], region.problem.boundary[region.stop])
+    for inner in (*names[first : first + 1], None):
+        line = None if inner is None else region.estimate(Style(inner))
+        least = None if line is None else line.peak
+        if least is not None and least <= floor * (1 + tuning.no_strips):
+            continue
         for outer in names:
-            if outer == inner or region.family(outer) is None:
-                continue
-            for strips in tuning.strips:
+            best = least
+            for strips in tuning.strips if outer != inner else ():
                 found = region.estimate(style := Style(inner, outer, strips))
-                if found is None:
+                if found is None or (best is not None and found.peak >= best):
                     break
+                best = found.peak
                 yield found, style
 
 
-def _shortest(
-    steps: int, options: dict[int, list[tuple[int, Estimate, Style]]], most: int
-) -> list[Division]:
-    """Labels of least peak and cost from the first step to the last."""
-    labels: list[list[_Label]] = [[] for _ in range(steps + 1)]
-    labels[0] = [_Label(0, 0.0)]
-    for k in range(steps):
-        here = labels[k] = _thin(_undominated(labels[k]), most)
-        for stop, (peak, cost, style) in _undominated_options(options[k]):
-            for label in here:
-                labels[stop].append(
-                    _Label(max(label.peak, peak), label.cost + cost, label, Choice(k, stop, style))
-                )
-    return [
-        Division(label.peak, label.cost, label.choices()) for label in _undominated(labels[steps])
-    ]
-
-
-def _undominated_options(
-    options: Sequence[tuple[int, Estimate, Style]],
-) -> Iterator[tuple[int, tuple[int, float, Style]]]:
-    by_stop: dict[int, list[tuple[float, int, int, Style]]] = {}
-    for number, (stop, found, style) in enumerate(options):
-        by_stop.setdefault(stop, []).append((found.cost, found.peak, number, style))
-    for stop, rows in by_stop.items():
-        least = float("inf")
-        for cost, peak, _, style in sorted(rows, key=lambda row: row[:3]):
-            if peak < least:
-                least = peak
-                yield stop, (peak, cost, style)
+def _others(region: Region, tuning: SplittingTuning) -> Iterator[tuple[Estimate, Style]]:
+    """Estimates of a region along the further axes of its last op."""
+    for number in range(1, len(region.axis_names())):
+        yield from _in_line(region, tuning, number)
+        yield from _in_strips(region, tuning, number)
 
 
 def _undominated(labels: list[_Label]) -> list[_Label]:
     found: list[_Label] = []
-    for label in sorted(labels, key=lambda label: (label.cost, label.peak)):
-        if not found or label.peak < found[-1].peak:
+    for label in sorted(labels, key=lambda label: (label.first, label.second)):
+        if not found or label.second < found[-1].second:
             found.append(label)
     return found
 
 
 def _thin(labels: list[_Label], most: int) -> list[_Label]:
-    """At most so many labels, spread over the peaks; the cheapest and the lowest stay."""
+    """At most so many labels, spread over the second value; the first and the last stay."""
     if len(labels) <= most:
         return labels
-    high, low = labels[0].peak, labels[-1].peak
+    high, low = labels[0].second, labels[-1].second
     found = [labels[0]]
-    targets = [high - (high - low) * k / (most - 1) for k in range(1, most)]
-    keys = [-label.peak for label in labels]
-    for target in targets:
+    keys = [-label.second for label in labels]
+    for k in range(1, most):
+        target = high - (high - low) * k / (most - 1)
         label = labels[min(bisect_left(keys, -target), len(labels) - 1)]
         if label is not found[-1]:
             found.append(label)

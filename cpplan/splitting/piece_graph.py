@@ -289,13 +289,13 @@ class _Splitter:
                 ops.extend(self._cut(op, names[op.name], after, by_name))
             source.update(dict.fromkeys(names[op.name].values(), op.name))
         graph = Graph(self._graph.name, tuple(by_name.values()), tuple(ops))
-        bands = {
-            tensor: tuple(Band(name, box) for box, name in boxes.items())
-            for tensor, boxes in self._bands.items()
+        all_bands = {
+            original: tuple(Band(name, box) for box, name in boxes.items())
+            for original, boxes in self._bands.items()
         }
-        part = {band: (tensor, box) for tensor, b in bands.items() for band, box in b}
+        part = {band: (name, box) for name, found in all_bands.items() for band, box in found}
         part |= {name: part[band] for name, band in self._sums.items() if band in part}
-        return PieceGraph(graph, self._given, names, bands, source, part)
+        return PieceGraph(graph, self._given, names, all_bands, source, part)
 
     def _whole(self, op: Op, after: tuple[str, ...]) -> Op:
         """An op without cuts, which reads and writes all bands."""
@@ -441,7 +441,8 @@ class _Splitter:
             shapes = self._graph.tensor[part].shape, self._graph.tensor[whole].shape
             assert shapes[0] is not None
             assert shapes[1] is not None
-            differ = [k for k, (a, b) in enumerate(zip(*shapes, strict=False)) if a != b]
+            pairs = enumerate(zip(shapes[0], shapes[1], strict=False))
+            differ = [k for k, (one, other) in pairs if one != other]
             if len(shapes[0]) != len(shapes[1]) or len(differ) != 1:
                 continue
             (at,) = differ

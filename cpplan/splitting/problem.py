@@ -1,4 +1,4 @@
-"""The ops of a program as the search for pieces sees them: what each touches, and when it is live."""
+"""The ops of a program as the search for pieces sees them: what they touch, and when it lives."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.graph import Graph, Op
@@ -15,6 +16,8 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.liveness import is_outside
 from cpplan.splitting.piece_graph import axis_can_be_cut, can_be_cut
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,10 @@ class SplitProblem:
 
     @cached_property
     def lives(self) -> tuple[list[int], list[int]]:
-        """First step and the step after the last at which each storage is live."""
+        """First step and the step after the last at which each storage is live.
+
+        Those that are there after the last step have one more than there are steps.
+        """
         steps = len(self.ops)
         first, last = [steps] * len(self.names), [0] * len(self.names)
         for step, (read, written) in enumerate(self.touched):
@@ -104,7 +110,7 @@ class SplitProblem:
                 first[m], last[m] = 0, max(last[m], 1)
             stays = tensor.kind == "input" and self.residency.inputs == "keep"
             if stays or tensor.kind in ("output", "constant"):
-                last[m] = steps
+                last[m] = steps + 1
                 first[m] = min(first[m], steps)
         return first, last
 
@@ -117,8 +123,9 @@ class SplitProblem:
             # Live at the boundary if written before and needed after.
             source = self.given[m]
             change[lower if source else lower + 1] += self.size[m]
-            change[upper if upper < steps else steps + 1] -= self.size[m]
-        return np.cumsum(change)[: steps + 1].tolist()
+            change[upper] -= self.size[m]
+        live: list[int] = np.cumsum(change)[: steps + 1].tolist()
+        return live
 
     @cached_property
     def given(self) -> list[bool]:
@@ -130,6 +137,11 @@ class SplitProblem:
         }
         made = {m for _, written in self.touched for m in written}
         return [kinds[m] in ("input", "constant") or m not in made for m in range(len(self.names))]
+
+    def moves(self, step: int) -> bool:
+        """True if a step writes bytes in the arena of a storage that it does not read."""
+        read, written = self.touched[step]
+        return any(self.size[m] for m in written if m not in read)
 
     def axes(self, op: Op) -> dict[str, Axis]:
         """Axes along which an op may be cut, by name."""

@@ -8,15 +8,16 @@ again in each. So tiles keep the halo one way and recompute it the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.problem import Ints
-from cpplan.splitting.problem import SplitProblem
+from cpplan.splitting.piece_graph import is_identity
+from cpplan.splitting.problem import Floats, SplitProblem
 
 # Rows of a table of no interval.
 _WHOLE = -1
@@ -77,6 +78,10 @@ class _Family:
 
     axes: list[Axis | None]
     at: dict[int, int]
+    edges: dict[int, list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] | None] = field(
+        default_factory=dict
+    )
+    windows: dict[tuple[int, str], Window | None] = field(default_factory=dict)
 
 
 class Region:
@@ -96,7 +101,7 @@ class Region:
         touched: dict[int, None] = {}
         for read, written in problem.touched[start:stop]:
             touched.update(dict.fromkeys((*read, *written)))
-        self.storages = [m for m in touched if problem.size[m] or True]
+        self.storages = list(touched)
         self.local = {m: k for k, m in enumerate(self.storages)}
         first, last = problem.lives
         self.kept = [last[m] > stop for m in self.storages]
@@ -121,6 +126,8 @@ class Region:
                     self.in_turn = False
                 self.writers[here] = k
         self._families: dict[str, _Family | None] = {}
+        self._whole = _Family([None] * len(self.ops), {})
+        self._cascades: dict[str | None, _Cascade] = {}
 
     def axis_names(self) -> tuple[str, ...]:
         """Names of the axes along which the last op may be cut."""
@@ -166,11 +173,15 @@ class Region:
 
     def window(self, family: _Family, k: int, name: str) -> Window | None:
         """Window of an op of the region for a tensor, along the axes of a family."""
-        axis, m = family.axes[k], self.local[self.problem.storage(name)]
-        if axis is None or name not in self.problem.cuttable or m not in family.at:
-            return None
-        window = axis.window.get(name)
-        return window if window is not None and window.axis == family.at[m] else None
+        if (k, name) not in family.windows:
+            axis, m = family.axes[k], self.local[self.problem.storage(name)]
+            window = None
+            if axis is not None and name in self.problem.cuttable and m in family.at:
+                window = axis.window.get(name)
+                if window is not None and window.axis != family.at[m]:
+                    window = None
+            family.windows[k, name] = window
+        return family.windows[k, name]
 
     def estimate(self, style: Style, runs: list[Run] | None = None) -> Estimate | None:
         """Bytes and work of the region in a style, or ``None`` if it cannot be cut so.
@@ -179,14 +190,10 @@ class Region:
         """
         if not self.in_turn and len(self.ops) > 1:
             return None
-        inner = (
-            self.family(style.inner)
-            if style.inner is not None
-            else _Family([None] * len(self.ops), {})
-        )
+        inner = self._whole if style.inner is None else self.family(style.inner)
         if inner is None:
             return None
-        strips: list[list[tuple[int, int]]] | None = None
+        strips: Ints | None = None
         outer: _Family | None = None
         if style.outer is not None:
             outer = self.family(style.outer)
@@ -195,7 +202,9 @@ class Region:
             strips = self._strips(outer, style.strips)
             if strips is None:
                 return None
-        return _Cascade(self, inner, outer, strips).run(style, runs)
+        if style.inner not in self._cascades:
+            self._cascades[style.inner] = _Cascade(self, inner)
+        return self._cascades[style.inner].run(style, outer, strips, runs)
 
     def _apart(self, inner: _Family, outer: _Family) -> bool:
         """True if no op or tensor is cut twice along one axis, and all ops have an outer one."""
@@ -204,67 +213,69 @@ class Region:
                 return False
         return not any(outer.at.get(m) == place for m, place in inner.at.items())
 
-    def _strips(self, outer: _Family, count: int) -> list[list[tuple[int, int]]] | None:
-        """Steps ``[start, stop)`` of each op along its outer axis, in each strip."""
-        problem = self.problem
-        found: list[list[tuple[int, int]]] = [[] for _ in self.ops]
-        last = outer.axes[-1]
-        assert last is not None
-        if count > last.extent:
-            return None
+    def _strips(self, outer: _Family, count: int) -> Ints | None:
+        """Steps of each op along its outer axis in each strip, shape ``(ops, count, 2)``."""
+        found = np.zeros((len(self.ops), count, 2), np.int64)
         for k in range(len(self.ops) - 1, -1, -1):
             axis = outer.axes[k]
             assert axis is not None
-            n = axis.extent
-            need: list[list[int]] = [[n, 0] for _ in range(count)]
-            read = False
-            for name in self.ops[k].outputs:
-                m = self.local[problem.storage(name)]
-                for user, tensor in self.readers[m]:
-                    if user <= k or axis.accumulates:
-                        return None
-                    read = True
-                    window = self.window(outer, user, tensor)
-                    if window is None:
-                        return None
-                    reading = outer.axes[user]
-                    assert reading is not None
-                    low, high = problem.intervals(window, reading)
-                    mine = self.window(outer, k, name)
-                    assert mine is not None
-                    made_low, made_high = problem.intervals(mine, axis)
-                    for strip, (start, stop) in enumerate(found[user]):
-                        begin, end = int(low[start]), int(high[stop - 1])
-                        if end > begin:
-                            first = int(np.searchsorted(made_high, begin, side="right"))
-                            after = int(np.searchsorted(made_low, end, side="left"))
-                            need[strip][0] = min(need[strip][0], first)
-                            need[strip][1] = max(need[strip][1], after)
-            if not read:
-                if n < count:
-                    return None
-                need = [[n * c // count, n * (c + 1) // count] for c in range(count)]
-            need[0][0], need[-1][1] = 0, n
-            for strip in range(1, count):
-                before, here = need[strip - 1], need[strip]
-                here[0] = min(here[0], n - 1)
-                before[1] = max(before[1], min(here[0], n), before[0] + 1)
-                here[1] = max(here[1], here[0] + 1, before[1])
-            found[k] = [(start, stop) for start, stop in need]
+            n, edges = axis.extent, self._outer_edges(outer, k)
+            if edges is None or (not edges and n < count):
+                return None
+            here = found[k]
+            if not edges:
+                ends = np.arange(count + 1) * n // count
+                here[:, 0], here[:, 1] = ends[:-1], ends[1:]
+            else:
+                here[:, 0] = n
+                for user, low, high, made in edges:
+                    begin, end = low[found[user, :, 0]], high[found[user, :, 1] - 1]
+                    if made is not None:
+                        begin, end = (
+                            np.searchsorted(made[1], begin, side="right"),
+                            np.searchsorted(made[0], end, side="left"),
+                        )
+                    np.minimum(here[:, 0], np.where(begin < end, begin, n), out=here[:, 0])
+                    np.maximum(here[:, 1], np.where(begin < end, end, 0), out=here[:, 1])
+            here[0, 0], here[-1, 1] = 0, n
+            if count > 1:
+                # Neither a position left out nor a strip without any.
+                np.minimum(here[:, 0], n - 1, out=here[:, 0])
+                here[:-1, 1] = np.maximum(here[:-1, 1], here[1:, 0])
+                here[:, 1] = np.maximum(np.maximum.accumulate(here[:, 1]), here[:, 0] + 1)
         return found
+
+    def _outer_edges(
+        self, outer: _Family, k: int
+    ) -> list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] | None:
+        """Readers in the region of what an op writes, with their windows and, if need be, its own.
+
+        ``None`` if a reader needs all of it.
+        """
+        if k in outer.edges:
+            return outer.edges[k]
+        problem, axis = self.problem, outer.axes[k]
+        assert axis is not None
+        outer.edges[k] = None
+        edges: list[tuple[int, Ints, Ints, tuple[Ints, Ints] | None]] = []
+        for name in self.ops[k].outputs:
+            for user, tensor in self.readers[self.local[problem.storage(name)]]:
+                window, mine = self.window(outer, user, tensor), self.window(outer, k, name)
+                reading = outer.axes[user]
+                if axis.accumulates or window is None or mine is None or reading is None:
+                    return None
+                low, high = problem.intervals(window, reading)
+                made = None if is_identity(mine) else problem.intervals(mine, axis)
+                edges.append((user, low, high, made))
+        outer.edges[k] = edges
+        return edges
 
 
 class _Cascade:
-    """One way to run a region: arrays for the compiled loop, strip by strip."""
+    """A region along one inner axis: arrays for the compiled loop, which runs it strip by strip."""
 
-    def __init__(
-        self,
-        region: Region,
-        inner: _Family,
-        outer: _Family | None,
-        strips: list[list[tuple[int, int]]] | None,
-    ):
-        self._region, self._inner, self._outer, self._strips = region, inner, outer, strips
+    def __init__(self, region: Region, inner: _Family):
+        self._region, self._inner = region, inner
         problem, local = region.problem, region.local
         low: list[Ints] = []
         high: list[Ints] = []
@@ -291,7 +302,9 @@ class _Cascade:
         adds = [int(axis is not None and axis.accumulates) for axis in inner.axes]
         in_place = "in place" in problem.sharing
         rows: list[tuple[int, int, int]] = []
-        read_start, write_start, write, reading = [0], [0], [], []
+        read_start, write_start = [0], [0]
+        write: list[int] = []
+        reading: list[int] = []
         readers: list[list[int]] = [[] for _ in region.storages]
         made_table = [_WHOLE] * len(region.storages)
         for k, op in enumerate(region.ops):
@@ -307,8 +320,7 @@ class _Cascade:
                 reading.append(k)
                 rows.append((m, at, int(name in over)))
             read_start.append(len(rows))
-            for m in problem.touched[region.start + k][1]:
-                write.append(local[m])
+            write.extend(local[m] for m in problem.touched[region.start + k][1])
             for name in op.outputs:
                 made_table[local[problem.storage(name)]] = table(k, name)
             write_start.append(len(write))
@@ -334,13 +346,14 @@ class _Cascade:
         none = [np.zeros(1, np.int64)]
         self._tables = np.concatenate(low or none), np.concatenate(high or none), _array(reading)
         used = {m for m, edges in enumerate(readers) if edges}
-        self._sinks = [
+        sinks = [
             k
             for k in range(len(region.ops) - 1, -1, -1)
             if not any(m in used for m in write[write_start[k] : write_start[k + 1]])
         ]
         # Then whatever is left of the others.
-        self._sinks += [k for k in range(len(region.ops)) if k not in self._sinks]
+        known = set(sinks)
+        self._sinks = _array(sinks + [k for k in range(len(region.ops)) if k not in known])
 
     def _positions(self, m: int) -> int:
         """Positions of a storage along the inner axis."""
@@ -351,109 +364,115 @@ class _Cascade:
         assert shape is not None
         return shape[self._inner.at[m]]
 
-    def run(self, style: Style, runs: list[Run] | None) -> Estimate:
+    def run(
+        self, style: Style, outer: _Family | None, strips: Ints | None, runs: list[Run] | None
+    ) -> Estimate:
         """Bytes and work, strip by strip."""
         from cpplan.splitting.cascade_kernel import run_cascade
 
-        region, count = self._region, style.strips if self._strips is not None else 1
+        region, count = self._region, 1 if strips is None else strips.shape[1]
         steps = len(region.ops)
         writer, made_table, reader_start, reader = self._tensors
         length = _array(self._tensor_extent)
-        rows = 0 if runs is None else sum(self._extent) + 1
-        events = np.zeros((rows, 3), np.int64)
-        sinks = _array(self._sinks)
-        pieces, peak, cost = 0, 0.0, 0.0
+        events = np.zeros((0 if runs is None else sum(self._extent) + 1, 3), np.int64)
+        base, weight, kept = self._shares(outer, strips, count)
+        given = np.where(writer < 0, length, 0)
+        pieces, peak = 0, 0.0
         for strip in range(count):
-            base, weight, kept, given = self._shares(strip, count)
-            made = np.where(given, length, 0)
-            done = np.zeros(steps, np.int64)
-            state = done, made, np.zeros(len(length), np.int64), *np.zeros((2, steps + 1), np.int64)
-            tensors = length, weight / length, kept, writer, made_table, reader_start, reader
+            state = (
+                np.zeros(steps, np.int64), given.copy(), np.zeros(len(length), np.int64),
+                *np.zeros((2, steps + 1), np.int64),
+            )  # fmt: skip
+            tensors = (
+                length, weight[strip] / length, kept[strip], writer, made_table, reader_start,
+                reader,
+            )  # fmt: skip
             most, _, number = run_cascade(
-                self._ops, self._reads, tensors, self._tables, sinks,
+                self._ops, self._reads, tensors, self._tables, self._sinks,
                 style.step, style.longest, state, events,
             )  # fmt: skip
-            peak, pieces = max(peak, base + most), pieces + number
-            for k, op in enumerate(region.ops):
-                share = 1.0
-                if self._strips is not None and self._outer is not None:
-                    start, stop = self._strips[k][strip]
-                    axis = self._outer.axes[k]
-                    assert axis is not None
-                    share = (stop - start) / axis.extent
-                cost += op.cost * share
+            peak, pieces = max(peak, base[strip] + most), pieces + number
             if runs is not None:
-                runs.extend(self._runs(strip, events[:number].tolist()))
+                runs.extend(
+                    Run(
+                        region.start + k,
+                        None if strips is None else tuple(strips[k, strip].tolist()),
+                        None if self._inner.axes[k] is None else (start, stop),
+                    )
+                    for k, start, stop in events[:number].tolist()
+                )
+        cost = float(sum(op.cost for op in region.ops))
+        if strips is not None and outer is not None:
+            extents = [axis.extent for axis in outer.axes if axis is not None]
+            shares = (strips[:, :, 1] - strips[:, :, 0]).sum(axis=1) / extents
+            cost = float(sum(op.cost * share for op, share in zip(region.ops, shares, strict=True)))
         return Estimate(int(np.ceil(peak - 1e-6)), cost, pieces)
 
-    def _runs(self, strip: int, events: Iterable[Sequence[int]]) -> Iterable[Run]:
-        region = self._region
-        for k, start, stop in events:
-            outer = None if self._strips is None else self._strips[k][strip]
-            inner = None if self._inner.axes[k] is None else (start, stop)
-            yield Run(region.start + k, outer, inner)
+    def _shares(
+        self, outer: _Family | None, strips: Ints | None, count: int
+    ) -> tuple[Floats, Floats, Ints]:
+        """Bytes that a strip leaves alone, shape ``(count,)``; those of each storage, and its fate.
 
-    def _shares(self, strip: int, count: int) -> tuple[float, np.ndarray, Ints, np.ndarray]:
-        """Bytes that a strip does not touch; of each storage those that it does; and their fate."""
+        The second and third have shape ``(count, storages)``: bytes that a strip touches, and 1 if
+        they stay to its end.
+        """
         region, problem = self._region, self._region.problem
-        base, last = float(region.base), strip == count - 1
-        weight = np.zeros(len(region.storages))
-        kept = np.zeros(len(region.storages), np.int64)
-        given = np.zeros(len(region.storages), np.bool_)
+        base = np.full(count, float(region.base))
+        weight = np.zeros((count, len(region.storages)))
+        kept = np.zeros((count, len(region.storages)), np.int64)
         for m, storage in enumerate(region.storages):
-            size, writer = problem.size[storage], region.writers[m]
-            given[m] = writer < 0
-            low, high, extent = self._strip_of(m, strip)
-            if writer < 0:
-                if region.kept[m]:
+            size, stays = problem.size[storage], region.kept[m]
+            if not size:
+                continue
+            spans = None if strips is None else self._spans(outer, strips, m)
+            if region.writers[m] < 0:
+                if stays:
                     base += size
-                    kept[m] = 1
-                elif self._strips is None or extent is None:
-                    weight[m], kept[m] = size, not last
+                    kept[:, m] = 1
+                elif spans is None:
+                    weight[:, m] = size
+                    kept[:-1, m] = 1
                 else:
-                    after = extent if last else min(self._strip_of(m, strip + 1)[0], extent)
-                    after = max(after, low)
-                    end = extent if last else after
-                    weight[m] = size * (end - low) / extent
-                    base += size * (extent - end) / extent
-            elif self._strips is None:
-                weight[m], kept[m] = size, region.kept[m]
-            elif extent is None:
-                # Sums over the outer axis, which the first strip makes, or a workspace.
-                if region.kept[m] and strip:
-                    base += size
-                else:
-                    weight[m] = size
-                kept[m] = region.kept[m]
-            elif region.kept[m]:
-                before = self._strip_of(m, strip - 1)[1] if strip else 0
-                before = min(before, high)
-                base += size * before / extent
-                weight[m], kept[m] = size * (high - before) / extent, 1
+                    low, _, extent = spans
+                    after = np.append(np.maximum(low[1:], low[:-1]), extent)
+                    weight[:, m] = size * (after - low) / extent
+                    base += size * (extent - after) / extent
+            elif spans is None:
+                # All at once; or sums over the outer axis, which the first strip makes.
+                weight[:, m], kept[:, m] = size, stays
+                if stays:
+                    weight[1:, m] = 0
+                    base[1:] += size
             else:
-                weight[m] = size * (high - low) / extent
-        return base, weight, kept, given
+                low, high, extent = spans
+                weight[:, m], kept[:, m] = size * (high - low) / extent, stays
+                if stays:
+                    before = np.minimum(np.append(0, high[:-1]), high)
+                    weight[:, m] = size * (high - before) / extent
+                    base += size * before / extent
+        return base, weight, kept
 
-    def _strip_of(self, m: int, strip: int) -> tuple[int, int, int | None]:
-        """Positions of a storage that a strip touches, and their number in all strips."""
-        region, outer, strips = self._region, self._outer, self._strips
-        if outer is None or strips is None or m not in outer.at:
-            return 0, 1, None
+    def _spans(self, outer: _Family | None, strips: Ints, m: int) -> tuple[Ints, Ints, int] | None:
+        """Positions of a storage that each strip touches, and their number in all strips."""
+        region = self._region
+        if outer is None or m not in outer.at:
+            return None
         problem = region.problem
         name = problem.names[region.storages[m]]
         shape = problem.graph.tensor[name].shape
         assert shape is not None
         extent = shape[outer.at[m]]
-        low, high = extent, 0
+        low = np.full(strips.shape[1], extent)
+        high = np.zeros(strips.shape[1], np.int64)
         users = region.readers[m] if region.writers[m] < 0 else [(region.writers[m], name)]
         for k, tensor in users:
             window, axis = region.window(outer, k, tensor), outer.axes[k]
             if window is None or axis is None:
-                return 0, 1, None
+                return None
             one, other = problem.intervals(window, axis)
-            start, stop = strips[k][strip]
-            low, high = min(low, int(one[start])), max(high, int(other[stop - 1]))
-        return low, max(low, high), extent
+            np.minimum(low, one[strips[k, :, 0]], out=low)
+            np.maximum(high, other[strips[k, :, 1] - 1], out=high)
+        return low, np.maximum(low, high), extent
 
 
 def _array(values: Sequence[int]) -> Ints:

@@ -8,37 +8,10 @@ from itertools import pairwise, product
 
 from cpplan.model.pieces import Pieces
 from cpplan.program.anf import Program
-from cpplan.splitting.frontier import Choice, Division
+from cpplan.splitting.frontier import Choice
 from cpplan.splitting.piece_graph import Interval, PieceGraph, split_graph
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.region import Estimate, Region, Run, Style
-
-
-def coarsen(problem: SplitProblem, division: Division, steps: Sequence[int]) -> Division:
-    """The division with larger pieces wherever these need no more than its peak."""
-    choices = []
-    for start, stop, style in division.choices:
-        if style.inner is not None:
-            style = _coarsest(Region(problem, start, stop), style, division.peak, steps)
-        choices.append(Choice(start, stop, style))
-    return division._replace(choices=tuple(choices))
-
-
-def _coarsest(region: Region, style: Style, peak: int, steps: Sequence[int]) -> Style:
-    """The style of fewest pieces within a peak."""
-    best: tuple[int, Style] | None = None
-    unlimited = 1 << 40
-    for step in steps:
-        for longest in (unlimited, 1):
-            rival = style._replace(step=step, longest=longest)
-            found: Estimate | None = region.estimate(rival)
-            if (
-                found is not None
-                and found.peak <= peak
-                and (best is None or found.pieces < best[0])
-            ):
-                best = found.pieces, rival
-    return style if best is None else best[1]
+from cpplan.splitting.region import Region, Run
 
 
 def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGraph, Program]:
@@ -52,27 +25,25 @@ def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGra
         for k, op in enumerate(region.ops):
             outer = None if style.outer is None else region.family(style.outer)
             inner = None if style.inner is None else region.family(style.inner)
-            names = []
-            for family in (outer, inner):
-                axis = None if family is None else family.axes[k]
-                names.append(None if axis is None else axis.name)
-            styles[start + k] = names[0], names[1]
+            along = [None if family is None else family.axes[k] for family in (outer, inner)]
+            one, other = (None if axis is None else axis.name for axis in along)
+            styles[start + k] = one, other
             kept[start + k] = all(
                 region.kept[region.local[problem.storage(name)]] for name in op.outputs
             )
     ends: dict[int, tuple[set[int], set[int]]] = {}
     for run in runs:
-        along = ends.setdefault(run.step, (set(), set()))
-        for found, interval in zip(along, (run.outer, run.inner), strict=True):
+        both = ends.setdefault(run.step, (set(), set()))
+        for found, interval in zip(both, (run.outer, run.inner), strict=True):
             found.update(interval or ())
     pieces: list[Pieces] = []
     places: dict[int, list[list[int] | None]] = {}
-    for step, along in ends.items():
+    for step, both in ends.items():
         op, names = problem.ops[step], styles[step]
         extents = {axis.name: axis.extent for axis in op.axes}
         axes, cuts = [], []
         places[step] = []
-        for name, found in zip(names, along, strict=True):
+        for name, found in zip(names, both, strict=True):
             extent = 0 if name is None else extents[name]
             interior = sorted(found - {0, extent})
             if name is None or not interior:
@@ -89,9 +60,9 @@ def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGra
     done: set[int] = set()
     for run in runs:
         op = problem.ops[run.step]
-        names = graph.pieces[op.name]
+        known = graph.pieces[op.name]
         for intervals in _tiles(run, places[run.step]):
-            k = number[names[intervals]]
+            k = number[known[intervals]]
             if k in done and (kept[run.step] or not graph.graph.ops[k].outputs):
                 continue
             done.add(k)

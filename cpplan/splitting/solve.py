@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from cpplan.aliasing.packed import Packed
 from cpplan.model.costs import sum_costs
@@ -12,16 +12,20 @@ from cpplan.model.plan import RelationKind
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import tuned
+from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.bounds import LeastPiece, least_piece
-from cpplan.splitting.frontier import Division, find_divisions
+from cpplan.splitting.frontier import Choice, Division, Frontier
+from cpplan.splitting.loops import SPLITTING
 from cpplan.splitting.piece_graph import PieceGraph
 from cpplan.splitting.problem import SplitProblem
-from cpplan.splitting.schedule import coarsen, schedule
+from cpplan.splitting.schedule import schedule
 from cpplan.splitting.tuning import SplittingTuning
 
 # Relative room for sums of floating-point costs.
 _ROUNDING = 1e-9
+# Programs of fewer steps tell little of the time that longer ones take.
+_FEW_STEPS = 500
 Packer = Callable[[Program, Deadline], Packed]
 
 
@@ -83,80 +87,101 @@ class SplitSearch:
         self.least = least_piece(self.problem)
         self._pack, self._report = pack, report
         self._unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
-        self._divisions: list[Division] | None = None
+        self._frontier: Frontier | None = None
+        # Seconds to pack a run, at most, in the packings so far.
+        self._pace = 0.0
+        self._divisions: list[Division] = []
 
     def divisions(self, deadline: Deadline) -> list[Division]:
         """Divisions of less peak at more cost, as estimated; the cheapest first."""
-        if self._divisions is None:
-            known = find_divisions(self.problem, deadline)
-            self._divisions = known
-            if known:
-                low, high = known[-1], known[0]
-                self._report(
-                    f"regions in pieces: from {high.peak} B at cost {high.cost:.6g} to "
-                    f"{low.peak} B at cost {low.cost:.6g}"
-                )
+        if self._frontier is None:
+            prepare(SPLITTING, deadline)
+            self._frontier = Frontier(self.problem, deadline)
+            self._divisions = known = self._frontier.divisions()
+            self._report(
+                f"regions in pieces: from {known[0].peak} B at cost {known[0].cost:.6g} to "
+                f"{known[-1].peak} B at cost {known[-1].cost:.6g}"
+            )
         return self._divisions
 
-    def smallest(self, cost_limit: float, deadline: Deadline, goal: int | None = None) -> Split:
+    def smallest(self, cost_limit: float, deadline: Deadline) -> Split:
         """The plan of fewest bytes at this multiple of the cost of running every op once."""
         tuning, best = tuned(SplittingTuning), self._unsplit
         most = cost_limit * self.base * (1 + _ROUNDING)
-        if self._settled(best, goal):
+        if best.packed.peak <= self.least.bytes:
             return best
         divisions = self.divisions(deadline.share(tuning.regions_share))
-        within = [found for found in divisions if found.cost <= most]
-        for number, division in enumerate(within[: -tuning.candidates - 1 : -1]):
-            if division.peak >= best.packed.peak:
+        least = min(found.peak for found in divisions if found.cost <= most)
+        for split in self._packings(least, most, deadline, best.packed.peak):
+            if split.cost <= most and split.packed.peak < best.packed.peak:
+                best = split
+            if best.packed.peak <= self.least.bytes:
                 break
-            share = deadline.share(1 / max(1, tuning.candidates - number))
-            for split in self._packings(division, share):
-                if split.cost <= most and split.packed.peak < best.packed.peak:
-                    best = split
-                if self._settled(best, goal) or share.expired():
-                    break
-            if self._settled(best, goal) or deadline.expired():
-                break
-        return best
+        return self._packed_again(best, deadline)
 
     def cheapest(self, limit: int, deadline: Deadline) -> Split:
         """The plan of least cost whose packing has at most ``limit`` bytes."""
         tuning, best = tuned(SplittingTuning), self._unsplit
         if best.packed.peak > limit and self.least.bytes <= limit:
             divisions = self.divisions(deadline.share(tuning.regions_share))
-            for division in (found for found in divisions if found.peak <= limit):
-                share = deadline.share(0.5)
-                for split in self._packings(division, share, limit):
+            fits = [found for found in divisions if found.peak <= limit]
+            for number, division in enumerate(fits):
+                # Of two that cost as good as nothing more, the smaller is easier to pack.
+                share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
+                most = division.cost * (1 + _ROUNDING)
+                for split in self._packings(division.peak, most, share, limit + 1):
                     if split.packed.peak < best.packed.peak:
                         best = split
-                    if best.packed.peak <= limit or share.expired():
+                    if best.packed.peak <= limit:
                         break
                 if best.packed.peak <= limit or deadline.expired():
                     break
-        return Split(best.packed, best.pieces, best.graph, best.cost, best.base, best.least, limit)
+        return replace(best, limit=limit)
 
-    def _settled(self, best: Split, goal: int | None) -> bool:
-        return best.packed.peak <= max(self.least.bytes, goal or 0)
+    def _packed_again(self, best: Split, deadline: Deadline) -> Split:
+        """The best plan, packed once more in the time left."""
+        program = best.packed.source
+        if best.graph is None or best.packed.peak <= best.packed.bound.value or deadline.expired():
+            return best
+        assert isinstance(program, Program)
+        packed = self._pack(program, deadline)
+        return replace(best, packed=packed) if packed.peak < best.packed.peak else best
 
     def _packings(
-        self, division: Division, deadline: Deadline, room: int | None = None
+        self, least: int, most: float, deadline: Deadline, ceiling: int
     ) -> Iterator[Split]:
-        """Packings of a division: first in large pieces, then in small ones."""
+        """Packings of divisions within a cost, of lower and lower peaks, all below a ceiling."""
+        assert self._frontier is not None
         tuning = tuned(SplittingTuning)
-        rooms = [division.peak] if room is None else [room, division.peak]
-        tried: list[Sequence[object]] = []
-        for peak in rooms:
-            coarse = coarsen(self.problem, division._replace(peak=peak), tuning.coarser)
-            for choices in (coarse.choices, division.choices):
-                if choices in tried:
-                    continue
-                tried.append(choices)
-                graph, program = schedule(self.problem, choices)
-                if len(program.order) > tuning.most_pieces:
-                    continue
-                packed = self._pack(program, deadline.share(0.6))
-                self._report(
-                    f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
-                    f"{packed.peak} B packed, cost {program.cost:.6g}"
-                )
-                yield Split(packed, graph.cuts, graph, program.cost, self.base, self.least)
+        tried: set[tuple[Choice, ...]] = set()
+        for factor in tuning.looser:
+            if deadline.expired():
+                return
+            if least * factor >= ceiling:
+                continue
+            for cost in (self.base * (1 + _ROUNDING), most):
+                division = self._frontier.fewest_pieces(int(least * factor), cost)
+                few = division is not None and division.pieces <= tuning.most_pieces
+                if division is not None and few and division.choices not in tried:
+                    tried.add(division.choices)
+                    for split in self._pack_division(division, deadline):
+                        ceiling = min(ceiling, split.packed.peak)
+                        yield split
+
+    def _pack_division(self, division: Division, deadline: Deadline) -> Iterator[Split]:
+        """The packing of a division, unless it has too many pieces."""
+        tuning = tuned(SplittingTuning)
+        graph, program = schedule(self.problem, division.choices)
+        steps = len(program.order)
+        if steps > tuning.most_pieces:
+            return
+        if self._pace * steps * tuning.slower > deadline.remaining():
+            return
+        begin = deadline.elapsed()
+        packed = self._pack(program, deadline.share(tuning.packing_share))
+        self._pace = max(self._pace, (deadline.elapsed() - begin) / max(steps, _FEW_STEPS))
+        self._report(
+            f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
+            f"{packed.peak} B packed, cost {program.cost:.6g}"
+        )
+        yield Split(packed, graph.cuts, graph, program.cost, self.base, self.least)

@@ -21,22 +21,37 @@ class SplittingTuning:
         Steps of a region at most.
     strips
         Numbers of strips along an outer axis.
+    no_strips
+        Share of the bytes at its ends by which a region's peak must exceed them, to be worth
+        strips.
     most_labels
         Pairs of peak and cost that are kept at each place.
     most_pieces
         Pieces of a plan at most.
-    candidates
-        Choices of regions that are packed, for one point.
     coarser
-        Steps at a time that replace finer ones where they need no more bytes.
+        Steps at a time that are tried besides single ones.
+    looser
+        Peaks, as multiples of the smallest estimate, within which the fewest pieces are packed, in
+        this order: few large buffers leave fewer holes.
+    packing_share
+        Of the time left, for each packing.
+    limit_share
+        Of the time left, for each cost at which a plan may fit into a limit.
+    slower
+        Time to pack a run of a piece, as a multiple of that in the packings before, that must be
+        left for another packing.
     """
 
     unsplit_share: float = 0.2
-    regions_share: float = 0.5
+    regions_share: float = 0.4
     most_cuts: int = 48
     longest_region: int = 120
     strips: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 12, 16)
+    no_strips: float = 0.01
     most_labels: int = 120
-    most_pieces: int = 12_000
-    candidates: int = 4
-    coarser: tuple[int, ...] = (16, 8, 4, 2, 1)
+    most_pieces: int = 4_000
+    coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
+    looser: tuple[float, ...] = (1.6, 1.25, 1.1, 1.04, 1.0)
+    packing_share: float = 0.12
+    limit_share: float = 0.35
+    slower: float = 1.5

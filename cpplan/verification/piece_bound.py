@@ -78,6 +78,8 @@ def _least(graph: Graph, op: Op, name: str) -> int:
     tensor = graph.tensor[name]
     whole = not tensor.shape or tensor.dtype is None or tensor.kind in ("constant", "workspace")
     whole |= graph.symbols is not None or bool(op.bodies) or op.sequence is not None
+    bases = {t.view_of[0] for t in graph.tensors if t.view_of is not None}
+    whole |= any(graph.tensor[n].view_of is not None or n in bases for n in (name, *op.outputs))
     if whole or not op.axes or tensor.nbytes == 0 or BITS.get(str(tensor.dtype), 1) % 8:
         return tensor.nbytes
     assert tensor.shape is not None

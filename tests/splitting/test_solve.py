@@ -1,0 +1,171 @@
+"""Plans in pieces: against every splitting of small networks, and never worse than without."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cpplan
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.pieces import Pieces
+from cpplan.program.anf import to_anf
+from cpplan.splitting.piece_graph import split_graph
+from tests.support.split_networks import Network
+
+
+def chain(rows: int, *layers: tuple[int, int, int]) -> Graph:
+    """Convolutions of (channels, taps, stride), one after another, over two columns."""
+    net = Network()
+    x = net.image(rows, 2, 2)
+    for channels, taps, stride in layers:
+        x = net.conv(x, channels, taps=taps, stride=stride)
+    return net.graph()
+
+
+def least_live_bytes(graph: Graph) -> int:
+    """Fewest live bytes over all splittings along rows and all orders that run each piece once."""
+    best = None
+    cuts = []
+    for op in graph.ops:
+        extent = next(axis.extent for axis in op.axes if axis.name == "rows")
+        places = range(1, extent)
+        cuts.append([c for n in range(extent) for c in combinations(places, n)])
+    for chosen in product(*cuts):
+        pieces = [
+            Pieces(op.name, ("rows",), (c,)) for op, c in zip(graph.ops, chosen, strict=True) if c
+        ]
+        found = cpplan.solve(split_graph(graph, pieces).graph, order="search", time_limit=5)
+        best = found.peak if best is None else min(best, found.peak or best)
+    assert best is not None
+    return best
+
+
+def check(graph: Graph, plan: cpplan.Plan) -> None:
+    """Run the plan in an arena of its size, as one of its graph of pieces."""
+    pieces = split_graph(graph, plan.pieces).graph
+    cpplan.simulate(pieces, plan)
+    assert plan.base_cost == to_anf(graph).cost
+    assert plan.cost == sum(pieces.op[name].cost for name in plan.order)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        # Rows of 4 B and 8 B: the image of 16 B and one row, then rows change places.
+        chain(4, (4, 1, 1)),
+        chain(4, (4, 3, 1)),
+        chain(3, (6, 1, 1), (1, 1, 1)),
+        chain(3, (6, 3, 1), (1, 1, 1)),
+        chain(4, (6, 3, 1), (1, 3, 2)),
+    ],
+    ids=["1x1", "3x3", "1x1 twice", "3x3 and 1x1", "3x3 and strided"],
+)
+def test_small_networks_are_split_as_well_as_any_splitting_along_rows(graph: Graph) -> None:
+    plan = cpplan.solve(graph, split=True, time_limit=20)
+    check(graph, plan)
+    assert plan.cost == plan.base_cost
+    assert plan.peak is not None
+    assert plan.lower_bound is not None
+    assert plan.lower_bound <= plan.peak <= least_live_bytes(graph)
+
+
+@given(
+    rows=st.integers(2, 9),
+    layers=st.lists(
+        st.tuples(st.integers(1, 6), st.sampled_from([1, 3]), st.sampled_from([1, 2])),
+        min_size=1,
+        max_size=4,
+    ),
+    in_place=st.booleans(),
+    cost_limit=st.sampled_from([1.0, 1.2, 2.0]),
+)
+def test_a_plan_in_pieces_is_never_larger_than_one_without(
+    rows: int, layers: list[tuple[int, int, int]], in_place: bool, cost_limit: float
+) -> None:
+    graph = chain(rows, *layers)
+    whole = cpplan.solve(graph, in_place=in_place, time_limit=2)
+    plan = cpplan.solve(graph, split=True, cost_limit=cost_limit, in_place=in_place, time_limit=2)
+    check(graph, plan)
+    assert plan.peak <= whole.peak
+    assert plan.cost <= cost_limit * plan.base_cost
+
+
+def test_a_network_with_a_residual_branch_keeps_line_buffers_only() -> None:
+    net = Network()
+    x = net.conv(net.image(32, 4, 1), 16)
+    y = net.conv(net.relu(net.conv(x, 16)), 16)
+    net.conv(net.add(y, x), 1)
+    graph = net.graph()
+    # Unsplit, two tensors of 2,048 B are live with the skip.
+    assert cpplan.solve(graph, in_place=True).peak == 3 * 2048
+    plan = cpplan.solve(graph, split=True, in_place=True, time_limit=20)
+    check(graph, plan)
+    # Rows of 64 B: 4 of the skip, 3 of each other tensor, besides image and output (256 B).
+    assert plan.peak < 1200
+    assert plan.cost == plan.base_cost
+
+
+def test_a_memory_limit_is_met_at_the_least_extra_cost() -> None:
+    graph = chain(16, (8, 3, 1), (8, 3, 1), (1, 3, 1))
+    plan = cpplan.solve(graph, split=True, memory_limit=220, time_limit=20)
+    check(graph, plan)
+    assert plan.peak <= 220
+    assert plan.cost == plan.base_cost
+
+
+def test_a_limit_that_no_piece_fits_names_the_op_and_its_bytes() -> None:
+    net = Network()
+    net.dense(net.conv(net.image(4, 4, 1), 8), 2)
+    plan = cpplan.solve(net.graph(), split=True, memory_limit=100)
+    # The matrix product cannot be split: 128 B and its result of 2 B.
+    assert plan.status == "infeasible"
+    assert plan.message == (
+        "does not fit into 100 B, whatever is split: op dense1, which cannot be split, needs 130 B"
+    )
+
+
+def test_a_peak_that_cannot_be_split_stays_as_it_is() -> None:
+    net = Network()
+    net.dense(net.image(4, 4, 8), 2)
+    plan = cpplan.solve(net.graph(), split=True, cost_limit=2)
+    assert (plan.peak, plan.status, plan.bound_by) == (130, "optimal", "least piece")
+    assert (plan.pieces, plan.copied_bytes) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cost_limit": 0.9}, "cost_limit must be at least 1"),
+        ({"capacity": 100}, "split=True needs either a memory_limit or a cost_limit"),
+        ({"memory_limit": 100, "cost_limit": 2}, "split=True needs either"),
+        ({"pools": [cpplan.Pool("a"), cpplan.Pool("b")]}, "split=True plans one pool"),
+        ({"order": "search", "first": ["conv0"]}, "cannot be combined with first and last"),
+    ],
+)
+def test_contradicting_options_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cpplan.solve(chain(4, (4, 1, 1)), split=True, **options)  # type: ignore[arg-type]
+
+
+def test_sums_over_channels_need_no_whole_expansion() -> None:
+    net = Network("float32")
+    x = net.image(4, 4, 4)
+    net.conv(net.relu(net.conv(x, 64, taps=1)), 4, taps=1)
+    graph = net.graph()
+    plan = cpplan.solve(graph, split=True, in_place=True, time_limit=20)
+    check(graph, plan)
+    # Image and sum take 256 B each, the expansion 4,096 B.
+    assert plan.peak < 700
+    assert plan.cost == plan.base_cost
+
+
+def test_a_plan_in_pieces_survives_its_json(tmp_path: object) -> None:
+    from cpplan.io.plan_json import plan_from_dict, plan_to_dict
+
+    plan = cpplan.solve(chain(8, (8, 3, 1), (1, 3, 1)), split=True, time_limit=10)
+    assert plan.pieces
+    assert plan_from_dict(plan_to_dict(plan)) == plan
