@@ -37,8 +37,10 @@ from cpplan.cli.printing import naming, print_out
     request_options(
         "order",
         "time_limit",
+        "split",
         order={"help": "Whether first runs keep the order of MODEL.", "default": "search"},
         time_limit={"help": "Seconds for all points."},
+        split={"help": "Ops in pieces, instead of ops that run again."},
     )
 )
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
@@ -47,7 +49,7 @@ def pareto(
     points: int, time_limit: float,
     json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Print the memory that recomputation saves in MODEL, and its cost."""
+    """Print the memory that recomputation, or pieces, save in MODEL, and their cost."""
     import json
 
     check_outputs(model, json_path, {})

@@ -1,4 +1,4 @@
-"""The trade-off curve of peak memory against the cost of recomputation: :func:`pareto`."""
+"""The trade-off curve of peak memory against the cost of recomputation, or of pieces."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cpplan.remat.cut_bounds import RUNS_ONCE
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
+from cpplan.solving.split_curve import split_curve
 
 if TYPE_CHECKING:
     import pandas
@@ -27,7 +28,8 @@ def pareto(
 ) -> pandas.DataFrame:
     """The curve of peak against cost, in which every point is a verified plan.
 
-    Memory limits are spread evenly from the peak with every op run once down to the least
+    With ``split``, plans in pieces of falling peaks: see :func:`cpplan.solving.split_curve`. Else
+    memory limits are spread evenly from the peak with every op run once down to the least
     footprint: the bytes that some op needs by itself, whatever ``in_place`` and ``placement`` save.
 
     Parameters
@@ -39,7 +41,8 @@ def pareto(
     time_limit
         Seconds for all of them together.
     options
-        For ``solve`` (``order``, ``in_place``, ``placement``, ``inputs``, ``outputs``,
+        For ``solve`` (``split``: ops in pieces instead of ops that run again;
+        ``order``, ``in_place``, ``placement``, ``inputs``, ``outputs``,
         ``constants``, ``workers``, ``seed``).
 
     Returns
@@ -85,6 +88,8 @@ def pareto_plans(
 
     if not isinstance(points, int) or isinstance(points, bool) or points < 2:
         raise InputError(f"points must be at least 2, not {points!r}")
+    if options.pop("split", False):
+        return split_curve(source, Request(split=True, time_limit=time_limit, **options), points)
     for name in ("remat", "memory_limit", "cost_limit", "capacity", "pools"):
         if name in options:
             raise InputError(f"a trade-off chooses its limits itself: it takes no {name}")

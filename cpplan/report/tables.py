@@ -98,7 +98,7 @@ def format_tradeoff(plans: Iterable[Plan]) -> str:
         found = plan.offset is not None
         cells.append(
             (
-                str(plan.capacity),
+                "" if plan.capacity is None else str(plan.capacity),
                 str(plan.peak) if found else "",
                 format_bytes(plan.peak) if found else "",
                 _extra(plan.cost if found else None, plan.base_cost),

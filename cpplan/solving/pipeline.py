@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
@@ -30,6 +30,9 @@ from cpplan.solving.request import Request
 from cpplan.solving.run import Run
 from cpplan.solving.shares import bytes_of
 from cpplan.verification.verifier import verify
+
+if TYPE_CHECKING:
+    from cpplan.splitting.solve import Split
 
 # How the message of a plan begins whose run left a gap and time, and its reason if no other is.
 ENDED_EARLY = "ended before the time limit"
@@ -204,7 +207,7 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
     """
     budget = request.budget()
     source = as_program(source)
-    if isinstance(source, Program) and source.graph.symbols is not None:
+    if isinstance(source, Program) and source.graph.symbols is not None and not request.split:
         if request.spill:
             raise InputError("spill=True needs fixed sizes: give extents of all dimensions")
         return _solve_symbolic(source, request, budget.deadline)
@@ -288,6 +291,27 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
         )
         if plan.offset is not None:
             verify(source, plan)
+    return plan
+
+
+def start_run(source: Program | Problem, request: Request) -> Run:
+    """The run of a request, whose time starts now.
+
+    Raises
+    ------
+    InputError
+        If the request does not fit the source.
+    """
+    request.check_source(source)
+    return _make_run(source, request, request.budget())
+
+
+def finish_split(source: Program, run: Run, found: Split) -> Plan:
+    """The plan of a split that a run has found, verified."""
+    history = run.history
+    plan = make_split_plan(found, run.residency, runtime=run.deadline.elapsed(), history=history)
+    if plan.offset is not None:
+        verify(source, plan)
     return plan
 
 

@@ -36,7 +36,7 @@ from cpplan.solving.tuning import SolvingTuning
 if TYPE_CHECKING:
     from cpplan.ordering.solve import OrderSearch
     from cpplan.remat.solve import Rematerialized
-    from cpplan.splitting.solve import Split
+    from cpplan.splitting.solve import Split, SplitSearch
 
 # Why a run with a searched order may end early.
 ALL_ORDERS = "the searches for orders and for orders with offsets have ended"
@@ -208,6 +208,13 @@ class Run:
 
     def split(self, source: Program | Problem) -> Split:
         """The fewest bytes within a limit on the cost, or the least cost within the ceiling."""
+        search, limit = self.split_search(source), self.ceiling
+        if limit is not None and self.request.cost_limit is None:
+            return search.cheapest(limit, self.deadline)
+        return replace(search.smallest(self.request.cost_limit or 1.0, self.deadline), limit=limit)
+
+    def split_search(self, source: Program | Problem) -> SplitSearch:
+        """The search for pieces, which has planned the program without any."""
         from cpplan.splitting.solve import SplitSearch
         from cpplan.splitting.tuning import SplittingTuning
 
@@ -223,18 +230,13 @@ class Run:
             unsplit, _ = free.search_within(source)(first)
         else:
             unsplit = free.pack(source, first)
-        search = SplitSearch(
+        return SplitSearch(
             unsplit,
             self.residency,
             self.sharing,
             pack=free.pack,
             report=lambda text: self.record(None, None, text),
         )
-        limit = self.ceiling
-        if limit is not None and self.request.cost_limit is None:
-            return search.cheapest(limit, self.deadline)
-        found = search.smallest(self.request.cost_limit or 1.0, self.deadline)
-        return replace(found, limit=limit)
 
     def search_within(self, source: Program) -> Callable[[Deadline], tuple[Packed, str]]:
         """Function that searches for orders by its own deadline, and names the best's source."""

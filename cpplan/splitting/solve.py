@@ -70,6 +70,11 @@ class SplitSearch:
         Packs a program by a deadline.
     report
         Called with a line about everything found.
+
+    Attributes
+    ----------
+    unsplit
+        The plan without pieces, in this form.
     """
 
     def __init__(
@@ -86,7 +91,7 @@ class SplitSearch:
         self.base = sum_costs(op.cost for op in self.problem.ops)
         self.least = least_piece(self.problem)
         self._pack, self._report = pack, report
-        self._unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
+        self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
         # Seconds to pack a run, at most, in the packings so far.
         self._pace = 0.0
@@ -104,9 +109,25 @@ class SplitSearch:
             )
         return self._divisions
 
-    def smallest(self, cost_limit: float, deadline: Deadline) -> Split:
-        """The plan of fewest bytes at this multiple of the cost of running every op once."""
-        tuning, best = tuned(SplittingTuning), self._unsplit
+    def cost_limits(self, count: int, deadline: Deadline) -> list[float]:
+        """Multiples of the base cost at which estimates of the peak fall, ascending from 1."""
+        if self.unsplit.packed.peak <= self.least.bytes:
+            return []
+        share = tuned(SplittingTuning).regions_share
+        divisions = self.divisions(deadline.share(share))
+        costs = sorted({max(1.0, found.cost / max(self.base, 1)) for found in divisions})
+        if len(costs) <= count:
+            return costs
+        if count == 1:
+            return costs[:1]
+        return [costs[k * (len(costs) - 1) // (count - 1)] for k in range(count)]
+
+    def smallest(self, cost_limit: float, deadline: Deadline, known: Split | None = None) -> Split:
+        """The plan of fewest bytes at this multiple of the cost of running every op once.
+
+        ``known`` is one within the limit, if there is one besides the plan without pieces.
+        """
+        tuning, best = tuned(SplittingTuning), known or self.unsplit
         most = cost_limit * self.base * (1 + _ROUNDING)
         if best.packed.peak <= self.least.bytes:
             return best
@@ -121,7 +142,7 @@ class SplitSearch:
 
     def cheapest(self, limit: int, deadline: Deadline) -> Split:
         """The plan of least cost whose packing has at most ``limit`` bytes."""
-        tuning, best = tuned(SplittingTuning), self._unsplit
+        tuning, best = tuned(SplittingTuning), self.unsplit
         if best.packed.peak > limit and self.least.bytes <= limit:
             divisions = self.divisions(deadline.share(tuning.regions_share))
             fits = [found for found in divisions if found.peak <= limit]

@@ -1,0 +1,60 @@
+"""The curve of peak against cost of ops in pieces: one search for regions, several plans."""
+
+from __future__ import annotations
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.plan import Plan
+from cpplan.packing.problem import as_program
+from cpplan.program.anf import Program
+from cpplan.runtime.budget import using
+from cpplan.runtime.collection import without_collection
+from cpplan.runtime.compiled import telling
+from cpplan.runtime.interrupts import noting_interrupts
+from cpplan.solving.pipeline import finish_split, start_run
+from cpplan.solving.request import Request
+from cpplan.splitting.solve import Split
+
+
+def split_curve(source: Graph | Program, request: Request, points: int) -> list[Plan]:
+    """Plans in pieces of fewer and fewer bytes at more and more cost; the first has no pieces.
+
+    Costs are those at which estimates of the peak fall, spread over their range. A plan that needs
+    no fewer bytes than one before is left out. Ctrl-C ends the list with the plans that it has.
+
+    Parameters
+    ----------
+    source
+        A graph or a program.
+    request
+        With ``split``; its time is for all plans together.
+    points
+        Plans at most.
+
+    Raises
+    ------
+    InputError
+        If the source is a bare problem, or its sizes depend on variables.
+    """
+    program = as_program(source)
+    if not isinstance(program, Program):
+        raise InputError("a trade-off needs a graph: a bare problem has no ops to split")
+    run = start_run(program, request)
+    found: list[Split] = []
+    with (
+        noting_interrupts() as interrupted,
+        using(run.budget.tuning),
+        telling(lambda text: run.record(None, None, text)),
+    ):
+        search = run.split_search(program)
+        found.append(search.unsplit)
+        limits = search.cost_limits(points - 1, run.deadline)
+        for number, limit in enumerate(limits):
+            if interrupted() or run.deadline.expired():
+                break
+            slot = run.deadline.share(1 / (len(limits) - number))
+            split = search.smallest(limit, slot, found[-1])
+            if split.packed.peak < found[-1].packed.peak:
+                found.append(split)
+    with without_collection():
+        return [finish_split(program, run, split) for split in found]
