@@ -29,6 +29,7 @@ from cpplan.io.onnx.external import (
 from cpplan.io.onnx.functions import inline_functions
 from cpplan.io.onnx.model import load_model, naming, translate_model
 from cpplan.io.onnx.schedule import Schedule
+from cpplan.io.onnx.split_model import split_model
 from cpplan.model.errors import InputError
 from cpplan.program.anf import to_anf
 from cpplan.runtime.atomic import write_bytes
@@ -112,7 +113,31 @@ def write_onnx(
     """
     if plan.base_cost is None:
         raise InputError(f"plan {plan.name!r} is for a bare problem: it has no order")
-    write_reordered(source, plan.order, path, dims)
+    if plan.pieces:
+        write_reordered(*model_in_pieces(plan, source, dims), path)
+    else:
+        write_reordered(source, plan.order, path, dims)
+
+
+def model_in_pieces(
+    plan: Plan,
+    source: str | PathLike[str] | onnx.ModelProto,
+    dims: Mapping[str, int] | None = None,
+) -> tuple[onnx.ModelProto, list[str]]:
+    """The model with the plan's pieces as nodes, and the order of its ops.
+
+    See :mod:`cpplan.io.onnx.split_model`; :func:`reorder_onnx` puts the nodes in order.
+
+    Raises
+    ------
+    InputError
+        As ``read_onnx``, or if no ONNX node computes a piece; names the op.
+    VerificationError
+        If an op cannot be cut as the plan says.
+    """
+    read, translation = translate_model(source, dims, with_weights=True)
+    with naming(source):
+        return split_model(read, translation, plan)
 
 
 def write_reordered(

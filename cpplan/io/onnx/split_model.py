@@ -1,0 +1,325 @@
+"""An ONNX model whose ops run in pieces: bands are tensors, gathered by Concat, cut by Slice.
+
+Each piece is a node of its own. Where it reads more than one band of a tensor, a Concat before it
+puts them together; where it writes more than one, Slices after it take them apart; pieces that add
+up are followed by an Add. Of inputs of the model a Slice takes the part that is read, and outputs
+are put together at the end. Runtimes copy for these nodes, and need memory for what they copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.io.onnx.axes import operation_of
+from cpplan.io.onnx.bytes import Array
+from cpplan.io.onnx.graph import Source, Translation
+from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
+from cpplan.io.onnx.model import opset_versions
+from cpplan.io.onnx.piece_nodes import piece_node
+from cpplan.io.pieces import Box, PieceWork, piece_work, within
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.plan import Plan
+from cpplan.verification.pieces import describe_pieces
+
+if TYPE_CHECKING:
+    import onnx
+
+# The first version of Slice that takes its bounds as inputs.
+_LEAST_OPSET = 10
+
+
+def split_model(
+    model: onnx.ModelProto, translation: Translation, plan: Plan
+) -> tuple[onnx.ModelProto, list[str]]:
+    """The model in pieces, and the names of its ops in the plan's order.
+
+    Parameters
+    ----------
+    model
+        The whole model, with the values of its weights; it is changed.
+    translation
+        Of this model.
+    plan
+        With cuts of its ops.
+
+    Raises
+    ------
+    InputError
+        If the model's operator set is too old, or no node computes a piece; names the op.
+    VerificationError
+        If an op cannot be cut so.
+    """
+    opset = opset_versions(model).get("", opset_versions(model).get("ai.onnx", 1))
+    if opset < _LEAST_OPSET:
+        raise InputError(f"opset {opset}: models in pieces need {_LEAST_OPSET} or later")
+    writer = _Writer(model, translation, plan, opset)
+    order = writer.write()
+    return model, order
+
+
+class _Constants:
+    """Values of a model's constants, computed when they are asked for."""
+
+    def __init__(
+        self, graph: onnx.GraphProto, sources: Sequence[Source], opsets: Mapping[str, int]
+    ):
+        self._stored = {tensor.name: tensor for tensor in graph.initializer}
+        self._sources = {name: s for s in sources for name in s.node.output if name}
+        self._opsets = opsets
+        self._values: dict[str, Array] = {}
+
+    def value(self, name: str) -> Array | None:
+        if name not in self._values:
+            if name in self._stored:
+                self._values[name] = to_numpy(self._stored[name])
+            elif name in self._sources:
+                source = self._sources[name]
+                read = {n: self.value(n) for n in source.reads}
+                known = {n: array for n, array in read.items() if array is not None}
+                if len(known) < len(read):
+                    return None
+                try:
+                    self._values.update(make_kernel(source.node, {}, self._opsets)(known))
+                except KernelError:
+                    return None
+        return self._values.get(name)
+
+
+class _Writer:
+    """The nodes of a model in pieces, in groups by op of the graph of pieces."""
+
+    def __init__(self, model: onnx.ModelProto, translation: Translation, plan: Plan, opset: int):
+        self._model, self._plan, self._opset = model, plan, opset
+        self._whole: Graph = translation.graph
+        self._sources = translation.ops
+        self._described = describe_pieces(self._whole, plan.pieces)
+        self._constants = _Constants(model.graph, translation.constants, opset_versions(model))
+        self._bands: dict[str, list[str]] = {}
+        for name, (tensor, _) in self._described.parts.items():
+            if name not in self._whole.tensor and self._is_band(name):
+                self._bands.setdefault(tensor, []).append(name)
+        self._nodes: list[onnx.NodeProto] = []
+        self._numbers: dict[tuple[int, ...], str] = {}
+        # Parts of weights, which the reader takes for constants.
+        self._folded: dict[tuple[str, Box], str] = {}
+
+    def write(self) -> list[str]:
+        graph, pieces = self._model.graph, self._described.graph
+        written = {name for op in self._whole.ops for name in op.outputs}
+        # Nodes that compute constants, or that only ask for a shape, stay.
+        kept = [node for node in graph.node if not written.intersection(node.output)]
+        groups = {op.name: self._group(op) for op in pieces.ops}
+        ends = self._ends()
+        del graph.node[:]
+        graph.node.extend([*kept, *self._nodes])
+        changed = self._bands.keys()
+        infos = [info for info in graph.value_info if info.name not in changed]
+        del graph.value_info[:]
+        graph.value_info.extend(infos)
+        order = [name for op in self._plan.order for name in groups[op]]
+        return [*order, *ends]
+
+    def _is_band(self, name: str) -> bool:
+        """True for a band, False for a sum on the way to one."""
+        tensor, _ = self._described.parts[name]
+        return name.startswith(f"{tensor}[") and name.endswith("]")
+
+    def _node(
+        self, kind: str, inputs: Sequence[str], output: str, name: str, **attributes: object
+    ) -> str:
+        import onnx
+
+        self._nodes.append(onnx.helper.make_node(kind, inputs, [output], name=name, **attributes))
+        return output
+
+    def _constant(self, name: str, value: Array) -> str:
+        import onnx
+
+        self._model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+        return name
+
+    def _integers(self, values: Sequence[int]) -> str:
+        key = tuple(values)
+        if key not in self._numbers:
+            name = f"integers {','.join(map(str, key))}"
+            self._numbers[key] = self._constant(name, np.array(key, np.int64))
+        return self._numbers[key]
+
+    def _slice(self, source: str, box: Box, extents: Sequence[int], output: str) -> str:
+        """A part of a tensor, of which only the axes that are cut are named."""
+        axes = [k for k, span in enumerate(box) if span != (0, extents[k])]
+        starts, ends = [box[k][0] for k in axes], [box[k][1] for k in axes]
+        inputs = [source, *map(self._integers, (starts, ends, axes))]
+        return self._node("Slice", inputs, output, f"{output}/slice")
+
+    def _joined(self, tensor: str, box: Box, output: str) -> str:
+        """The bands that make up a part of a tensor, put together axis by axis."""
+        found = {
+            part: name
+            for name in self._bands[tensor]
+            for part in [self._described.parts[name][1]]
+            if all(lo <= p[0] and p[1] <= hi for p, (lo, hi) in zip(part, box, strict=True))
+        }
+        steps = 0
+        for axis in reversed(range(len(box))):
+            lines: dict[Box, list[tuple[int, str, Box]]] = {}
+            for part, name in found.items():
+                key = (*part[:axis], box[axis], *part[axis + 1 :])
+                lines.setdefault(key, []).append((part[axis][0], name, part))
+            joined = {}
+            for key, listed in lines.items():
+                names = [name for _, name, _ in sorted(listed)]
+                if len(names) == 1:
+                    joined[key] = names[0]
+                    continue
+                whole = len(lines) == 1
+                made = output if whole and self._is_done(lines, box) else f"{output}/{steps}"
+                steps += 1
+                joined[key] = self._node("Concat", names, made, f"{made}/concat", axis=axis)
+            found = joined
+        (name,) = found.values()
+        return name
+
+    def _is_done(self, lines: Mapping[Box, object], box: Box) -> bool:
+        return next(iter(lines)) == box
+
+    def _read(self, tensor: str, box: Box, label: str) -> str:
+        """The part of a tensor that a node reads."""
+        extents = self._whole.tensor[tensor].shape
+        assert extents is not None
+        full = all(span == (0, extent) for span, extent in zip(box, extents, strict=True))
+        is_input = self._whole.tensor[tensor].kind == "input"
+        if tensor in self._bands and not is_input:
+            return self._joined(tensor, box, f"{label}/{tensor}")
+        if full:
+            return tensor
+        if self._whole.tensor[tensor].kind != "constant":
+            return self._slice(tensor, box, extents, f"{label}/{tensor}")
+        if (tensor, box) not in self._folded:
+            output = f"{tensor}[{','.join(f'{low}:{high}' for low, high in box)}]"
+            self._folded[tensor, box] = self._slice(tensor, box, extents, output)
+        return self._folded[tensor, box]
+
+    def _group(self, op: Op) -> list[str]:
+        """The nodes of a piece, or of a whole op; their names."""
+        first = len(self._nodes)
+        if op.name in self._described.works:
+            name, axes, spans = self._described.works[op.name]
+            source = self._whole.op[name]
+            self._piece(op, source, piece_work(self._whole, source, axes, spans))
+        else:
+            self._untouched(op)
+        folded = self._folded.values()
+        return [node.name for node in self._nodes[first:] if node.output[0] not in folded]
+
+    def _untouched(self, op: Op) -> None:
+        """A whole op, which may read and write tensors that are cut."""
+        import onnx
+
+        node = onnx.NodeProto()
+        node.CopyFrom(self._sources[op.name].node)
+        for k, name in enumerate(node.input):
+            if name in self._bands and self._whole.tensor[name].kind != "input":
+                node.input[k] = self._read(name, self._full(name), op.name)
+        after: list[tuple[str, str]] = []
+        for k, name in enumerate(node.output):
+            if name in self._bands:
+                node.output[k] = f"{op.name}/{name}"
+                after.append((name, node.output[k]))
+        node.name = op.name
+        self._nodes.append(node)
+        for name, whole in after:
+            self._cut(name, whole, self._full(name), self._bands[name])
+
+    def _piece(self, op: Op, source: Op, work: PieceWork) -> None:
+        import onnx
+
+        node = self._sources[source.name].node
+        operation = operation_of(node, self._whole.tensor, self._constants.value, self._opset)
+        made = piece_node(node, operation, work)
+        if made is None:
+            axes = ", ".join(axis.name for axis, _ in work.cut)
+            raise InputError(
+                f"op {source.name!r} ({source.kind}): no ONNX node computes its pieces along {axes}"
+            )
+        piece = onnx.NodeProto()
+        piece.CopyFrom(made.node)
+        for k, name in enumerate(piece.input):
+            if name in made.constants:
+                own = f"{op.name}/{name}"
+                piece.input[k] = self._constant(own, made.constants[name])
+            elif name in work.boxes:
+                piece.input[k] = self._read(name, work.boxes[name], op.name)
+        sums = [name for name in op.outputs if not (name in self._bands or self._is_plain(name))]
+        adds = any(axis.accumulates for axis, _ in work.cut)
+        pastes = []
+        for k, name in enumerate(piece.output):
+            if not name:
+                continue
+            bands = [n for n in op.outputs if self._tensor_of(n, source) == name]
+            if len(bands) == 1 and not (adds and not work.begins):
+                piece.output[k] = bands[0]
+                continue
+            piece.output[k] = f"{op.name}/{name}"
+            pastes.append((name, piece.output[k], bands))
+        assert adds or not sums
+        piece.name = op.name
+        self._nodes.append(piece)
+        for name, whole, bands in pastes:
+            if not (adds and not work.begins):
+                self._cut(name, whole, work.boxes[name], bands)
+                continue
+            for band in bands:
+                part = whole
+                if len(bands) > 1:
+                    part = f"{whole}/{band}"
+                    self._cut_one(whole, work.boxes[name], band, part)
+                before = next(n for n in op.inputs if self._same_sum(n, band, source))
+                self._node("Add", [before, part], band, f"{band}/add")
+
+    def _tensor_of(self, name: str, source: Op) -> str:
+        """The tensor of the whole op that an output of its piece is a part of."""
+        if name in self._described.parts:
+            return self._described.parts[name][0]
+        return name if name in source.outputs else name.rpartition("+")[0]
+
+    def _is_plain(self, name: str) -> bool:
+        return name in self._whole.tensor or name in self._described.parts
+
+    def _same_sum(self, one: str, other: str, source: Op) -> bool:
+        """True if both are sums on the way to one band."""
+        places = self._described.parts
+        if one in places or other in places:
+            return places.get(one) == places.get(other)
+        return one not in source.inputs and self._tensor_of(one, source) == self._tensor_of(
+            other, source
+        )
+
+    def _cut(self, tensor: str, whole: str, box: Box, bands: Sequence[str]) -> None:
+        for band in bands:
+            self._cut_one(whole, box, band, band)
+
+    def _cut_one(self, whole: str, box: Box, band: str, output: str) -> None:
+        part = within(self._described.parts[band][1], box)
+        self._slice(whole, part, [high - low for low, high in box], output)
+
+    def _full(self, tensor: str) -> Box:
+        return tuple((0, extent) for extent in self._whole.tensor[tensor].shape or ())
+
+    def _ends(self) -> list[str]:
+        """Nodes that put the model's outputs together."""
+        first = len(self._nodes)
+        for name in self._outputs():
+            made = self._joined(name, self._full(name), name)
+            if made != name:
+                self._node("Identity", [made], name, f"{name}/identity")
+        return [node.name for node in self._nodes[first:]]
+
+    def _outputs(self) -> Iterator[str]:
+        for value in self._model.graph.output:
+            if value.name in self._bands:
+                yield value.name

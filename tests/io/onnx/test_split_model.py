@@ -1,0 +1,96 @@
+"""ONNX models written in pieces compute what the whole models do."""
+
+from __future__ import annotations
+
+import random
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cases import seeds
+
+onnx = pytest.importorskip("onnx")
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+from support.onnx_networks import OnnxNetwork, random_network  # noqa: E402
+from support.split_plans import plan_in_pieces, random_pieces  # noqa: E402
+
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
+from cpplan.model.errors import InputError  # noqa: E402
+from cpplan.model.pieces import Pieces  # noqa: E402
+
+
+def outputs(model: onnx.ModelProto, runtime: str, seed: int = 0) -> list[Any]:
+    """Outputs on random inputs; float kernels may add up in other orders for other shapes."""
+    rng = np.random.default_rng(seed)
+    inputs = {
+        value.name: rng.standard_normal(
+            [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for value in model.graph.input
+    }
+    names = [value.name for value in model.graph.output]
+    if runtime == "reference":
+        return list(ReferenceEvaluator(model).run(names, inputs))
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return list(session.run(names, inputs))
+
+
+RUNTIMES = [
+    "reference",
+    pytest.param(
+        "onnxruntime",
+        marks=pytest.mark.skipif(find_spec("onnxruntime") is None, reason="needs onnxruntime"),
+    ),
+]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("seed", seeds(20))
+def test_random_networks_in_pieces_are_valid_and_compute_the_same(
+    seed: int, runtime: str, tmp_path: Path
+) -> None:
+    model = random_network(seed)
+    graph = read_onnx(model)
+    plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
+    cut = {entry.op for entry in plan.pieces}
+    if any(op.kind in ("Pad", "Resize") and op.name in cut for op in graph.ops):
+        return  # no node may compute its pieces
+    plan.export(tmp_path / "pieces.onnx", model)
+    written = onnx.load(tmp_path / "pieces.onnx")
+    onnx.checker.check_model(written, full_check=True)
+    nodes = [node.name for node in written.graph.node]
+    assert [name for name in nodes if name in plan.order] == list(plan.order)
+    for found, expected in zip(outputs(written, runtime), outputs(model, runtime), strict=True):
+        if expected.dtype == np.float32:
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        else:
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_piece_reads_bands_through_a_concat_and_an_input_through_a_slice(tmp_path: Path) -> None:
+    net = OnnxNetwork(0)
+    x = net.image(1, 3, 12, 8)
+    first = net.conv(x, 4, pads=[1] * 4)
+    model = net.model(net.conv(first, 2, pads=[1] * 4))
+    cut = [Pieces(name, ("rows",), ((4, 8),)) for name in ("conv0", "conv1")]
+    plan = plan_in_pieces(read_onnx(model), cut)
+    plan.export(tmp_path / "pieces.onnx", model)
+    nodes = {node.name: node for node in onnx.load(tmp_path / "pieces.onnx").graph.node}
+    assert nodes["conv0[0:4]/x/slice"].op_type == "Slice"
+    assert nodes["conv1[4:8]/t0/concat"].op_type == "Concat"
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in nodes["conv1[0:4]"].attribute}
+    assert given["pads"] == [1, 1, 0, 1]
+    assert nodes["t1/concat"].output == ["t1"]
+
+
+def test_pieces_that_no_node_computes_are_refused(tmp_path: Path) -> None:
+    net = OnnxNetwork(0)
+    model = net.model(net.resize(net.image(1, 3, 6, 6)))
+    plan = plan_in_pieces(read_onnx(model), [Pieces("resize0", ("rows",), ((4,),))])
+    message = r"op 'resize0' \(Resize\): no ONNX node computes its pieces along rows"
+    with pytest.raises(InputError, match=message):
+        plan.export(tmp_path / "pieces.onnx", model)
