@@ -43,11 +43,7 @@ class PiecesRun:
         self._run, self._whole = run, run.graph
         self._described = describe_pieces(run.graph, pieces)
         self.graph: Graph = self._described.graph
-        bands: dict[str, list[str]] = {}
-        for name, (tensor, _) in self._described.parts.items():
-            if self.graph.tensor[name].kind == run.graph.tensor[tensor].kind:
-                bands.setdefault(tensor, []).append(name)
-        self._bands = bands
+        self._bands = bands = self._described.bands
         self.output_names = tuple(
             band for name in run.output_names for band in bands.get(name, [name])
         )
@@ -114,7 +110,7 @@ class PiecesRun:
         """A whole tensor from its bands."""
         if name not in self._bands:
             return bands[name] if name in bands else self._values[name]
-        whole = np.empty_like(self._values[name])
+        whole = np.empty(self._values[name].shape, self._values[name].dtype)
         for band in self._bands[name]:
             whole[slices(self._described.parts[band][1])] = bands[band]
         return whole

@@ -60,12 +60,15 @@ class Described:
     ----------
     parts
         Band, or sum so far, -> the tensor that it is a part of, and which part.
+    bands
+        Tensor that is cut -> its bands, in the order of its shape; without sums so far.
     works
         Piece -> the op, the names of the axes along which it is cut, and the piece's spans there.
     """
 
     graph: Graph
     parts: Mapping[str, tuple[str, Part]]
+    bands: Mapping[str, tuple[str, ...]]
     works: Mapping[str, tuple[str, tuple[str, ...], tuple[Span, ...]]]
 
 
@@ -305,7 +308,14 @@ class _Making:
             for name, each in self.cut.items()
             for work in each.works()
         }
-        return Described(graph, self.parts, works)
+        bands = {
+            tensor.name: tuple(
+                self.bands.name(tensor.name, part) for part in self.bands.parts(tensor.name)
+            )
+            for tensor in source.tensors
+            if self.bands.is_cut(tensor.name)
+        }
+        return Described(graph, self.parts, bands, works)
 
     def _after(self, op: Op) -> tuple[str, ...]:
         names: list[str] = []

@@ -167,9 +167,9 @@ class OnnxRun:
 
     def _with_padding(self, op: Op, node: onnx.NodeProto) -> onnx.NodeProto:
         """A convolution whose padding is given in numbers, as that of its pieces is."""
-        axis = next((axis for axis in op.axes if axis.name in ("rows", "columns")), None)
-        if node.op_type != "Conv" or axis is None:
+        if node.op_type != "Conv" or not op.axes:
             return node
+        axis = op.axes[0]
         operation = operation_of(node, self.graph.tensor, self._values.get, self._opset)
         work = piece_work(self.graph, op, (axis.name,), [(0, axis.extent)])
         made = piece_node(node, operation, work)
@@ -271,7 +271,12 @@ def _in_order(node: onnx.NodeProto, kernel: Kernel) -> Kernel:
 
     def run(values: Mapping[str, Array]) -> dict[str, Array]:
         result = ordered([values[name] if name else None for name in node.input])
-        return kernel(values) if result is None else {node.output[0]: np.ascontiguousarray(result)}
+        if result is None:
+            return kernel(values)
+        # A copy: the next kernel may add up in the order of strides, also of axes of one position.
+        copied = np.empty(result.shape, result.dtype)
+        copied[...] = result
+        return {node.output[0]: copied}
 
     return run
 

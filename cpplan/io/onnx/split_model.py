@@ -98,10 +98,7 @@ class _Writer:
         self._sources = translation.ops
         self._described = describe_pieces(self._whole, plan.pieces)
         self._constants = _Constants(model.graph, translation.constants, opset_versions(model))
-        self._bands: dict[str, list[str]] = {}
-        for name, (tensor, _) in self._described.parts.items():
-            if name not in self._whole.tensor and self._is_band(name):
-                self._bands.setdefault(tensor, []).append(name)
+        self._bands = self._described.bands
         self._nodes: list[onnx.NodeProto] = []
         self._numbers: dict[tuple[int, ...], str] = {}
         # Parts of weights, which the reader takes for constants.
@@ -122,11 +119,6 @@ class _Writer:
         graph.value_info.extend(infos)
         order = [name for op in self._plan.order for name in groups[op]]
         return [*order, *ends]
-
-    def _is_band(self, name: str) -> bool:
-        """True for a band, False for a sum on the way to one."""
-        tensor, _ = self._described.parts[name]
-        return name.startswith(f"{tensor}[") and name.endswith("]")
 
     def _node(
         self, kind: str, inputs: Sequence[str], output: str, name: str, **attributes: object
@@ -254,7 +246,6 @@ class _Writer:
                 piece.input[k] = self._constant(own, made.constants[name])
             elif name in work.boxes:
                 piece.input[k] = self._read(name, work.boxes[name], op.name)
-        sums = [name for name in op.outputs if not (name in self._bands or self._is_plain(name))]
         adds = any(axis.accumulates for axis, _ in work.cut)
         pastes = []
         for k, name in enumerate(piece.output):
@@ -266,7 +257,6 @@ class _Writer:
                 continue
             piece.output[k] = f"{op.name}/{name}"
             pastes.append((name, piece.output[k], bands))
-        assert adds or not sums
         piece.name = op.name
         self._nodes.append(piece)
         for name, whole, bands in pastes:
@@ -286,9 +276,6 @@ class _Writer:
         if name in self._described.parts:
             return self._described.parts[name][0]
         return name if name in source.outputs else name.rpartition("+")[0]
-
-    def _is_plain(self, name: str) -> bool:
-        return name in self._whole.tensor or name in self._described.parts
 
     def _same_sum(self, one: str, other: str, source: Op) -> bool:
         """True if both are sums on the way to one band."""
