@@ -190,10 +190,14 @@ def _axis(operation: Operation, rank: int) -> int:
     return checked_axis(operation.attributes["axis"], rank)
 
 
-def _slides(operation: Operation, taps: Sequence[int], image: Tensor) -> list[Slide]:
-    """Windows along rows and columns, padded as the operator says."""
+def slides_of(operation: Operation) -> list[Slide]:
+    """Windows of a convolution or pool along rows and columns, padded as the operator says."""
     given = operation.attributes
-    places, extents = shape_of(operation.output), shape_of(image)
+    if "filter_height" in given:
+        taps: Sequence[int] = (given["filter_height"], given["filter_width"])
+    else:
+        taps = operation.shape(1)[1:3]
+    places, extents = shape_of(operation.output), operation.shape()
     slides = []
     for axis, (letter, count) in enumerate(zip("hw", taps, strict=True), 1):
         slide = Slide(count, given[f"stride_{letter}"], given.get(f"dilation_{letter}", 1))
@@ -207,7 +211,7 @@ def _slides(operation: Operation, taps: Sequence[int], image: Tensor) -> list[Sl
 def _convolution(operation: Operation) -> Iterator[Axis]:
     image, weights = operation.input(), operation.input(1)
     shape = shape_of(weights)
-    yield from slide_axes(operation, image, _slides(operation, shape[1:3], image), 1)
+    yield from slide_axes(operation, image, slides_of(operation), 1)
     bias = operation.input(2) if operation.has(2) else None
     groups = shape_of(image)[3] // shape[3]
     yield from channel_axes(operation, image, (weights, 0), [bias], groups=groups)
@@ -215,7 +219,7 @@ def _convolution(operation: Operation) -> Iterator[Axis]:
 
 def _depthwise(operation: Operation) -> Iterator[Axis]:
     image, weights = operation.input(), operation.input(1)
-    yield from slide_axes(operation, image, _slides(operation, shape_of(weights)[1:3], image), 1)
+    yield from slide_axes(operation, image, slides_of(operation), 1)
     bias = operation.input(2) if operation.has(2) else None
     channels = shape_of(image)[3]
     if channels > 1:
@@ -237,9 +241,8 @@ def _transposed(operation: Operation) -> Iterator[Axis]:
 
 
 def _pool(operation: Operation) -> Iterator[Axis]:
-    image, given = operation.input(), operation.attributes
-    taps = given["filter_height"], given["filter_width"]
-    yield from slide_axes(operation, image, _slides(operation, taps, image), 1)
+    image = operation.input()
+    yield from slide_axes(operation, image, slides_of(operation), 1)
     yield same("channels", operation.shape()[3], [(image, 3), (operation.output, 3)])
 
 

@@ -18,11 +18,15 @@ from cpplan.io.tflite.offsets import (
     pack_offsets,
     tensor_keys,
 )
+from cpplan.io.tflite.split_model import split_tflite
 from cpplan.model.errors import InputError
 from cpplan.model.plan import Plan
 from cpplan.runtime.atomic import write_bytes
+from cpplan.solving.pipeline import solve
 
 _OPERATORS = 3
+# To place the tensors of a model in pieces.
+_SECONDS = 10
 _SHAPE, _SIGNATURE = 0, 7
 
 
@@ -81,11 +85,34 @@ def planned_tflite(
     with naming(source):
         model = bind_extents(parse_model(source), dims)
         translation = translate(model, plan.name)
+        if plan.pieces:
+            return _in_pieces(model, translation, plan)
         order = plan_order(translation, plan)
         offsets = plan_offsets(model, translation, plan)
         if dims:
             model = parse_model(_with_extents(model))
         return with_offsets(model, offsets, order)
+
+
+def _in_pieces(model: TfliteModel, translation: Translation, plan: Plan) -> bytes:
+    """The file of a model in pieces, with offsets for all that it holds.
+
+    What gathers, pads and takes apart needs memory, too, which the plan of the pieces does not
+    know. So the model written is planned anew: in its order, with bands within the tensors that
+    they are joined to.
+    """
+    data = split_tflite(model, translation, plan)
+    whole = translate(bind_extents(parse_model(data), None), plan.name).graph
+    held = plan.residency
+    placed = solve(
+        whole,
+        in_place=True,
+        placement=True,
+        inputs=held.inputs,
+        outputs=held.outputs,
+        time_limit=_SECONDS,
+    )
+    return planned_tflite(data, placed)
 
 
 def with_offsets(

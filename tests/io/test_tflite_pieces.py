@@ -1,0 +1,63 @@
+"""TFLite models in pieces: equal bytes in LiteRT and TFLite Micro."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tflite")
+pytest.importorskip("ai_edge_litert")
+from support.cases import seeds
+from support.split_plans import plan_in_pieces, random_pieces
+from support.tflite_kinds import FLOAT32, INT8, _net
+from support.tflite_runtimes import draw_inputs, equal, run_litert, run_micro
+
+from cpplan.io.tflite import planned_tflite, read_tflite
+from cpplan.model.errors import InputError
+
+
+def image_network(seed: int, dtype: int) -> bytes:
+    """Two to five convolutions, pools and sums."""
+    rng = random.Random(seed)
+    model, net = _net("net", dtype)
+    x = net.input("x", [1, rng.choice([8, 16]), rng.choice([8, 12, 16]), rng.randint(1, 4)])
+    ends = [x]
+    for k in range(rng.randint(2, 5)):
+        x = ends[-1]
+        kind = rng.choice(["conv", "conv", "depthwise", "pool", "add"])
+        if kind == "add" and len(ends) > 1 and net.shape(ends[-2]) == net.shape(x):
+            ends.append(net.add(f"add{k}", x, ends[-2]))
+        elif kind == "depthwise":
+            ends.append(net.depthwise(f"depthwise{k}", x))
+        elif kind == "pool" and not any(extent % 2 for extent in net.shape(x)[1:3]):
+            ends.append(net.pool(f"pool{k}", x))
+        else:
+            ends.append(
+                net.conv(f"conv{k}", x, rng.randint(2, 6), rng.choice([1, 3]), rng.choice([1, 2]))
+            )
+    net.output(ends[-1])
+    return model.pack()
+
+
+@pytest.mark.parametrize("dtype", [INT8, FLOAT32])
+@pytest.mark.parametrize("seed", seeds(10))
+def test_models_in_pieces_compute_the_same(seed: int, dtype: int) -> None:
+    data = image_network(seed, dtype)
+    graph = read_tflite(data)
+    plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
+    try:
+        written = planned_tflite(data, plan)
+    except InputError as error:
+        assert "no TFLite operator pads its pieces so" in str(error)
+        return
+    runs = draw_inputs(data)
+    whole, pieces = (run_litert(each, runs, delegates=False) for each in (data, written))
+    micro = run_micro(written, runs, 1 << 18)
+    if dtype == INT8:
+        assert equal(whole, pieces)
+        assert equal(run_micro(data, runs, 1 << 18), micro)
+    else:
+        for one, other in zip(whole, pieces, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
