@@ -41,6 +41,8 @@ _AS_THEY_ARE = frozenset(
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 _POOLS = ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
 _VALID = 1
+# TFLite Micro's CONCATENATION takes no more.
+_MOST_PARTS = 10
 # Of operators that take eight bits.
 _VERSION = 2
 
@@ -248,18 +250,30 @@ class _Writer:
                 if len(numbers) == 1:
                     joined[key] = numbers[0]
                     continue
-                shape = [high - low for low, high in key]
-                made = output if output is not None and key == box else None
-                if made is None:
-                    made = self._tensor(like, f"{tensor} joined {len(self._new)}", shape)
-                options = self._schema.ConcatenationOptionsT()
-                options.axis = axis
-                joined[key] = self._run("CONCATENATION", numbers, made, options)
+                while len(numbers) > _MOST_PARTS:
+                    numbers = [
+                        self._concatenate(like, numbers[k : k + _MOST_PARTS], axis, None)
+                        for k in range(0, len(numbers), _MOST_PARTS)
+                    ]
+                joined[key] = self._concatenate(like, numbers, axis, output if key == box else None)
             found = joined
         (number,) = found.values()
         if output is not None and number != output:
             return self._slice(number, tuple((0, high - low) for low, high in box), output)
         return number
+
+    def _concatenate(self, like: int, numbers: Sequence[int], axis: int, output: int | None) -> int:
+        """Tensors put together along an axis; itself if there is only one."""
+        if len(numbers) == 1:
+            return numbers[0]
+        if output is None:
+            shapes = [self._main.tensors[k].shape for k in numbers]
+            shape = list(shapes[0])
+            shape[axis] = sum(each[axis] for each in shapes)
+            output = self._tensor(like, f"joined {len(self._new)}", shape)
+        options = self._schema.ConcatenationOptionsT()
+        options.axis = axis
+        return self._run("CONCATENATION", numbers, output, options)
 
     def _read(self, tensor: str, box: Box) -> int:
         """The part of a tensor that an operator reads."""
