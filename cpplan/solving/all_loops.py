@@ -9,12 +9,13 @@ from cpplan.ordering import loops as ordering
 from cpplan.packing import loops as packing
 from cpplan.remat import loops as remat
 from cpplan.runtime.compiled import compile_groups
+from cpplan.spilling import loops as spilling
 from cpplan.splitting import loops as splitting
 from cpplan.verification import loops as verification
 
 GROUPS = {
     group.name: group
-    for room in (packing, ordering, remat, splitting, verification)
+    for room in (packing, ordering, remat, splitting, spilling, verification)
     for group in room.LOOPS
 }
 

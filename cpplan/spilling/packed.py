@@ -85,6 +85,7 @@ def lay_out(
     budget: Budget,
     *,
     share: bool,
+    quick: bool = False,
 ) -> Layout:
     """Moves of the gaps kept, and the offsets found within the budget.
 
@@ -105,6 +106,8 @@ def lay_out(
         For packing.
     share
         True if ops may write over what they are the last to read.
+    quick
+        True to pack by heuristics only.
     """
     names = pools[0].name, pools[1].name
     order, moves = order_with_moves(problem, kept, names)
@@ -113,9 +116,8 @@ def lay_out(
     pool = np.array([buffers.candidates_of(row)[0] for row in range(len(buffers))], np.int64)
     offset = np.zeros(len(buffers), np.int64)
     rows = np.flatnonzero(pool == 0)
-    fast = _pack_fast(
-        _in_pool(moved.program, names[0]), buffers.in_pool(0, rows), residency, budget, share=share
-    )
+    program_there, part = _in_pool(moved.program, names[0]), buffers.in_pool(0, rows)
+    fast = _pack_fast(program_there, part, residency, budget, share=share, quick=quick)
     offset[rows] = fast.offset
     rows = np.flatnonzero(pool == 1)
     slow = _pack_slow(buffers.in_pool(1, rows), budget)
@@ -136,7 +138,13 @@ class _Packed(NamedTuple):
 
 
 def _pack_fast(
-    program: Program, part: Problem, residency: Residency, budget: Budget, *, share: bool
+    program: Program,
+    part: Problem,
+    residency: Residency,
+    budget: Budget,
+    *,
+    share: bool,
+    quick: bool,
 ) -> _Packed:
     """Offsets in the fast pool; the search ends once they fit."""
     goal = part.pools[0].capacity
@@ -144,12 +152,17 @@ def _pack_fast(
         search = SharingSearch(
             program, part, residency, kinds={"in place"}, goal=goal, seed=budget.seed
         )
-        search.run(budget)
+        if quick:
+            search.take_all_links()
+            with suppress(TimeUpError):
+                run_heuristics(search.best.incumbent, budget.deadline)
+        else:
+            search.run(budget)
         best = search.best
         relations = tuple(link.relation for link in best.clusters.links)
         return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations)
     incumbent = Incumbent(part, goal=goal)
-    pack(incumbent, budget)
+    pack(incumbent, budget, most_effort=0 if quick else None)
     offset = incumbent.reduction.restore(incumbent.offsets, part)
     return _Packed(offset, incumbent.peak, incumbent.found_by)
 

@@ -20,7 +20,12 @@ from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling import heuristics
-from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
+from cpplan.spilling.bounds import (
+    SEARCHED,
+    MovedBound,
+    bound_by_prices,
+    bound_of_every_order,
+)
 from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
 from cpplan.spilling.heuristics.eviction import drop_cost
 from cpplan.spilling.loads import Loads
@@ -124,11 +129,15 @@ class SpillSearch:
         self.choice: Choice | None = None
         self.layout: Layout | None = None
         self.shortfall: Shortfall | None = None
-        self._report = report
+        # Only plans that move fewer bytes than this are wanted.
+        self.ceiling: int | None = None
+        self.report = report
 
     @property
     def done(self) -> bool:
-        """True if the best plan moves no more bytes than the bound."""
+        """True if the best plan moves no more bytes than the bound, or none can be good enough."""
+        if self.ceiling is not None and self.bound.value >= self.ceiling:
+            return True
         return self.choice is not None and self.choice.moved <= self.bound.value
 
     def run(self, budget: Budget) -> None:
@@ -154,8 +163,8 @@ class SpillSearch:
         if model is not None:
             prices = self._relax(model, budget)
             best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.moved)
-        if not self._place(best, budget.share(tuning.first_share)):
-            self._with_margin(prices, budget.share(tuning.first_share))
+        if not self._place(best, budget.share(tuning.first_share), quick=True):
+            self._with_margin(prices, budget.share(tuning.margin_share))
         if best.moved > self.bound.value and few and not budget.deadline.expired():
             share = budget.share(tuning.search_share)
             kept = search_gaps(problem, best.kept, share, proved=self._proved)
@@ -163,12 +172,14 @@ class SpillSearch:
                 best = self._made(kept, SEARCHED)
         if not self._better(best):
             return
-        if not self._place(best, budget.share(tuning.packing_share)) and few:
-            self._again(prices, budget)
-        if self._better(best):
-            self._repair(best, budget)
+        if not self._place(best, budget.share(tuning.packing_share)):
+            self._repair(best, budget.share(tuning.repairs_share))
+            if few and self._better(best):
+                self._again(prices, budget)
 
     def _better(self, choice: Choice) -> bool:
+        if self.ceiling is not None and choice.moved >= self.ceiling:
+            return False
         return self.choice is None or choice.moved < self.choice.moved
 
     def _relax(self, model: SpillModel, budget: Budget) -> dict[int, float]:
@@ -183,37 +194,42 @@ class SpillSearch:
         return prices
 
     def _with_margin(self, prices: dict[int, float], budget: Budget) -> None:
-        """Choices that leave more and more of the pool empty, until one can be packed."""
+        """Choices that leave more and more of the pool empty, until one can be packed quickly."""
         for margin in active().margins:
-            part = self._smaller(margin)
-            choices = [self._by_prices(part, prices), *self._by_rules(part)]
-            choice = min(choices, key=lambda choice: choice.moved)
-            if self._place(choice, budget.share(active().packing_share)):
+            choice = self._quick_choice(self._smaller(margin), prices)
+            if self._place(choice, budget, quick=True):
                 return
         self._place(self._made(self.problem.gap_fixed == 1, "everything dropped"), budget)
+
+    def _quick_choice(self, part: SpillProblem, prices: dict[int, float]) -> Choice:
+        """The better of the choice by prices and that of the cheapest evictions."""
+        choices = [self._by_prices(part, prices)]
+        kept = heuristics.get("cost per byte and step")(part)
+        if kept is not None:
+            choices.append(self._made(kept, "cost per byte and step"))
+        return min(choices, key=lambda choice: choice.moved)
 
     def _again(self, prices: dict[int, float], budget: Budget) -> None:
         """CP-SAT with less room where packing its best choice did not fit."""
         tuning = active()
         for margin in tuning.margins[: tuning.rounds]:
-            if self.choice is None or budget.deadline.expired():
+            if budget.deadline.expired():
                 return
             part = self._smaller(margin)
-            start = min(
-                (self._by_prices(part, prices), *self._by_rules(part)), key=lambda c: c.moved
-            )
-            kept = search_gaps(part, start.kept, budget.share(tuning.search_share))
-            if kept is None:
+            start = self._quick_choice(part, prices)
+            kept = search_gaps(part, start.kept, budget.share(tuning.again_share))
+            choice = start if kept is None else self._made(kept, SEARCHED)
+            if not self._better(choice):
                 return
-            choice = self._made(kept, SEARCHED)
-            if not self._better(choice) or self._place(choice, budget.share(tuning.packing_share)):
+            if self._place(choice, budget.share(tuning.packing_share)):
                 return
 
     def _smaller(self, margin: float) -> SpillProblem:
-        """The problem with this part of the fast pool left empty, if each op then fits."""
+        """The problem with this part of the fast pool left empty at each step, if the op fits."""
         problem = self.problem
-        least = int(problem.least_load().max())
-        return replace(problem, capacity=max(least, int(problem.capacity * (1 - margin))))
+        left = problem.capacity - problem.least_load()
+        taken = np.minimum(left, int(problem.capacity * margin))
+        return replace(problem, base=problem.base + taken)
 
     def _by_rules(self, problem: SpillProblem) -> Iterator[Choice]:
         """Choices of all eviction rules, and the one that keeps no gap."""
@@ -238,17 +254,17 @@ class SpillSearch:
                 loads.keep(gap)
         return self._made(loads.kept, "room prices")
 
-    def _place(self, choice: Choice, budget: Budget) -> bool:
+    def _place(self, choice: Choice, budget: Budget, *, quick: bool = False) -> bool:
         """True if the choice could be packed within the budget, and is taken if it is better."""
         if not self._better(choice):
             return True
-        layout = self._lay_out(choice, budget)
+        layout = self._lay_out(choice, budget, quick=quick)
         if not layout.fits:
             return False
         self._take(choice, layout)
         return True
 
-    def _lay_out(self, choice: Choice, budget: Budget) -> Layout:
+    def _lay_out(self, choice: Choice, budget: Budget, *, quick: bool) -> Layout:
         return lay_out(
             self.program,
             self.residency,
@@ -257,18 +273,19 @@ class SpillSearch:
             self.pools,
             budget,
             share=self.share,
+            quick=quick,
         )
 
     def _take(self, choice: Choice, layout: Layout) -> None:
         self.choice, self.layout = choice, layout
-        self._report(choice.moved, self.bound.value, choice.found_by)
+        self.report(choice.moved, self.bound.value, choice.found_by)
 
     def _repair(self, choice: Choice, budget: Budget) -> None:
         """Drop one gap after another of a choice whose packing does not fit, until it does."""
         for _ in range(active().repairs):
             if budget.deadline.expired() or not self._better(choice):
                 return
-            layout = self._lay_out(choice, budget.share(active().repair_share))
+            layout = self._lay_out(choice, budget, quick=True)
             if layout.fits:
                 self._take(choice, layout)
                 return
@@ -324,9 +341,7 @@ class SpillSearch:
         """Take a bound that is higher than the one known."""
         if bound.value > self.bound.value:
             self.bound = bound
-            self._report(
-                None if self.choice is None else self.choice.moved, bound.value, bound.name
-            )
+            self.report(None if self.choice is None else self.choice.moved, bound.value, bound.name)
 
     def outcome(self) -> Spilled:
         """The best plan so far, the bound, and the op that does not fit."""
@@ -400,9 +415,81 @@ def spill(
     (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
     """
     search = SpillSearch(program, residency, pools, share=share, report=report)
+    if order:
+        return _search_orders(search, budget)
+    _run(search, budget)
+    return search.outcome()
+
+
+def _run(search: SpillSearch, budget: Budget) -> None:
+    """Run a search until it or the time ends, or the user ends it."""
     try:
         search.run(budget)
-    except (TimeUpError, KeyboardInterrupt) as error:
-        if isinstance(error, KeyboardInterrupt):
-            budget.deadline.cancel()
-    return search.outcome()
+    except TimeUpError:
+        return
+    except KeyboardInterrupt:
+        budget.deadline.cancel()
+
+
+def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
+    """The best plan over the orders tried; its bound holds for every order."""
+    program, tuning = given.program, active()
+    graph, share = program.graph, given.share
+    bound = bound_of_every_order(graph, given.problem, program.order, share=share)
+    given.ceiling = None
+    _run(given, budget.share(tuning.given_share))
+    best, found_by = given, "given order"
+
+    def settled() -> bool:
+        return best.choice is not None and best.choice.moved <= bound.value
+
+    if not settled() and not budget.deadline.expired():
+        for order, name in _orders(given, budget):
+            if settled() or budget.deadline.expired():
+                break
+            other = SpillSearch(
+                Program(graph, order), given.residency, given.pools, share=share,
+                report=given.report,
+            )  # fmt: skip
+            if best.choice is not None:
+                other.ceiling = best.choice.moved
+            _run(other, budget.share(tuning.search_share))
+            if best.choice is None or (
+                other.choice is not None and other.choice.moved < best.choice.moved
+            ):
+                best, found_by = other, name
+    found = best.outcome()
+    short = found.shortfall
+    if short is not None and not _needs_alone(given.problem, short):
+        short = None
+    return replace(found, bound=bound, every_order=True, order_by=found_by, shortfall=short)
+
+
+def _orders(given: SpillSearch, budget: Budget) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Orders that promise to move fewer bytes, the best first, each once."""
+    from cpplan.ordering.problem import order_problem
+    from cpplan.ordering.solve import search_order
+    from cpplan.spilling.search.orders import NAME, climb_orders, flatten
+
+    program, tuning = given.program, active()
+    start = np.array(program.order, np.int64)
+    turn = budget.share(tuning.order_share).deadline
+    least = search_order(
+        order_problem(program.graph, given.residency), start, turn, seed=budget.seed
+    )
+    starts = list(dict.fromkeys((tuple(program.order), tuple(least.order.tolist()))))
+    flat = flatten(program.graph, given.problem, program.order, share=given.share)
+    climbed = climb_orders(flat, starts, budget.share(tuning.climb_share).deadline, budget.seed)
+    seen = {tuple(program.order)}
+    for value, order in climbed:
+        if order not in seen and value < 1 << 59:
+            seen.add(order)
+            yield order, NAME
+    if starts[-1] not in seen:
+        yield starts[-1], least.found_by
+
+
+def _needs_alone(problem: SpillProblem, short: Shortfall) -> bool:
+    """True if the op's own operands do not fit, so that no order helps."""
+    step = problem.ops.index(short.op) if short.op in problem.ops else 0
+    return int(problem.least_load()[step] - problem.base[step]) > problem.capacity

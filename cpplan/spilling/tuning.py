@@ -17,6 +17,8 @@ class SpillingTuning:
         Of the time, for packing everything in the fast pool, where its bytes fit.
     first_share
         Of what is left, for packing the best of the eviction rules.
+    margin_share
+        Of what is left, for packing choices that leave a part of the pool empty.
     relaxation_share
         Of what is left, for the linear relaxation.
     search_share
@@ -29,30 +31,37 @@ class SpillingTuning:
         Number of these with which CP-SAT runs again.
     repairs
         Gaps dropped one after another at most until a packing fits.
-    repair_share
-        Of what is left, for packing after each of them.
+    repairs_share
+        Of what is left, for all of them.
+    again_share
+        Of what is left, for CP-SAT with less room.
     order_share
         Of the time, for orders of least live bytes, if orders are searched.
     climb_share
         Of what is left then, for orders that move fewer bytes.
-    most_orders
-        Neighbours of an order that are tried.
+    climb_turns
+        Turns of hill climbing at most.
+    given_share
+        Of the time, for the given order, if orders are searched.
     cp_sat_terms
         Gaps times the steps that they hold beyond which CP-SAT is not begun.
     """
 
     still_share: float = 0.4
     first_share: float = 0.2
+    margin_share: float = 0.6
     relaxation_share: float = 0.3
-    search_share: float = 0.6
+    search_share: float = 0.5
     packing_share: float = 0.3
-    margins: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
-    rounds: int = 4
-    repairs: int = 24
-    repair_share: float = 0.1
+    margins: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7)
+    rounds: int = 5
+    repairs: int = 40
+    repairs_share: float = 0.3
+    again_share: float = 0.3
     order_share: float = 0.2
     climb_share: float = 0.5
-    most_orders: int = 4000
+    climb_turns: int = 200
+    given_share: float = 0.25
     cp_sat_terms: int = 4_000_000
 
 

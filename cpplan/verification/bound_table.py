@@ -184,6 +184,13 @@ MOVED_BOUNDS = (
         "no plan at this order moves fewer bytes, as prices of room in the fast pool prove",
     ),
     ProvedBound(
+        FORCED_MOVES,
+        "every order",
+        "yes",
+        "recomputed",
+        "an op leaves no room for all that is live with it in every order",
+    ),
+    ProvedBound(
         "CP-SAT spilling", "given order", "yes", "searched", "no plan at this order moves fewer"
     ),
 )

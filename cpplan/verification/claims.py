@@ -227,7 +227,7 @@ def check_moved_claims(plan: Plan, floor: Callable[[str], int]) -> Proofs:
     Examples
     --------
     >>> none = np.zeros(0, np.int64)
-    >>> plan = Plan("p", "optimal", (), none, none, none, none, moved_bytes_bound=0,
+    >>> plan = Plan("p", "optimal", (), none, none, none, none, base_cost=0, moved_bytes_bound=0,
     ...             moved_bytes_bound_by="nothing moves")
     >>> check_moved_claims(plan, lambda name: 0).moved_bound
     'recomputed'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from cpplan.model.certificates import RoomPrices
 from cpplan.model.graph import Graph
@@ -77,6 +78,98 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
     numbers = [n for s in storages.values() for n in (s.size, *s.crossing)]
     grain = math.gcd(*numbers) or 1
     return max(0, -(-total // (unit * grain)) * grain)
+
+
+def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
+    """Bytes that every plan moves in every order, because of the one op that leaves least room.
+
+    Of what an op needs in the fast pool, and of what is then live in every order since an op before
+    it writes it, or the caller, and an op after it reads it, or the caller wants it, some has no
+    room. A tensor of that kind which does not lie there moves: to the slow pool if an op wrote it,
+    and back for an op that comes after. A fractional knapsack takes the cheapest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cpplan.model.pool import Pool
+    >>> none, pools = np.zeros(0, np.int64), (Pool("fast", 0), Pool("slow"))
+    >>> plan = Plan("g", "feasible", (), none, none, none, none, pools=pools)
+    >>> graph = Graph("g", (), ())
+    >>> forced_moves_floor(graph, Program(graph, ()), plan)
+    0
+    """
+    touches, runs = replay(program, plan.residency)
+    spans = lifespans(touches)
+    pool = plan.pools[0]
+    grids = [math.lcm(stay.alignment, pool.alignment) for stay in spans]
+    grid = math.gcd(*grids) if grids else 1
+    storages, _ = _storages(graph, plan, runs, spans, grid)
+    capacity = -(-(pool.capacity or 0) // grid) * grid
+    number = {op.name: k for k, op in enumerate(graph.ops)}
+    at = [number[run.op.name] for run in runs]
+    earlier: dict[int, set[int]] = {}
+    for op in at:
+        earlier[op] = set().union(*({p} | earlier[p] for p in graph.predecessors[op]))
+    later: dict[int, set[int]] = {op: set() for op in at}
+    for op, before in earlier.items():
+        for one in before:
+            later[one].add(op)
+    # Storage -> op -> bytes that the op moves to get at it where it is not in the fast pool.
+    needs = {
+        name: {
+            at[step]: s.size if s.near[k] else min(s.size, s.crossing[k])
+            for k, step in enumerate(s.steps)
+            if s.brought or k
+        }
+        for name, s in storages.items()
+    }
+    streamed = {n for n, s in storages.items() if s.constant and not s.fast_only}
+    always = sum(max(needs[name].values(), default=0) for name in streamed)
+    best = Fraction(0)
+    for step, op in enumerate(at):
+        excess = -capacity - _overwritable(runs[step], storages, plan, graph)
+        choices: list[Fraction] = []
+        weights: dict[int, Fraction] = {}
+        for name, storage in storages.items():
+            born = None if storage.brought else at[storage.steps[0]]
+            if step in storage.steps:
+                k = storage.steps.index(step)
+                if storage.near[k]:
+                    excess += storage.room
+                    continue
+                cost = storage.size if born == op else needs[name][op]
+                cost += storage.size if born not in (None, op) else 0
+            else:
+                after = [c for one, c in needs[name].items() if one in later[op]]
+                live = born is None or born in earlier[op]
+                if name in streamed or not live or not (after or _lasts(storage)):
+                    continue
+                cost = max(after, default=0) + (0 if born is None else storage.size)
+            excess += storage.room
+            weights[len(choices)] = Fraction(storage.room)
+            choices.append(Fraction(0 if name in streamed else cost, max(1, storage.room)))
+        paid = Fraction(0)
+        for k in sorted(weights, key=lambda k: choices[k]):
+            part = min(weights[k], Fraction(max(0, excess)))
+            paid += part * choices[k]
+            excess -= int(part)
+        best = max(best, paid)
+    numbers = [n for s in storages.values() for n in (s.size, *s.crossing)]
+    grain = math.gcd(*numbers) or 1
+    return -(-math.ceil(always + best) // grain) * grain
+
+
+def _overwritable(run: Run, storages: Mapping[str, _Kept], plan: Plan, graph: Graph) -> int:
+    """Room that an op may save by writing its outputs over its inputs, at most."""
+    if "in place" not in plan.sharing:
+        return 0
+    saved: dict[str, int] = {}
+    for output, source in run.op.in_place:
+        one, other = graph.root[output][0], graph.root[source][0]
+        if one != other and one in storages and other in storages:
+            room = min(storages[one].room, storages[other].room)
+            saved[one] = max(saved.get(one, 0), room)
+    return sum(saved.values())
 
 
 def _storages(

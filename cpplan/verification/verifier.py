@@ -19,6 +19,7 @@ from cpplan.verification.aliasing import Union, shared_unions
 from cpplan.verification.bound_table import (
     FOOTPRINT,
     FORCED,
+    FORCED_MOVES,
     LEAST_PIECE,
     MINIMUM_CUT,
     ROOM_PRICES,
@@ -36,7 +37,7 @@ from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
 from cpplan.verification.footprint import forced_live_bytes, least_footprint
 from cpplan.verification.layout import check_addresses, check_all_apart, check_pools
-from cpplan.verification.moved_bound import moved_bytes_floor
+from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
 from cpplan.verification.moves import check_moves, without_moves
 from cpplan.verification.needed_buffers import (
     check_costs,
@@ -167,7 +168,7 @@ def _check_plan_with_moves(
     def floor(name: str) -> int:
         if name == ROOM_PRICES and plan.moved_certificate is not None:
             return moved_bytes_floor(graph, program, plan, plan.moved_certificate)
-        return 0
+        return forced_moves_floor(graph, program, plan) if name == FORCED_MOVES else 0
 
     return check_moved_claims(plan, floor)
 

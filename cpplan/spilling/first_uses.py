@@ -1,0 +1,21 @@
+"""The smallest use of the search that reaches every compiled loop, with their real types."""
+
+from __future__ import annotations
+
+from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.runtime.deadline import Deadline
+from cpplan.spilling.problem import spill_problem
+from cpplan.spilling.search.orders import climb_orders, flatten
+
+
+def use_orders() -> None:
+    """Climb from the order of two ops that read the same input."""
+    tensors = Tensor("x", 8, kind="input"), Tensor("a", 8), Tensor("b", 8, kind="output")
+    ops = Op("f", inputs=("x",), outputs=("a",)), Op("g", inputs=("x",), outputs=("b",))
+    program = to_anf(Graph("g", tensors, ops))
+    problem = spill_problem(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    flat = flatten(program.graph, problem, program.order, share=False)
+    climb_orders(flat, [program.order], Deadline(float("inf")), 0)

@@ -1,0 +1,1 @@
+"""Searches for orders in which fewer bytes move."""

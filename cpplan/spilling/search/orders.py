@@ -1,0 +1,163 @@
+"""Hill climbing over orders, by an estimate of the bytes moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpplan.model.graph import Graph
+from cpplan.model.problem import Ints
+from cpplan.program.storages import overwritten
+from cpplan.runtime.compiled import prepare
+from cpplan.runtime.deadline import Deadline
+from cpplan.spilling.loops import ORDERS
+from cpplan.spilling.problem import SpillProblem
+from cpplan.spilling.tuning import active
+
+NAME = "climbing over orders"
+# Deterministic seconds of one estimate, for each access and op.
+_RATE = 4e-8
+
+
+class FlatOrders(NamedTuple):
+    """What the estimate of an order needs, as arrays.
+
+    Attributes
+    ----------
+    op_start, op_storage, op_bytes, op_near
+        Accesses of each op: storage, bytes that cross if it lies in the slow pool, and True if it
+        must not.
+    over_start, over_input, over_room
+        Inputs that each op may write over, and the room saved.
+    before_start, before, after_start, after
+        Predecessors and successors of each op.
+    size, room, written, slow_start, kept
+        Of each storage: bytes, room, True if an op writes it, if it begins in the slow pool, and if
+        it is kept to the end.
+    extra
+        Room that each op takes besides.
+    capacity
+        Of the fast pool.
+    """
+
+    op_start: Ints
+    op_storage: Ints
+    op_bytes: Ints
+    op_near: NDArray[np.bool_]
+    over_start: Ints
+    over_input: Ints
+    over_room: Ints
+    before_start: Ints
+    before: Ints
+    after_start: Ints
+    after: Ints
+    size: Ints
+    room: Ints
+    written: NDArray[np.bool_]
+    slow_start: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    extra: Ints
+    capacity: int
+
+
+def flatten(
+    graph: Graph, problem: SpillProblem, order: Sequence[int], *, share: bool
+) -> FlatOrders:
+    """Arrays for estimates, from the problem at one order of the graph's ops."""
+    ops = len(graph.ops)
+    accesses: list[list[tuple[int, int, bool]]] = [[] for _ in range(ops)]
+    for storage, step, crossing, near in zip(
+        problem.access_storage.tolist(), problem.access_step.tolist(),
+        problem.access_bytes.tolist(), problem.access_near.tolist(), strict=True,
+    ):  # fmt: skip
+        accesses[order[step]].append((storage, crossing, near))
+    number = {name: k for k, name in enumerate(problem.names)}
+    over: list[list[tuple[int, int]]] = [[] for _ in range(ops)]
+    for op, node in enumerate(graph.ops if share else ()):
+        outputs: set[str] = set()
+        for output, source in overwritten(graph, node):
+            if output in number and source in number and output not in outputs:
+                outputs.add(output)
+                room = min(int(problem.room[number[output]]), int(problem.room[number[source]]))
+                over[op].append((number[source], room))
+    after: list[list[int]] = [[] for _ in range(ops)]
+    for op, several in enumerate(graph.predecessors):
+        for before in several:
+            after[before].append(op)
+    extra = np.zeros(ops, np.int64)
+    extra[np.array(order, np.int64)] = problem.base[: len(order)]
+    rows = [row for several in accesses for row in several]
+    pairs = [row for several in over for row in several]
+    slow_start = np.zeros(len(problem.names), bool)
+    kept = np.zeros(len(problem.names), bool)
+    first = problem.gap_before < 0
+    slow_start[problem.gap_storage[first & (problem.gap_fixed == 0)]] = True
+    kept[problem.gap_storage[problem.gap_after < 0]] = True
+    return FlatOrders(
+        op_start=_starts(accesses),
+        op_storage=np.array([row[0] for row in rows], np.int64),
+        op_bytes=np.array([row[1] for row in rows], np.int64),
+        op_near=np.array([row[2] for row in rows], bool),
+        over_start=_starts(over),
+        over_input=np.array([row[0] for row in pairs], np.int64),
+        over_room=np.array([row[1] for row in pairs], np.int64),
+        before_start=_starts(graph.predecessors),
+        before=np.array([b for several in graph.predecessors for b in several], np.int64),
+        after_start=_starts(after),
+        after=np.array([a for several in after for a in several], np.int64),
+        size=problem.size,
+        room=problem.room,
+        written=problem.written,
+        slow_start=slow_start,
+        kept=kept,
+        extra=extra,
+        capacity=problem.capacity,
+    )
+
+
+def _starts(rows: Sequence[Sequence[object]]) -> Ints:
+    starts: Ints = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return starts
+
+
+def climb_orders(
+    flat: FlatOrders, starts: Sequence[Sequence[int]], deadline: Deadline, seed: int
+) -> list[tuple[int, tuple[int, ...]]]:
+    """Orders reached from each start with their estimates, the least bytes moved first.
+
+    The starts themselves if the compiled loops are not ready in time.
+    """
+    if not prepare(ORDERS, deadline):
+        return [(0, tuple(start)) for start in starts]
+    from cpplan.spilling.search.order_kernel import climb, estimate
+
+    work = _RATE * (len(flat.op_storage) + len(flat.extra)) * max(1.0, len(flat.size) / 100)
+    found = []
+    for start in starts:
+        order = np.array(start, np.int64)
+        found.append((int(estimate(flat, order)), order))
+        deadline.spend(work)
+    found.sort(key=lambda pair: pair[0])
+    turns, rng = active().climb_turns, np.random.default_rng(seed)
+    for turn in range(turns):
+        if deadline.expired() or found[0][0] == 0:
+            break
+        for number, (value, order) in enumerate(found):
+            if deadline.expired():
+                break
+            # Fewer turns for what is far behind.
+            if number and value > 1.5 * found[0][0] and turn > turns // 4:
+                continue
+            order = order.copy()
+            value = int(climb(flat, order, value, rng.random((_MOVES, 3))))
+            deadline.spend(_MOVES * work)
+            found[number] = value, order
+        found.sort(key=lambda pair: pair[0])
+    return [(value, tuple(order.tolist())) for value, order in found]
+
+
+# Neighbours tried between two looks at the deadline.
+_MOVES = 200
