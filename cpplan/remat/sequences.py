@@ -132,6 +132,12 @@ class SequenceSearch:
         self._order_goal = 0
         return outcome
 
+    def take_sequence(self, sequence: Sequence[int], name: str) -> RematOutcome:
+        """Add a sequence found elsewhere, so that the searches begin with it."""
+        outcome = self._outcome(sequence, name)
+        self._add(outcome)
+        return outcome
+
     def none_within(self, limit: int) -> bool:
         """True if every sequence is proved to have more than ``limit`` live bytes."""
         return self.least.bytes > limit and self._exact

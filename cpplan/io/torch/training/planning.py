@@ -19,11 +19,15 @@ from cpplan.model.errors import InfeasibleError, InputError
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
 from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.repeated_parts import NAME as ALIKE
+from cpplan.remat.repeated_parts import plan_alike
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.sequences import SequenceSearch
 from cpplan.runtime.deadline import Deadline
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
+# Limits tried on the way to the least peak.
+_HALVINGS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -144,9 +148,12 @@ def _search(
     )
     most = None if settings.cost_limit is None else settings.cost_limit * search.base
     if limit is not None:
-        found = search.within(limit, deadline)
+        found = search.best(limit)
+        if search.least.bytes <= limit:
+            _treat_parts_alike(search, limit, deadline.share(0.3))
+            found = search.within(limit, deadline)
         if found.peak > limit:
-            found = _least(search, math.inf, deadline.share(1))
+            found = _least(search, math.inf, Deadline(settings.time_limit / 2))
     else:
         found = _least(search, search.base if most is None else most, deadline)
     return {
@@ -161,13 +168,34 @@ def _search(
     }
 
 
+def _treat_parts_alike(search: SequenceSearch, limit: int, deadline: Deadline) -> None:
+    """Add a schedule in which equal layers are treated alike, if one within the limit is found."""
+    if search.once.peak <= limit:
+        return
+    for order in dict.fromkeys((search.given, search.once.sequence)):
+        found = plan_alike(search.problem, order, limit, deadline.share(0.5))
+        if found is not None:
+            search.take_sequence(found, ALIKE)
+
+
 def _least(search: SequenceSearch, most: float, deadline: Deadline) -> RematOutcome:
     """The schedule of least peak found that costs at most ``most``."""
-    search.search_order(0, deadline.share(0.3))
-    if not search.affords(most):
-        return search.once
-    search.start_below(most, deadline.share(0.4))
-    return search.below(most, deadline)
+    search.search_order(0, deadline.share(0.2))
+    if search.affords(most):
+        low, high = search.least.bytes, search.once.peak
+        for _ in range(_HALVINGS):
+            if low >= high or deadline.expired():
+                break
+            limit = (low + high) // 2
+            _treat_parts_alike(search, limit, deadline.share(0.3))
+            if any(o.peak <= limit and o.cost <= most for o in search.known):
+                high = limit
+            else:
+                low = limit + 1
+        search.start_below(most, deadline.share(0.3))
+        search.below(most, deadline)
+    within = [outcome for outcome in search.known if outcome.cost <= most]
+    return min(within, key=lambda outcome: (outcome.peak, outcome.cost))
 
 
 def _name(problem: RematProblem, unit: int | None) -> str | None:

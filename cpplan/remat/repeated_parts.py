@@ -1,0 +1,264 @@
+"""Schedules that treat equal parts of a graph alike: one decision for every layer of a kind.
+
+Units that look alike, with their neighbourhoods, are of one *class*: the same op of every layer.
+All storages of a class are dropped together over the longest gap between their accesses and
+computed again right before the next one. Classes are dropped one after another, by bytes saved
+where the limit is exceeded for each unit of work; then as many members as the limit allows are
+taken back, by bisection. So the number of decisions is that of one layer, however many there are;
+the schedule of the whole is measured exactly after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from cpplan.remat.problem import RematProblem
+from cpplan.runtime.deadline import Deadline
+
+NAME = "equal parts alike"
+# Rounds in which a unit's class takes in those of its neighbours.
+_ROUNDS = 3
+
+
+def find_classes(problem: RematProblem, rounds: int = _ROUNDS) -> list[int]:
+    """For every unit, the number of its class: units with equal neighbourhoods have the same.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.remat.problem import remat_problem
+    >>> names = [f"t{k}" for k in range(9)]
+    >>> tensors = [Tensor(name, 8) for name in names]
+    >>> ops = [Op("o0", "a", (), ("t0",))]
+    >>> ops += [Op(f"o{k}", "b", (f"t{k - 1}",), (f"t{k}",)) for k in range(1, 9)]
+    >>> find_classes(remat_problem(Graph("chain", tuple(tensors), tuple(ops))), rounds=1)
+    [0, 1, 2, 2, 2, 2, 2, 2, 3]
+    """
+    ordering, graph = problem.ordering, problem.graph
+    size = ordering.size.tolist()
+    kinds: list[object] = [
+        (
+            tuple(graph.ops[op].kind for op in ops),
+            tuple(size[s] for s in problem.reads[unit]),
+            tuple(size[s] for s in problem.writes[unit]),
+            problem.cost[unit],
+            bool(problem.repeatable[unit]),
+        )
+        for unit, ops in enumerate(problem.units)
+    ]
+    before: list[list[int]] = [[] for _ in problem.units]
+    after: list[list[int]] = [[] for _ in problem.units]
+    writer = {s: unit for unit, written in enumerate(problem.writes) for s in written}
+    for unit, read in enumerate(problem.reads):
+        for storage in read:
+            if storage in writer:
+                before[unit].append(writer[storage])
+                after[writer[storage]].append(unit)
+    found = _numbered(kinds)
+    for _ in range(rounds):
+        found = _numbered(
+            [
+                (
+                    found[unit],
+                    tuple(found[other] for other in before[unit]),
+                    tuple(sorted(found[other] for other in after[unit])),
+                )
+                for unit in range(len(found))
+            ]
+        )
+    return found
+
+
+def plan_alike(
+    problem: RematProblem, order: Sequence[int], limit: int, deadline: Deadline
+) -> tuple[int, ...] | None:
+    """A sequence within the limit that treats equal parts alike, or ``None`` if none is found.
+
+    Parameters
+    ----------
+    order
+        An order of all units, in which they run first.
+    limit
+        Limit on live bytes.
+    """
+    return _Search(problem, order, limit, deadline).run()
+
+
+def _numbered(values: Sequence[object]) -> list[int]:
+    known: dict[object, int] = {}
+    return [known.setdefault(value, len(known)) for value in values]
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """The longest time for which nothing accesses a storage, as positions of the order."""
+
+    last: int
+    next: int
+
+
+class _Search:
+    def __init__(self, problem: RematProblem, order: Sequence[int], limit: int, deadline: Deadline):
+        self.problem, self.order, self.limit, self.deadline = problem, order, limit, deadline
+        self.writer: dict[int, int] = {}
+        for unit, written in enumerate(problem.writes):
+            if problem.repeatable[unit]:
+                self.writer.update(dict.fromkeys(written, unit))
+        touches: dict[int, list[int]] = {}
+        for position, unit in enumerate(order):
+            for storage in (*problem.reads[unit], *problem.writes[unit]):
+                touches.setdefault(storage, []).append(position)
+        self.end = {storage: found[-1] for storage, found in touches.items()}
+        self.gaps: dict[int, _Gap] = {}
+        for storage, found in touches.items():
+            if storage in self.writer and not problem.ordering.kept[storage]:
+                pairs = pairwise(found)
+                last, following = max(pairs, key=lambda p: p[1] - p[0], default=(0, 0))
+                if following - last > 1:
+                    self.gaps[storage] = _Gap(last, following)
+        classes = find_classes(problem)
+        self.members: dict[tuple[int, int], list[int]] = {}
+        for storage in self.gaps:
+            unit = self.writer[storage]
+            key = classes[unit], problem.writes[unit].index(storage)
+            self.members.setdefault(key, []).append(storage)
+        for members in self.members.values():
+            members.sort(key=lambda s: self.gaps[s].last)
+        self.dropped: set[int] = set()
+
+    def run(self) -> tuple[int, ...] | None:
+        chosen: list[tuple[int, int]] = []
+        refused: set[tuple[int, int]] = set()
+        sequence, places = self._sequence()
+        pressure = self.problem.pressure(sequence)
+        while pressure.max(initial=0) > self.limit:
+            if self.deadline.expired():
+                return None
+            best = self._best_class(places, pressure, refused)
+            if best is None:
+                return None
+            before = _excess(pressure, self.limit)
+            self.dropped |= set(self.members[best])
+            sequence, places = self._sequence()
+            pressure = self.problem.pressure(sequence)
+            refused.add(best)
+            if _excess(pressure, self.limit) < before:
+                chosen.append(best)
+            else:
+                self.dropped -= set(self.members[best])
+                sequence, places = self._sequence()
+                pressure = self.problem.pressure(sequence)
+        self._take_back(chosen)
+        return self._sequence()[0]
+
+    def _best_class(
+        self, places: list[int], pressure: np.ndarray, refused: set[tuple[int, int]]
+    ) -> tuple[int, int] | None:
+        """The class that saves most bytes, where there are too many, for its work."""
+        over = np.cumsum(np.concatenate(([0], pressure > self.limit)))
+        size = self.problem.ordering.size
+        best, most = None, 0.0
+        for key, members in self.members.items():
+            if key in refused:
+                continue
+            saved = sum(
+                int(size[s])
+                * int(over[places[self.gaps[s].next]] - over[places[self.gaps[s].last] + 1])
+                for s in members
+            )
+            if saved <= 0:
+                continue
+            # Members are alike: the one in the middle stands for all.
+            work = len(members) * self._work(members[len(members) // 2])
+            score = saved / (work + 1e-9)
+            if score > most:
+                best, most = key, score
+        return best
+
+    def _work(self, storage: int) -> float:
+        """Work of computing a storage again where it is next accessed."""
+        position = self.gaps[storage].next
+        seen: set[int] = set()
+        waiting, total = [self.writer[storage]], 0.0
+        while waiting:
+            unit = waiting.pop()
+            if unit in seen:
+                continue
+            seen.add(unit)
+            total += float(self.problem.cost[unit])
+            waiting += [
+                self.writer[s] for s in self.problem.reads[unit] if self._is_gone(s, position)
+            ]
+        return total
+
+    def _is_gone(self, storage: int, position: int) -> bool:
+        """True if a storage that can be computed again is not live at a position of the order."""
+        if storage not in self.writer or self.problem.ordering.kept[storage]:
+            return False
+        if storage in self.dropped and position >= self.gaps[storage].next:
+            return True
+        return position > self.end[storage] or (
+            storage in self.dropped and position > self.gaps[storage].last
+        )
+
+    def _sequence(self) -> tuple[tuple[int, ...], list[int]]:
+        """The sequence of what is dropped, and the place in it of every position of the order."""
+        found: list[int] = []
+        places: list[int] = []
+        again: set[int] = set()
+        for position, unit in enumerate(self.order):
+            waiting = [s for s in self.problem.reads[unit] if self._missing(s, position, again)]
+            while waiting:
+                storage = waiting[-1]
+                if not self._missing(storage, position, again):
+                    waiting.pop()
+                    continue
+                writer = self.writer[storage]
+                missing = [
+                    s for s in self.problem.reads[writer] if self._missing(s, position, again)
+                ]
+                if missing:
+                    waiting += missing
+                else:
+                    found.append(writer)
+                    again |= set(self.problem.writes[writer])
+                    waiting.pop()
+            places.append(len(found))
+            found.append(unit)
+        return tuple(found), places
+
+    def _missing(self, storage: int, position: int, again: set[int]) -> bool:
+        return storage not in again and self._is_gone(storage, position)
+
+    def _take_back(self, chosen: Sequence[tuple[int, int]]) -> None:
+        """Keep as many members of each class as the limit allows, the dearest classes first."""
+        work = {key: self._work(self.members[key][len(self.members[key]) // 2]) for key in chosen}
+        for key in sorted(chosen, key=work.__getitem__, reverse=True):
+            members = self.members[key]
+            low, high = 0, len(members)  # so many are kept; more than `high` are too many
+            while low < high and not self.deadline.expired():
+                middle = (low + high + 1) // 2
+                if self._fits(members, middle):
+                    low = middle
+                else:
+                    high = middle - 1
+            self.dropped |= set(members)
+            self.dropped -= set(members[len(members) - low :])
+
+    def _fits(self, members: Sequence[int], kept: int) -> bool:
+        """True if the limit holds with the last of the members kept."""
+        dropped = set(self.dropped)
+        self.dropped |= set(members)
+        self.dropped -= set(members[len(members) - kept :])
+        fits = self.problem.peak(self._sequence()[0]) <= self.limit
+        self.dropped = dropped
+        return fits
+
+
+def _excess(pressure: np.ndarray, limit: int) -> int:
+    """Bytes beyond the limit, over all positions."""
+    return int(np.maximum(pressure - limit, 0).sum())
