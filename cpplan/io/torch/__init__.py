@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cpplan.io.torch.live_bytes import LiveBytes
     from cpplan.io.torch.training.partitioner import Partitioner
     from cpplan.io.torch.training.report import TrainingReport
+    from cpplan.io.torch.training_step import TrainingStep
 
 __all__ = [
     "last_report",
@@ -45,6 +46,7 @@ __all__ = [
     "reorder_graph_module",
     "training_graph",
     "training_module",
+    "training_step",
 ]
 
 
@@ -109,6 +111,7 @@ def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> G
 
     It takes parameters, buffers and inputs, and returns new values of buffers, the module's
     outputs and the gradients of the parameters that need them, in the order of the module's own.
+    :func:`training_step` runs it, in any order, with all of these under their names.
 
     Parameters
     ----------
@@ -139,6 +142,50 @@ def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> G
     from cpplan.io.torch.joint import trace_joint
 
     return trace_joint(module, example_inputs)
+
+
+def training_step(
+    module: torch.nn.Module,
+    example_inputs: Sequence[Any],
+    order: Sequence[str] | None = None,
+) -> TrainingStep:
+    """Function that runs a training step of a module in an order, for one's own loop.
+
+    Called with inputs of the same shapes, it returns the loss, adds the gradients to those of the
+    module's parameters, and writes new values into its buffers.
+
+    Parameters
+    ----------
+    module, example_inputs
+        As for :func:`training_module`.
+    order
+        Names of ops of :func:`training_graph`, some of them repeated, as in a plan's ``order``; the
+        traced order if left out.
+
+    Raises
+    ------
+    InputError
+        As :func:`training_module` and :func:`reorder_graph_module`.
+    MissingExtraError
+        If the package ``torch`` is missing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> class Loss(torch.nn.Linear):
+    ...     def forward(self, x):
+    ...         return super().forward(x).square().mean()
+    >>> model, x = Loss(3, 2), torch.ones(4, 3)
+    >>> graph = training_graph(model, (x,))
+    >>> step = training_step(model, (x,), [op.name for op in graph.ops])
+    >>> loss = step(x)
+    >>> model.weight.grad.shape
+    torch.Size([2, 3])
+    """
+    from cpplan.io.torch.training_step import TrainingStep
+
+    joint = training_module(module, example_inputs)
+    return TrainingStep(module, joint if order is None else reorder_graph_module(joint, order))
 
 
 def training_graph(

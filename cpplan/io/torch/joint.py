@@ -16,6 +16,8 @@ from cpplan.io.torch.sources import ROLE
 from cpplan.io.torch.values import tensors_in
 from cpplan.model.errors import InputError
 
+# Where a training module says what it returns: see TrainingStep.results.
+RESULTS = "cpplan_results"
 _VERSIONS = ("2.13",)
 
 
@@ -52,9 +54,22 @@ def trace_joint(module: torch.nn.Module, example_inputs: Sequence[Any]) -> Graph
     constants = {*signature.inputs_to_parameters, *signature.inputs_to_buffers}
     for node in joint.graph.find_nodes(op="placeholder"):
         node.meta[ROLE] = "constant" if node.name in constants else "input"
+    joint.meta[RESULTS] = _results(module, signature)
     joint.graph.eliminate_dead_code()
     joint.recompile()
     return joint
+
+
+def _results(module: torch.nn.Module, signature: Any) -> list[tuple[str, str | int]]:
+    """Kind and name of everything that a joint graph returns, in order."""
+    own = _Loss(module)
+    buffers = {held: name for name, held in own.state.items()}
+    found: list[tuple[str, str | int]] = [
+        ("buffer", buffers[held]) for held in signature.buffers_to_mutate.values()
+    ]
+    found += [("output", k) for k in range(len(signature.user_outputs))]
+    weights = dict(module.named_parameters())
+    return found + [("gradient", name) for name, w in weights.items() if w.requires_grad]
 
 
 class _Loss(torch.nn.Module):  # type: ignore[misc]
