@@ -2,8 +2,13 @@
 
 import json
 
+import numpy as np
+import pytest
+
 from cpplan import solve
 from cpplan.io.plan_json import plan_text, plan_to_dict
+from cpplan.model.plan import Plan
+from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 
 
@@ -19,3 +24,27 @@ def test_a_plan_of_many_buffers_is_written_in_pieces_of_the_same_text(monkeypatc
         rows = "".join(f"  {json.dumps(row)},\n" for row in plan_to_dict(plan)["buffers"])
         assert rows[:-2] in text
         assert json.loads(text) == json.loads(json.dumps(plan_to_dict(plan)))
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_lines_of_buffers_are_what_json_writes(placed):
+    """Whatever is in a name: quotes, line ends, percent signs, letters beyond ASCII."""
+    names = ('a "quoted" one', "two\nlines", "100 % s", "größe\u2028", "back\\slash")
+    size = np.arange(1, 6)
+    plan = Plan(
+        name="odd",
+        status="feasible" if placed else "unknown",
+        buffers=names,
+        size=size,
+        lower=np.zeros(5, int),
+        upper=np.ones(5, int),
+        offset=np.cumsum(size) - size if placed else None,
+        pools=(Pool("fast %d"),),
+        pool=np.zeros(5, int),
+        peak=15 if placed else None,
+        lower_bound=15,
+    )
+    text = "".join(plan_text(plan))
+    lines = [line.strip().rstrip(",") for line in text.splitlines() if line.startswith('  {"name"')]
+    assert lines == [json.dumps(row) for row in plan_to_dict(plan)["buffers"]]
+    assert json.loads(text)["buffers"] == plan_to_dict(plan)["buffers"]
