@@ -127,8 +127,10 @@ class PartSearch:
         return self._improve(state, effort, aim)
 
     def probe(self, state: Outcome, aim: Aim) -> Outcome:
-        """A first look by the exact search, if its loops are ready: often enough, and sooner done
-        than anything else."""
+        """Run the exact search for a first look, if its loops are ready.
+
+        That is often enough, and sooner done than anything else.
+        """
         applies = self._solves and exact_search.applies_to(self.problem)
         if self._probed or not applies:
             return state
