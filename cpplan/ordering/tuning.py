@@ -48,6 +48,8 @@ class OrderingTuning:
         States times ops of the beam by default: 1,000 ops take a second or two.
     beam_states
         States of the beam at most, by default.
+    widest_slack, narrowest_slack
+        Of the peak: how far below it the target of a window search lies at most, and at least.
     """
 
     bound_share: float = 0.1
@@ -67,6 +69,8 @@ class OrderingTuning:
     cp_sat_window: int = 80
     beam_state_ops: int = 1_000_000
     beam_states: int = 2048
+    widest_slack: float = 0.02
+    narrowest_slack: float = 1e-4
 
 
 def active() -> OrderingTuning:

@@ -82,8 +82,6 @@ class PackingTuning:
         Such runs in one turn, as long as each gains something.
     pools_first_work
         CP-SAT's deterministic time on everything in the first turn.
-    pools_most_effort
-        Longest turn, as a multiple of the first.
     pools_ordered_buffers
         Buffers up to which first fit is tried in more orders than the portfolio's: O(n²) each.
     sizes_largest_share
@@ -94,11 +92,23 @@ class PackingTuning:
         Moves a buffer of local search in the first turn.
     sizes_first_work
         CP-SAT's deterministic time in the first turn.
-    sizes_most_effort
-        Longest turn, as a multiple of the first.
     sizes_turns_share
         Of the time, for all levels in turns; the rest is for those after the first that is not
         proved.
+    sizes_top_pairs
+        Pairs of a section and a buffer live in it up to which the topmost buffer is bounded: beyond
+        that, tables take a gigabyte.
+    sizes_compiled
+        Buffers placed that take as long as compiling, which the first use of the loop does.
+    section_entries
+        Pairs of a section and a buffer live in it up to which CP-SAT places buffers, or shares
+        storages: presolve writes one constraint a section, and beyond that needs gigabytes.
+    pools_entries
+        The same, times the pools, with several pools.
+    storages_literals
+        Literals up to which CP-SAT shares storages: beyond that it takes minutes to begin.
+    storages_improved
+        Buffers up to which stages by size are tried, whose tables take gigabytes beyond that.
     """
 
     many_buffers: int = 2000
@@ -134,14 +144,18 @@ class PackingTuning:
     pools_first_liquid_work: float = 0.4
     pools_liquid_runs: int = 4
     pools_first_work: float = 0.05
-    pools_most_effort: int = 4**10
     pools_ordered_buffers: int = 5_000
     sizes_largest_share: float = 0.3
     sizes_alone_share: float = 0.4
     sizes_moves_a_buffer: int = 20
     sizes_first_work: float = 0.02
-    sizes_most_effort: int = 4**10
     sizes_turns_share: float = 0.8
+    sizes_top_pairs: int = 2_000_000
+    sizes_compiled: int = 20_000
+    section_entries: int = 1_000_000
+    pools_entries: int = 400_000
+    storages_literals: int = 200_000
+    storages_improved: int = 10_000
 
 
 def active() -> PackingTuning:

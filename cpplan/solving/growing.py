@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpplan.model.errors import InfeasibleError, InputError
+from cpplan.runtime.budget import tuned
 from cpplan.solving.pipeline import solve
+from cpplan.solving.tuning import SolvingTuning
 from cpplan.symbolic.at_values import at_values
 from cpplan.symbolic.sized import SizedPlan
 
 if TYPE_CHECKING:
     from cpplan.model.plan import Plan
     from cpplan.model.problem import Problem
-
-# Seconds to plan anew where a value is beyond its bound.
-GROWTH_LIMIT = 10.0
 
 
 def grown_at(plan: Plan, values: Mapping[str, int]) -> SizedPlan:
@@ -29,7 +28,7 @@ def _grown(sized: SizedPlan, problem: Problem) -> SizedPlan:
     plan, layout = sized.plan, sized.layout
     if len(plan.pools) > 1:
         raise InputError("a plan of several pools cannot grow: plan the graph anew")
-    found = solve(problem, time_limit=GROWTH_LIMIT, workers=1)
+    found = solve(problem, time_limit=tuned(SolvingTuning).growth_seconds, workers=1)
     if found.offset is None:
         raise InfeasibleError(f"the plan cannot grow: {found.message}")
     assert plan.offset is not None

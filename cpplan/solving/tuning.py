@@ -44,6 +44,8 @@ class SolvingTuning:
     sharing_checked, order_checked
         Times that the checker takes for what the packing or the order problem took to build: it
         follows the ops one by one where bytes are shared or orders searched.
+    growth_seconds
+        To plan a plan of symbolic sizes anew where a value is beyond its bound.
     choice_share
         With several sizes: of the time, for the order and for what is done in place.
     """
@@ -59,6 +61,7 @@ class SolvingTuning:
     joint_ops_in_the_end: int = 150
     sharing_checked: float = 4.0
     order_checked: float = 2.0
+    growth_seconds: float = 10.0
     choice_share: float = 0.4
 
 

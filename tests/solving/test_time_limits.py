@@ -19,7 +19,8 @@ from cpplan.ordering.problem import OrderProblem, order_problem
 from cpplan.ordering.search.order_pieces import cut_into_pieces
 from cpplan.ordering.solve import OrderSearch
 from cpplan.packing.problem import as_problem, as_program
-from cpplan.packing.storage_ids.cp_sat_storages import LARGEST_MODEL, count_entries, improve
+from cpplan.packing.storage_ids.cp_sat_storages import count_entries, improve
+from cpplan.packing.tuning import PackingTuning
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
@@ -196,7 +197,7 @@ def test_a_build_ends_when_time_is_up():
 def test_storages_build_no_model_of_too_many_entries(monkeypatch):
     """5,000 buffers of four sizes are few literals, but hundreds of them live at every step."""
     problem = as_problem(as_program(GRAPHS["local"](5000)), Residency())
-    assert count_entries(problem) > LARGEST_MODEL
+    assert count_entries(problem) > PackingTuning().section_entries
     monkeypatch.setattr("formulations.storage_classes.build", None)  # would be called
     improve(
         problem,

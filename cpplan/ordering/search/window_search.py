@@ -23,7 +23,6 @@ from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 NAME = "window search"
-_WIDEST, _NARROWEST = 0.02, 1e-4
 
 
 class WindowSearch:
@@ -55,7 +54,7 @@ class WindowSearch:
         self.problem = problem
         self._windows = OrderWindows(problem, order)
         self._random = random.Random(seed)
-        self._slack = _WIDEST / 2
+        self._slack = active().widest_slack / 2
         self.peak = problem.peak(self.order)
 
     @property
@@ -108,6 +107,6 @@ class WindowSearch:
         if found.peak < int(pressure[begin : begin + width].max()):
             windows.put_back(begin, begin + width, found.order)
             self.peak = self.problem.peak(windows.order)
-            self._slack = min(_WIDEST, 1.3 * self._slack)
+            self._slack = min(active().widest_slack, 1.3 * self._slack)
         else:
-            self._slack = max(_NARROWEST, 0.9 * self._slack)
+            self._slack = max(active().narrowest_slack, 0.9 * self._slack)

@@ -10,12 +10,11 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.packing.heuristics.in_pools import PoolLayout
 from cpplan.packing.pools.objective import Level
 from cpplan.packing.reduction import address_unit
+from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_run import improve_by_model
 
 NAME, LIQUID_NAME = "CP-SAT", "CP-SAT on live bytes"
-# One constraint has a term for each buffer live at a step: with more terms, presolve takes minutes.
-LARGEST_MODEL = 400_000
 
 
 def search_level(
@@ -84,7 +83,7 @@ def search_level(
 
     spans = problem.spans
     entries = int((spans.upper - spans.lower).sum())
-    if entries * len(problem.pools) > LARGEST_MODEL:
+    if entries * len(problem.pools) > active().pools_entries:
         return False
     return improve_by_model(
         lambda: build(

@@ -166,7 +166,7 @@ class _PoolRun:
         """Until all levels are settled or nothing more can be tried, or with ``TimeUpError``."""
         self.state.announce()
         self._run_heuristics()
-        turns = Turns(tuning.active().pools_most_effort)
+        turns = Turns(tuning.active().most_effort)
         turns.run(self._turn, lambda: self.state.done, self.deadline)
 
     def _turn(self, effort: int) -> Turn:

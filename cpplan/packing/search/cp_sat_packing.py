@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cpplan.packing.heuristics.preorders import preorder
 from cpplan.packing.reduction import address_unit
 from cpplan.packing.search.outcome import Outcome
+from cpplan.packing.tuning import active
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.deadline import Deadline
 
@@ -37,8 +38,6 @@ STRATEGIES = (None, "TWA", "WAT", "TAW", "ATW")
 SECONDS_PER_WORK = 20.0
 # Seconds between two looks at what others have found.
 _LOOK = 0.05
-# Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
-LARGEST_MODEL = 1_000_000
 
 
 def run_round(
@@ -80,8 +79,8 @@ def run_round(
         Asked now and then for what others have found meanwhile; told what is known here.
     """
     entries = int((problem.spans.upper - problem.spans.lower).sum())
-    if entries > LARGEST_MODEL:
-        _logger.info("CP-SAT left out: %d section entries exceed %d", entries, LARGEST_MODEL)
+    if entries > active().section_entries:
+        _logger.info("CP-SAT left out: %d section entries", entries)
         return state
     portfolio = _Portfolio(problem, state, deadline, goal, ceiling, workers, seed, report, exchange)
     try:

@@ -18,8 +18,6 @@ _logger = logging.getLogger(__name__)
 
 # CP-SAT adds up rows in 64 bits.
 _LARGEST_TERM = 2**60
-# Presolve writes one 1-D constraint a section: beyond this many entries it needs gigabytes.
-_LARGEST_MODEL = 1_000_000
 
 
 def improve_levels(
@@ -71,10 +69,10 @@ def _in_turns(
             if not best.settled(number):
                 work = tuning.sizes_first_work * effort
                 exhausted &= not _run_cp_sat(best, number, budget, work)
-        return Turn.LAST if exhausted and effort >= tuning.sizes_most_effort else Turn.LONGER
+        return Turn.LAST if exhausted and effort >= tuning.most_effort else Turn.LONGER
 
     try:
-        turns = Turns(tuning.sizes_most_effort, last=most_effort)
+        turns = Turns(tuning.most_effort, last=most_effort)
         turns.run(turn, lambda: best.done, deadline)
     except TimeUpError:
         return False
@@ -90,7 +88,7 @@ def _finish(best: BestLayout, climb: OrderClimb, deadline: Deadline) -> None:
         try:
             climb.run(
                 number,
-                active().sizes_moves_a_buffer * len(best.best) * active().sizes_most_effort,
+                active().sizes_moves_a_buffer * len(best.best) * active().most_effort,
                 share,
             )
         except TimeUpError:
@@ -105,7 +103,7 @@ def _run_cp_sat(best: BestLayout, number: int, budget: Budget, work: float) -> b
     total += max((at + int(problem.size[row]) for row, at in problem.fixed.items()), default=0)
     entries = int((problem.spans.upper - problem.spans.lower).sum())
     weight = max(int(level.base.max()) * best.values[number], level.scale * total)
-    if entries > _LARGEST_MODEL or weight > _LARGEST_TERM:
+    if entries > active().section_entries or weight > _LARGEST_TERM:
         _logger.info("CP-SAT left out: %d section entries, terms of %d", entries, weight)
         return False
     from cpplan.runtime.cp_sat_run import improve_by_model

@@ -19,12 +19,11 @@ from cpplan.packing.heuristics.layout import first_fit_in_order
 from cpplan.packing.heuristics.preorders import PREORDERS, preorder
 from cpplan.packing.search.order_moves import OrderMoves
 from cpplan.packing.sizes.arenas import BestLayout
+from cpplan.packing.tuning import active
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "order search"
-# So many buffers placed take less time than compiling, which the first use of the kernel does.
-_WORTH_COMPILING = 20_000
 
 
 class OrderClimb:
@@ -121,7 +120,11 @@ class OrderClimb:
         """First fit in this order, or ``None`` if a buffer exceeds its highest offset."""
         problem = self.problem
         self._placements += 1
-        if problem.gaps or problem.fixed or self._placements * len(problem) < _WORTH_COMPILING:
+        if (
+            problem.gaps
+            or problem.fixed
+            or self._placements * len(problem) < active().sizes_compiled
+        ):
             deadline.check()
             offsets = first_fit_in_order(problem, order.tolist(), deadline)
             return offsets if (offsets <= highest).all() else None

@@ -6,10 +6,9 @@ import numpy as np
 
 from cpplan.model.problem import Ints, Problem
 from cpplan.packing.sizes.levels import Level
+from cpplan.packing.tuning import active
 
 NAME = "topmost buffer"
-# Beyond so many pairs of a section and a buffer live in it, tables take a gigabyte.
-_MOST_PAIRS = 2_000_000
 _LARGEST_TERM = 2**60
 
 
@@ -40,7 +39,7 @@ def topmost_bound(problem: Problem, bytes: Ints, level: Level, limits: Ints | No
     spans = problem.spans
     pairs = int((spans.upper - spans.lower).sum())
     total = int(problem.size.sum() + problem.alignment.sum())
-    if pairs > _MOST_PAIRS or level.scale * total > _LARGEST_TERM:
+    if pairs > active().sizes_top_pairs or level.scale * total > _LARGEST_TERM:
         return 0
     return max(
         (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.packing.reduction import reduce_problem
+from cpplan.packing.tuning import active
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.cp_sat_run import improve_by_model
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 NAME = "CP-SAT storages"
-# Beyond that many literals, building and presolving a model takes minutes.
-MOST_LITERALS = 200_000
-# Beyond that many literals in the constraints on what is live at one step, too.
-LARGEST_MODEL = 1_000_000
 
 
 def improve(
@@ -68,7 +65,7 @@ def improve(
     reduction = reduce_problem(problem)
     rows = reduction.rows
     literals, entries = _literals(reduction.problem), count_entries(reduction.problem)
-    if literals > MOST_LITERALS or entries > LARGEST_MODEL:
+    if literals > active().storages_literals or entries > active().section_entries:
         _logger.info("no CP-SAT for storages: %d literals, %d entries", literals, entries)
         return
     from formulations import shared_storage, storage_classes

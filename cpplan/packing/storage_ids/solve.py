@@ -20,6 +20,7 @@ from cpplan.packing.storage_ids.groups import GroupBy, as_labels, group_keys
 from cpplan.packing.storage_ids.rank_bound import rank_bound
 from cpplan.packing.storage_ids.tokens import storage_tokens
 from cpplan.packing.storage_ids.unbounded import assign_apart
+from cpplan.packing.tuning import active
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
@@ -50,8 +51,6 @@ ALGORITHMS: dict[str, StorageAlgorithm] = {
     "storage_tokens": storage_tokens,
     "shared_objects_improved": shared_objects_improved,
 }
-# Beyond that many buffers, its tables of buffers × storages take gigabytes.
-_MOST_IMPROVED = 10_000
 
 
 def share_storages(
@@ -174,7 +173,7 @@ def _search(best: LevelIncumbent[Ints], problem: Problem, group: Ints, budget: B
     for name, algorithm in ALGORITHMS.items():
         if best.done:
             return
-        if name != "shared_objects_improved" or len(problem) <= _MOST_IMPROVED:
+        if name != "shared_objects_improved" or len(problem) <= active().storages_improved:
             best.offer(algorithm(problem, group, budget.deadline), name)
     if best.done or budget.deadline.expired():
         return

@@ -146,9 +146,8 @@ def test_same_seed_same_layout():
     assert first.objective_bound == second.objective_bound
 
 
-def test_what_no_search_can_take_on_ends_with_the_heuristics(monkeypatch, tune):
-    monkeypatch.setattr(cp_sat_pools, "LARGEST_MODEL", 0)
-    tune(PackingTuning, pools_ordered_buffers=0)
+def test_what_no_search_can_take_on_ends_with_the_heuristics(tune):
+    tune(PackingTuning, pools_entries=0, pools_ordered_buffers=0)
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q")))
     packing = pack_pools(problem, "total", Budget(Deadline(600, deterministic=True)))
     assert packing.status == "feasible"

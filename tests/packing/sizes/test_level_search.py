@@ -13,7 +13,6 @@ from support.sizes_oracle import random_sizes
 from cpplan.io import load
 from cpplan.packing.heuristics.bump_allocator import bump
 from cpplan.packing.reduction import reduce_problem
-from cpplan.packing.sizes import level_search
 from cpplan.packing.sizes import solve as planning
 from cpplan.packing.sizes.arena_bounds import arena_bounds
 from cpplan.packing.sizes.arenas import Arenas, BestLayout
@@ -44,24 +43,24 @@ def three_sizes(problem):
 
 
 @pytest.mark.parametrize(("objective", "seed"), [("largest", 0), ("ratio", 5)])
-def test_cp_sat_finds_and_proves_what_local_search_and_bounds_do_not(objective, seed, monkeypatch):
+def test_cp_sat_finds_and_proves_what_local_search_and_bounds_do_not(objective, seed, tune):
     problem = perfect_packing(seed, 12)
     best = start(problem, three_sizes(problem), objective)
     improve_levels(best, Budget(Deadline(100, deterministic=True)))
     assert best.done
-    monkeypatch.setattr(level_search, "_LARGEST_MODEL", 0)
+    tune(PackingTuning, section_entries=0)
     without = start(problem, three_sizes(problem), objective)
     improve_levels(without, Budget(Deadline(1e6)), most_effort=4)
     assert not without.done
     assert best.values < without.values
 
 
-def test_compiled_and_plain_first_fit_agree(monkeypatch):
+def test_compiled_and_plain_first_fit_agree(tune):
     problem = perfect_packing(2, 30)
     bytes = three_sizes(problem)
     reached = []
     for least in (0, 10**9):
-        monkeypatch.setattr("cpplan.packing.sizes.order_climb._WORTH_COMPILING", least)
+        tune(PackingTuning, sizes_compiled=least)
         best = start(problem, bytes)
         climb = OrderClimb(best, 3)
         climb.start(Deadline(60))
@@ -79,9 +78,8 @@ def test_an_effort_ends_the_run():
     assert not best.done
 
 
-def test_without_cp_sat_the_run_ends_when_effort_cannot_grow(monkeypatch, tune):
-    monkeypatch.setattr(level_search, "_LARGEST_MODEL", 0)
-    tune(PackingTuning, sizes_most_effort=1)
+def test_without_cp_sat_the_run_ends_when_effort_cannot_grow(tune):
+    tune(PackingTuning, section_entries=0, most_effort=1)
     problem = perfect_packing(0, 12)
     best = start(problem, three_sizes(problem))
     improve_levels(best, Budget(Deadline(1e6)))
