@@ -58,6 +58,7 @@ from cpplan.model.errors import InputError
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    kernels: str | None,
     algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool,
     memory_limit: int | str | None, json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
@@ -85,6 +86,7 @@ def compare(
         dims=parse_dims(dims),
         in_place=parse_kinds(kinds),
         workspaces=parse_workspaces(workspaces),
+        kernels=kernels,
     )
     with naming(model):
         if remat:

@@ -174,6 +174,12 @@ WORKSPACES = (
         help="Scratch memory that kernels ask for: of one op, or of all ops of a kind "
         "(CONV_2D=2KiB).",
     ),
+    click.option(
+        "--kernels",
+        metavar="NAME",
+        help="Kernels whose scratch memory is planned: of TFLite models reference (the default), "
+        "cmsis-nn, cmsis-nn-dsp or cmsis-nn-mve; of torch models measured.",
+    ),
 )
 BOUNDARY = request_options("inputs", "outputs", "constants")
 SEARCHING = request_options("workers", "seed")

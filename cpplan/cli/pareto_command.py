@@ -46,6 +46,7 @@ from cpplan.cli.printing import naming, print_out
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    kernels: str | None,
     points: int, time_limit: float,
     json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
@@ -60,7 +61,11 @@ def pareto(
     from cpplan.runtime.atomic import write_text
 
     source = load(
-        model, dims=parse_dims(dims), in_place=in_place, workspaces=parse_workspaces(workspaces)
+        model,
+        dims=parse_dims(dims),
+        in_place=in_place,
+        workspaces=parse_workspaces(workspaces),
+        kernels=kernels,
     )
     with naming(model):
         plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]

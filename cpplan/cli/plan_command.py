@@ -41,6 +41,7 @@ from cpplan.solving.request import Request
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def plan(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
+    kernels: str | None,
     json_path: str | None, explain: bool, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     started = time.monotonic()
@@ -62,7 +63,7 @@ def plan(
     if len(extents) < len(bound or {}) and wanted.exports.keys() & {"onnx", "constants-image"}:
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     stated = parse_workspaces(workspaces)
-    source = load(model, dims=bound, in_place=in_place, workspaces=stated)
+    source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)
     gc.freeze()  # the model is kept to the end, so nothing in it can be collected
     with naming(model):
         wanted.check_source(source, request)
@@ -72,7 +73,7 @@ def plan(
         with naming(model), watching(enabled=not quiet) as progress:
             result = solve_request(source, replace(request, progress=progress))
             hold()
-        notes = arena_notes(model, result, extents, stated or {})
+        notes = arena_notes(model, result, extents, stated or {}, kernels)
         wanted.write(source, result, extents, notes)
         if json_path == "-":
             print_out("".join(plan_text(result, clock=True)))

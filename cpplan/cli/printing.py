@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def arena_notes(
-    model: str, result: Plan, dims: Mapping[str, int], stated: Container[str]
+    model: str,
+    result: Plan,
+    dims: Mapping[str, int],
+    stated: Container[str],
+    kernels: str | None = None,
 ) -> dict[str, str]:
     """Note on TFLite Micro's arena for a plan of a TFLite model, or why it cannot follow the plan.
 
@@ -27,7 +31,7 @@ def arena_notes(
     from cpplan.io.tflite import micro_arena
 
     try:
-        arena = str(micro_arena(model, result, dims, stated=stated))
+        arena = str(micro_arena(model, result, dims, stated=stated, kernels=kernels))
     except InputError as error:
         arena = f"none: {str(error).removeprefix(f'{model}: ')}"
     return {"micro arena": arena}

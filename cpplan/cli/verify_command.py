@@ -46,7 +46,7 @@ _SAID = {
 @click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
 def verify(
     model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
-    workspaces: tuple[str, ...], simulate: bool, run: bool,
+    workspaces: tuple[str, ...], kernels: str | None, simulate: bool, run: bool,
 ) -> None:  # fmt: skip
     """Check that PLAN is a correct plan of MODEL, without trusting whoever made it.
 
@@ -59,8 +59,10 @@ def verify(
 
     if run and not model.lower().endswith(".onnx"):
         raise InputError(f"{model}: --execute needs an ONNX model")
-    if workspaces and plan_file is None:
-        raise InputError("--workspace is for PLAN: one in a TFLite file leaves them to the runtime")
+    if (workspaces or kernels) and plan_file is None:
+        raise InputError(
+            "--workspace and --kernels are for PLAN: one in a TFLite file leaves it to the runtime"
+        )
     source: Graph | Problem
     if plan_file is None:
         bounds = parse_dims(dims)
@@ -74,6 +76,7 @@ def verify(
             dims=bounds,
             in_place=parse_kinds(kinds),
             workspaces=parse_workspaces(workspaces),
+            kernels=kernels,
         )
     with naming(*filter(None, (model, plan_file))):
         proofs = check_plan(source, result, dims=values)

@@ -38,6 +38,7 @@ def load(
     name: str | None = None,
     in_place: Mapping[str, bool] | None = None,
     workspaces: Mapping[str, int | str] | None = None,
+    kernels: str | None = None,
 ) -> Graph | Problem:
     """A graph or packing problem from a file or from another library's object.
 
@@ -65,6 +66,11 @@ def load(
     workspaces
         Kind or name of an op -> bytes of scratch memory that its kernel asks for while it runs,
         instead of what the source says (see :func:`cpplan.model.workspaces.with_workspaces`).
+    kernels
+        Kernels whose scratch memory is planned: of a TFLite model ``"reference"``, the default,
+        ``"cmsis-nn"``, ``"cmsis-nn-dsp"`` or ``"cmsis-nn-mve"`` (see
+        :mod:`cpplan.io.tflite.scratch`); of a torch model, from a file, an object or the zoo,
+        ``"measured"``: those of this machine, run once on zeros.
 
     Raises
     ------
@@ -86,7 +92,9 @@ def load(
 
     if dims is not None and not isinstance(dims, Mapping):
         raise InputError(f"dims={dims!r}: expected values by name, e.g. dims={{'N': 8}}")
-    model = _read(source, {"dims": dims, "name": name, "workspaces": workspaces})
+    model = _read(
+        source, {"dims": dims, "name": name, "workspaces": workspaces, "kernels": kernels}
+    )
     where = f"{source}: " if isinstance(source, (str, PathLike)) else ""
     for option, given in (("in_place", in_place), ("workspaces", workspaces)):
         if given is not None and isinstance(model, Problem):
@@ -113,6 +121,8 @@ def _read(source: Any, options: Mapping[str, Any]) -> Graph | Problem:
             f"dims are for {', '.join(most)} and {last} models only: {what} has no symbolic "
             "dimensions"
         )
+    if options["kernels"] is not None and (found is None or "kernels" not in found.takes):
+        raise InputError("kernels are for TFLite and torch models only: others name no kernels")
     if found is not None:
         assert found.read is not None
         taken = {key: options[key] for key in found.takes if options[key] is not None}

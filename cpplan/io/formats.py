@@ -102,8 +102,8 @@ FORMATS = (
         "torch",
         (".pt2",),
         "torch",
-        read="cpplan.io.torch:read_torch",
-        takes=("dims",),
+        read="cpplan.io.torch:read_model",
+        takes=("dims", "kernels"),
         package="torch",
         extra="torch",
     ),
@@ -112,7 +112,7 @@ FORMATS = (
         (".tflite",),
         "TFLite",
         read="cpplan.io.tflite:read_tflite",
-        takes=("dims", "workspaces"),
+        takes=("dims", "workspaces", "kernels"),
         write="cpplan.io.tflite.write:write_tflite",
         help="MODEL with its operators in the plan's order, and the offsets for TFLite Micro.",
         model=".tflite",
@@ -178,7 +178,13 @@ FORMATS = (
         placed=False,
     ),
 )
-_ZOO = Format("zoo", (SCHEME,), "a model by name", read="cpplan.io.zoo_names:read_named")
+_ZOO = Format(
+    "zoo",
+    (SCHEME,),
+    "a model by name",
+    read="cpplan.io.zoo_names:read_named",
+    takes=("kernels",),
+)
 
 
 def readers() -> tuple[Format, ...]:

@@ -53,9 +53,9 @@ class OrderBounds:
         return int(self.forced.max(initial=self.idle))
 
     def certificate(self, problem: OrderProblem) -> ForcedAt | None:
-        """The op that proves the bound, of problems with so many ops that it takes long to find.
+        """The op that proves the bound; ``None`` for problems of few ops, where it is soon found.
 
-        ``None`` for smaller ones, and if the ops have no names.
+        Also ``None`` if the ops have no names.
         """
         if len(problem) <= MANY_OPS or len(problem.names) < len(problem):
             return None

@@ -17,7 +17,7 @@ from cpplan.io.tflite.carried import CarriedPlan, read_carried_plan
 from cpplan.io.tflite.extents import bind_extents, stored_extents
 from cpplan.io.tflite.graph import translate
 from cpplan.io.tflite.model import naming, parse_model
-from cpplan.io.tflite.scratch import unknown_scratch
+from cpplan.io.tflite.scratch import REFERENCE, check_kernels, unknown_scratch
 from cpplan.io.tflite.write import planned_tflite, write_tflite
 from cpplan.model.graph import Graph
 from cpplan.model.names import name_of_file
@@ -41,6 +41,7 @@ def read_tflite(
     *,
     name: str | None = None,
     workspaces: Container[str] = (),
+    kernels: str | None = None,
 ) -> Graph:
     """The graph of a TFLite model; its ops are listed in the order of the file.
 
@@ -59,6 +60,10 @@ def read_tflite(
     workspaces
         Kinds or names of ops whose scratch memory the caller knows. Of other kinds for which it is
         not known, a warning is logged.
+    kernels
+        Kernels whose scratch memory is planned: ``"reference"``, the default, or CMSIS-NN's on a
+        processor without extensions (``"cmsis-nn"``), with DSP (``"cmsis-nn-dsp"``) or with Helium
+        (``"cmsis-nn-mve"``). See :mod:`cpplan.io.tflite.scratch`.
 
     Raises
     ------
@@ -78,7 +83,9 @@ def read_tflite(
         name = "main" if isinstance(source, bytes) else name_of_file(source)
     with naming(source):
         model = parse_model(source)
-        translation = translate(bind_extents(model, dims), name)
+        kernels = kernels or REFERENCE
+        check_kernels(kernels)
+        translation = translate(bind_extents(model, dims), name, kernels=kernels)
     where = "TFLite model" if isinstance(source, bytes) else fspath(source)
     stored = stored_extents(model, dims)
     if stored:

@@ -28,7 +28,7 @@ from cpplan.io.tflite.model import (
     parse_model,
 )
 from cpplan.io.tflite.offsets import AT_RUN_TIME, tensor_keys
-from cpplan.io.tflite.scratch import rounded, scratch_sizes
+from cpplan.io.tflite.scratch import REFERENCE, check_kernels, rounded, scratch_sizes
 from cpplan.io.tflite.write import plan_offsets, plan_order
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.plan import Plan
@@ -142,6 +142,7 @@ def micro_arena(
     dims: Mapping[str, int] | None = None,
     *,
     stated: Container[str] = (),
+    kernels: str | None = None,
 ) -> MicroArena:
     """The arena that TFLite Micro needs for a model that carries the plan.
 
@@ -151,6 +152,8 @@ def micro_arena(
         As for :func:`~cpplan.io.tflite.write.planned_tflite`.
     stated
         Kinds or names of ops whose scratch memory the caller stated.
+    kernels
+        Kernels that were planned for, as in :func:`~cpplan.io.tflite.read_tflite`.
 
     Raises
     ------
@@ -169,7 +172,9 @@ def micro_arena(
     """
     with naming(source):
         model = bind_extents(parse_model(source), dims)
-        translation = translate(model, plan.name)
+        kernels = kernels or REFERENCE
+        check_kernels(kernels)
+        translation = translate(model, plan.name, kernels=kernels)
         plan_order(translation, plan)
         offsets = dict(zip(tensor_keys(model), plan_offsets(model, translation, plan), strict=True))
         left = [
@@ -177,7 +182,7 @@ def micro_arena(
             for (s, k), offset in offsets.items()
             if offset == AT_RUN_TIME and model.subgraphs[s].tensors[k].in_arena
         ]
-        requests = _requests(model)
+        requests = _requests(model, kernels)
         unknown = {
             kind
             for name, kind in translation.unknown.items()
@@ -206,12 +211,12 @@ def _head(plan: Plan, translation: Translation, left: int) -> int:
     return head + left + max(map(rounded, scratch), default=0)
 
 
-def _requests(model: TfliteModel) -> int:
+def _requests(model: TfliteModel, kernels: str) -> int:
     """Scratch buffers of all operators."""
     count = 0
     for source in model.subgraphs:
         for operator in source.operators:
-            sizes = scratch_sizes(operator, source.tensors)
+            sizes = scratch_sizes(operator, source.tensors, kernels)
             count += _MOST_REQUESTS if sizes is None else len(sizes)
     return count
 

@@ -29,7 +29,7 @@ from cpplan.io.tflite.operators import (
     reshaped,
     subgraphs_of,
 )
-from cpplan.io.tflite.scratch import ALIGNMENT, scratch_bytes
+from cpplan.io.tflite.scratch import ALIGNMENT, REFERENCE, scratch_bytes
 from cpplan.model.axes import Axis
 from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError
@@ -98,6 +98,7 @@ class _Reading:
 
     apart: frozenset[TensorKey]
     scratch: bool
+    kernels: str
     unknown: dict[str, str]
 
 
@@ -115,6 +116,7 @@ def translate(
     apart: Collection[TensorKey] = (),
     *,
     scratch: bool = True,
+    kernels: str = REFERENCE,
 ) -> Translation:
     """The graph of a model, whose extents are all known.
 
@@ -126,6 +128,8 @@ def translate(
         Tensors that are no views, although the operators that write them let them be.
     scratch
         With what kernels ask for themselves.
+    kernels
+        Kernels that ask (:data:`cpplan.io.tflite.scratch.KERNELS`).
 
     Raises
     ------
@@ -134,7 +138,7 @@ def translate(
         bytes; names it.
     """
     names = unique_names(model)
-    reading = _Reading(frozenset(apart), scratch, {})
+    reading = _Reading(frozenset(apart), scratch, kernels, {})
     graph = _graph(model, names, 0, name, reading, ())
     operators = {name: k for k, name in enumerate(op_names(model.subgraphs[0], names[0]))}
     keys = {name: (s, k) for s, inner in enumerate(names) for k, name in enumerate(inner)}
@@ -168,7 +172,7 @@ def _graph(
         stateful = is_stateful(operator) or any(_keeps_state(model, k) for k in runs)
         variables = inside.variables(operator)
         workspaces = inside.named(dict.fromkeys(operator.inputs), only="workspace")
-        size = scratch_bytes(operator, source.tensors)
+        size = scratch_bytes(operator, source.tensors, reading.kernels)
         if size is None:
             reading.unknown[op_name] = operator.kind
         if size and reading.scratch:

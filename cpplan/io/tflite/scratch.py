@@ -2,9 +2,9 @@
 
 A kernel requests *scratch buffers* while it is prepared, and has them while it runs. Their sizes
 are in no file: those here are the reference kernels' (``tensorflow/lite/micro/kernels`` in the
-sources of TFLite Micro), checked against its recording allocator of October 2026. Kernels that
-vendors optimise, CMSIS-NN's among them, ask for other sizes, which the caller states
-(``workspaces`` of ``cpplan.load``).
+sources of TFLite Micro), checked against its recording allocator of October 2026. CMSIS-NN's are in
+:mod:`cpplan.io.tflite.cmsis_nn`, taken where ``kernels`` of ``cpplan.load`` says so. Kernels that
+other vendors optimise ask for other sizes, which the caller states (``workspaces``).
 
 The runtime places scratch buffers itself, the largest first, each into the first gap between the
 tensors that live meanwhile. So all those of one op are planned as one block: wherever it lies, they
@@ -32,8 +32,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
+from cpplan.io.tflite.cmsis_nn import TARGETS, cmsis_nn_sizes, has_kernel
 from cpplan.io.tflite.model import FileOperator, FileTensor
 from cpplan.model.dtypes import BITS
+from cpplan.model.errors import InputError
+
+# Whose kernels run.
+REFERENCE = "reference"
+KERNELS = (REFERENCE, *TARGETS)
 
 # Buffers of the arena start at multiples of this, and their sizes are rounded up to it.
 ALIGNMENT = 16
@@ -73,14 +79,20 @@ def rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def scratch_bytes(operator: FileOperator, tensors: Sequence[FileTensor]) -> int | None:
+def scratch_bytes(
+    operator: FileOperator, tensors: Sequence[FileTensor], kernels: str = REFERENCE
+) -> int | None:
     """Bytes of the block that holds all scratch buffers of an operator; ``None`` if not known."""
-    sizes = scratch_sizes(operator, tensors)
+    sizes = scratch_sizes(operator, tensors, kernels)
     return None if sizes is None else sum(map(rounded, sizes))
 
 
-def scratch_sizes(operator: FileOperator, tensors: Sequence[FileTensor]) -> tuple[int, ...] | None:
+def scratch_sizes(
+    operator: FileOperator, tensors: Sequence[FileTensor], kernels: str = REFERENCE
+) -> tuple[int, ...] | None:
     """Bytes of each scratch buffer that an operator's kernel asks for; ``None`` if not known."""
+    if kernels != REFERENCE and has_kernel(operator, tensors):
+        return cmsis_nn_sizes(operator, tensors, kernels)
     if operator.kind in (_NONE_CUSTOM if operator.custom else _NONE):
         return ()
     if operator.custom:
@@ -92,6 +104,19 @@ def scratch_sizes(operator: FileOperator, tensors: Sequence[FileTensor]) -> tupl
     if any(k >= len(numbers) or numbers[k] < 0 for k in (0, *needed)):
         return None  # the kernel refuses it
     return tuple(rule(_Tensors(operator, tensors)))
+
+
+def check_kernels(kernels: str) -> None:
+    """Raise unless TFLite Micro's kernels by this name are known.
+
+    Examples
+    --------
+    >>> check_kernels("cmsis-nn-dsp")
+    """
+    if kernels not in KERNELS:
+        raise InputError(
+            f"kernels={kernels!r} is not understood: expected one of {', '.join(KERNELS)}"
+        )
 
 
 def unknown_scratch(ops: Mapping[str, str], stated: Container[str]) -> str | None:

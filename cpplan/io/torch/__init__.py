@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.model.errors import MissingExtraError
+from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.model.graph import Graph
 from cpplan.runtime.regular_file import check_source
 
@@ -104,6 +104,47 @@ def read_torch(
     with naming(source), reading_archive() if is_file else nullcontext():
         traced = open_source(source, dims or {}, example_inputs)
         return translate(traced, name or traced.name, workspaces=workspaces).graph
+
+
+def read_model(
+    source: str | PathLike[str] | ExportedProgram | GraphModule,
+    dims: Mapping[str, object] | None = None,
+    *,
+    kernels: str | None = None,
+) -> Graph:
+    """The graph of a torch model for ``cpplan.load``.
+
+    Parameters
+    ----------
+    source, dims
+        As for :func:`read_torch`.
+    kernels
+        ``"measured"`` for ``workspaces`` of :func:`read_torch`; none of them if left out.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_torch`, or if ``kernels`` is not understood.
+    """
+    return read_torch(source, dims, workspaces=is_measured(kernels))
+
+
+def is_measured(kernels: str | None) -> bool:
+    """True if the workspaces of torch's kernels are to be measured.
+
+    Raises
+    ------
+    InputError
+        If ``kernels`` is neither ``None`` nor ``"measured"``.
+
+    Examples
+    --------
+    >>> is_measured("measured"), is_measured(None)
+    (True, False)
+    """
+    if kernels not in (None, "measured"):
+        raise InputError(f"kernels={kernels!r} is not understood: expected 'measured'")
+    return kernels is not None
 
 
 def training_module(module: torch.nn.Module, example_inputs: Sequence[Any]) -> GraphModule:

@@ -12,8 +12,12 @@ from cpplan.zoo.network import Network, quietly, without_weights
 from cpplan.zoo.source import Options
 
 
-def trace_network(build: Callable[[], Network], name: str, options: Options) -> Graph:
+def trace_network(
+    build: Callable[[], Network], name: str, options: Options, *, workspaces: bool = False
+) -> Graph:
     """The graph of a network, or of its training; only shapes are made.
+
+    With ``workspaces``, kernels run on zeros as well (:func:`~cpplan.io.torch.read_torch`).
 
     Raises
     ------
@@ -23,6 +27,8 @@ def trace_network(build: Callable[[], Network], name: str, options: Options) -> 
     network = without_weights(build, options)
     with quietly("traced"):
         if options.training:
-            return training_graph(network.module, network.inputs, name=f"{name}_train")
+            return training_graph(
+                network.module, network.inputs, name=f"{name}_train", workspaces=workspaces
+            )
         program = torch.export.export(network.module, network.inputs, strict=False)
-    return read_torch(program, name=name)
+    return read_torch(program, name=name, workspaces=workspaces)

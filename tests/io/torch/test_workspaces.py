@@ -97,3 +97,17 @@ def test_symbolic_sizes_are_named():
     program = export(Net(), (torch.ones(6, 4),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
     with pytest.raises(InputError, match="node 'exp': workspaces are measured at fixed sizes"):
         read_torch(program, workspaces=True)
+
+
+def test_models_of_any_source_can_be_measured(tmp_path):
+    """A program, its file and a network of the zoo, whose weights have no data."""
+    program = export(torch.nn.Conv2d(3, 8, 3), (torch.ones(1, 3, 16, 16),))
+    measured = read_torch(program, workspaces=True)
+    assert cpplan.load(program, kernels="measured") == measured
+    torch.export.save(program, tmp_path / "conv.pt2")
+    loaded = cpplan.load(str(tmp_path / "conv.pt2"), kernels="measured")
+    assert [op.workspaces for op in loaded.ops] == [op.workspaces for op in measured.ops]
+    named = cpplan.load("zoo://cpplan/unet?batch=1&size=32&mode=train", kernels="measured")
+    assert any(op.workspaces for op in named.ops)
+    with pytest.raises(InputError, match="kernels='fast' is not understood: expected 'measured'"):
+        cpplan.load(program, kernels="fast")
