@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.sharing_instances import (
     concat,
     halves,
@@ -339,13 +340,13 @@ def test_two_groups_that_meet():
 
 
 def test_verdicts_on_mutated_plans_are_those_of_bytes():
-    """600 plans, some still sound; verify and simulate say of each what the oracles say.
+    """Three mutants a plan, some still sound; verify and simulate say of each what the oracles say.
 
     A simulation is content where bytes are destroyed that nobody reads again.
     """
     verified: Counter[bool] = Counter()
     simulated: Counter[bool] = Counter()
-    for seed in range(200):
+    for seed in seeds(80):
         rng = random.Random(seed)
         graph = random_read_graph(seed, 2 + seed % 6)
         plan = solve(graph, in_place=True, time_limit=0.3, workers=1)
@@ -358,7 +359,7 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
             assert runs or not sound
             verified[sound] += 1
             simulated[runs] += 1
-    assert min(*verified.values(), *simulated.values()) > 150
+    assert min(*verified.values(), *simulated.values()) > 50
 
 
 def _accepts(check, graph: Graph, plan: Plan) -> bool:
@@ -390,9 +391,9 @@ def _check_named(graph: Graph, plan: Plan, message: str) -> None:
 
 
 def test_rejects_every_false_claim_about_relations():
-    """200 plans, each with a relation dropped that was needed, of another kind, or made up."""
+    """Plans, each with a relation dropped that was needed, of another kind, or made up."""
     refused = 0
-    for seed in range(200):
+    for seed in seeds(80):
         rng = random.Random(seed)
         graph = random_sharing_graph(seed, 6)
         plan = solve(graph, in_place=True, time_limit=0.3, workers=1)
@@ -417,12 +418,12 @@ def test_rejects_every_false_claim_about_relations():
                 verify, graph, replace(plan, **claims), "not free|overlap|at most|prove|contradicts"
             )
         refused += 1
-    assert refused > 150
+    assert refused > 60
 
 
 def test_raised_bounds_are_rejected():
     refused = 0
-    for seed in range(100):
+    for seed in seeds(40):
         graph = random_sharing_graph(seed, 6)
         plan = solve(graph, in_place=True, time_limit=0.3, workers=1)
         if plan.bound_by != "live bytes, shared":
@@ -438,4 +439,4 @@ def test_raised_bounds_are_rejected():
         raised = replace(wasteful, lower_bound=plan.lower_bound + 1)
         rejected(verify, graph, raised, f"prove a lower bound of {plan.lower_bound} B, but")
         refused += 1
-    assert refused > 60
+    assert refused > 25

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.sharing_instances import random_read_graph, recomputed_activation, relu_chain, unary
 from support.sharing_oracle import each_run_alone, random_repeats, random_sharing_graph
 from support.sharing_verdicts import is_sound, mutated, runs_right, true_relations
@@ -217,10 +218,10 @@ def as_repeated(alone: Graph, plan: Plan, original: Plan) -> Plan:
 
 
 def test_verdicts_on_mutated_plans_are_those_of_bytes():
-    """600 plans, some still sound; verify and simulate say of each what the oracles say."""
+    """Three mutants a plan, some still sound: verify and simulate say what the oracles say."""
     verified: Counter[bool] = Counter()
     simulated: Counter[bool] = Counter()
-    for seed in range(200):
+    for seed in seeds(80):
         rng = random.Random(seed)
         program = random_repeats(random_read_graph(seed, 2 + seed % 5), seed, most=3)
         alone = each_run_alone(program)
@@ -234,12 +235,12 @@ def test_verdicts_on_mutated_plans_are_those_of_bytes():
             assert accepts(simulate, program, repeated) is right, (seed, mutant.offset)
             verified[sound] += 1
             simulated[right] += 1
-    assert min(*verified.values(), *simulated.values()) > 150
+    assert min(*verified.values(), *simulated.values()) > 50
 
 
 def test_rejects_every_false_claim_about_relations():
     refused = 0
-    for seed in range(150):
+    for seed in seeds(60):
         rng = random.Random(seed)
         program = random_repeats(random_sharing_graph(seed, 5), seed, most=4)
         plan = solve(program, in_place=True, time_limit=0.3, workers=1)
@@ -259,13 +260,13 @@ def test_rejects_every_false_claim_about_relations():
         claim = replace(plan, relations=(), sharing=())
         rejected(verify, program, claim, "overlap|at most|prove|contradicts|by choice")
         refused += 1
-    assert refused > 100
+    assert refused > 40
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_checker_and_planner_prove_the_same_bound(block):
-    """200 programs; neither more (then planners give bytes away) nor less (then it is rejected)."""
-    for seed in range(50 * block, 50 * block + 50):
+    """Neither more (then planners give bytes away) nor less (then it is rejected)."""
+    for seed in seeds(20, first=50 * block):
         program = random_repeats(random_sharing_graph(seed, 1 + seed % 8), seed, most=5)
         for residency in RESIDENCIES:
             problem, alone = to_problem(program, residency), unroll(program)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.pool_oracles import OBJECTIVES, brute_force_objective, random_pooled
 
 from cpplan.model.errors import VerificationError
@@ -57,7 +58,7 @@ def test_checker_and_planner_agree_on_costs_that_have_to_be_rounded() -> None:
 
 def test_the_checker_proves_what_the_planner_proves_and_nothing_false() -> None:
     met = 0
-    for seed in range(60):
+    for seed in seeds(30):
         problem = random_pooled(random.Random(f"bounds {seed}"), 4)
         for objective in OBJECTIVES:
             optimum = brute_force_objective(problem, objective)
@@ -67,11 +68,11 @@ def test_the_checker_proves_what_the_planner_proves_and_nothing_false() -> None:
             planned, _ = objective_bound(problem, objective, optimum)
             assert planned <= proved <= optimum, (seed, objective)
             met += proved == optimum
-    assert met > 80
+    assert met > 40
 
 
 def test_the_checker_proves_what_the_planner_proves_of_many_buffers() -> None:
-    for seed in range(20):
+    for seed in seeds(6):
         rng = random.Random(f"many {seed}")
         count = 200
         lower = [rng.randint(0, 300) for _ in range(count)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 from support.empty_tensors import with_empty
 from support.oracles import graphs
 from support.plan_verdicts import RESIDENCIES
@@ -42,7 +43,7 @@ def flat(graph: Graph) -> Graph | None:
 
 
 @given(graphs(), st.sampled_from(RESIDENCIES))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_buffers_in_bulk_are_those_of_the_trace(graph: Graph, residency: Residency) -> None:
     alone = flat(graph)
     if alone is not None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.pool_oracles import OBJECTIVES, brute_force_objective, random_pooled
 
 from cpplan.model.errors import InputError
@@ -25,7 +26,7 @@ def together(*sizes: int, **more: object) -> Problem:
 
 def test_no_bound_is_above_the_optimum():
     met = dict.fromkeys(OBJECTIVES, 0)
-    for seed in range(150):
+    for seed in seeds(60):
         problem = random_pooled(random.Random(f"bounds {seed}"))
         for objective in OBJECTIVES:
             optimum = brute_force_objective(problem, objective)
@@ -36,7 +37,7 @@ def test_no_bound_is_above_the_optimum():
             assert bound <= optimum, (seed, objective)
             assert len(names) == len(bound)
             met[objective] += bound == optimum
-    assert min(met.values()) > 40
+    assert min(met.values()) > 15
 
 
 def test_what_fits_elsewhere_is_a_subset_sum():
