@@ -177,11 +177,15 @@ class SharingSearch(LevelIncumbent[Choice]):
 
     def pack_by(self, name: str, deadline: Deadline) -> None:
         """Let one heuristic alone pack the choice of all links that go together."""
-        choice = self._choose(self.links, frozenset())
+        choice = self.choose_all()
         try:
             pack_by(name, choice.incumbent, deadline)
         finally:
             self.replace(choice, choice.incumbent.found_by)
+
+    def choose_all(self) -> Choice:
+        """The choice of all links that go together, not packed yet."""
+        return self._choose(self.links, frozenset())
 
     def _choose(
         self, order: Sequence[Link], skip: frozenset[Link], deadline: Deadline | None = None

@@ -70,11 +70,9 @@ def search_gaps(
 
     run_model(
         model,
-        budget.deadline,
+        budget,
         found=found,
         proved=proved,
-        workers=budget.workers,
-        seed=budget.seed,
         linearization=2,
     )
     return best

@@ -153,12 +153,12 @@ def _pack_fast(
             program, part, residency, kinds={"in place"}, goal=goal, seed=budget.seed
         )
         if quick:
-            search.take_all_links()
+            best = search.choose_all()
             with suppress(TimeUpError):
-                run_heuristics(search.best.incumbent, budget.deadline)
+                run_heuristics(best.incumbent, budget.deadline)
         else:
             search.run(budget)
-        best = search.best
+            best = search.best
         relations = tuple(link.relation for link in best.clusters.links)
         return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations)
     incumbent = Incumbent(part, goal=goal)

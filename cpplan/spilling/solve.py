@@ -473,10 +473,8 @@ def _orders(given: SpillSearch, budget: Budget) -> Iterator[tuple[tuple[int, ...
 
     program, tuning = given.program, active()
     start = np.array(program.order, np.int64)
-    turn = budget.share(tuning.order_share).deadline
-    least = search_order(
-        order_problem(program.graph, given.residency), start, turn, seed=budget.seed
-    )
+    turn = budget.share(tuning.order_share)
+    least = search_order(order_problem(program.graph, given.residency), start, turn)
     starts = list(dict.fromkeys((tuple(program.order), tuple(least.order.tolist()))))
     flat = flatten(program.graph, given.problem, program.order, share=given.share)
     climbed = climb_orders(flat, starts, budget.share(tuning.climb_share).deadline, budget.seed)

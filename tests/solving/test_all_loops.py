@@ -30,5 +30,5 @@ def test_every_first_use_is_a_function():
 
 
 def test_an_unknown_group_is_named():
-    with pytest.raises(InputError, match="'cooking' is not understood: expected one of packing"):
+    with pytest.raises(InputError, match="'cooking' is not understood: expected one of niche"):
         cpplan.warm_up("cooking")

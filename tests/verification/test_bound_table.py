@@ -65,6 +65,7 @@ def test_every_name_that_planners_use_is_in_the_table():
     from cpplan.remat.heuristics import chain
     from cpplan.remat.search import cp_sat_remat, local_search
     from cpplan.solving import relaxed_bound
+    from cpplan.splitting import bounds as splitting
 
     none = np.zeros(0, np.int64)
     empty = Problem((), none, none, none)
@@ -79,6 +80,7 @@ def test_every_name_that_planners_use_is_in_the_table():
         cp_sat_joint_sharing.NAME,
         relaxed_bound.ALIASED,
     ]
+    peak += [splitting.NAME]
     peak += [bound_names.FOOTPRINT, bound_names.REACH, bound_names.CHAIN, bound_names.CUTS]
     cost = [cut_bound.RUNS_ONCE, cut_bound.RELAXED, cut_bound.INTEGRAL, chain.NAME]
     cost += [cp_sat_remat.NAME, cp_sat_remat.BASE, local_search.ONCE]

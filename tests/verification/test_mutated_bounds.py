@@ -14,6 +14,7 @@ from support.remat_oracle import remat_chain
 
 import cpplan
 from cpplan import Gap, Graph, Op, Plan, Pool, Problem, Tensor, verify
+from cpplan.model.axes import Axis, Window
 from cpplan.model.certificates import CutFlow
 from cpplan.model.errors import VerificationError
 from cpplan.packing.heuristics.in_pools import run_in_pools
@@ -116,6 +117,25 @@ def minimum_cut() -> Case:
     return graph, cpplan.solve(graph, order="search")
 
 
+def least_piece() -> Case:
+    """Two ops over four rows of 2 B: with 8 B of input, a row of output more is needed."""
+
+    def over_rows(name: str, source: str, result: str) -> Op:
+        rows = Axis("rows", 4, (Window(source, 0), Window(result, 0)))
+        return Op(name, inputs=(source,), outputs=(result,), axes=(rows,))
+
+    rows = {"shape": (4, 2), "dtype": "int8"}
+    tensors = (
+        Tensor("x", kind="input", **rows),
+        Tensor("t", **rows),
+        Tensor("y", kind="output", **rows),
+    )
+    graph = Graph("bands", tensors, (over_rows("f", "x", "t"), over_rows("g", "t", "y")))
+    plan = cpplan.solve(graph, split=True)
+    assert (plan.peak, plan.lower_bound, plan.status) == (10, 10, "optimal")
+    return graph, plan
+
+
 PEAK_CASES: dict[str, Callable[[], Case]] = {
     "live bytes": live_bytes,
     "fixed offset": fixed_offset,
@@ -124,6 +144,7 @@ PEAK_CASES: dict[str, Callable[[], Case]] = {
     "forced live bytes": forced_bytes,
     "least footprint": least_footprint,
     "minimum cut": minimum_cut,
+    "least piece": least_piece,
 }
 
 
