@@ -171,7 +171,8 @@ def test_cp_sat_goes_on_while_loops_are_compiled(monkeypatch):
         waits.append(deadline.remaining())
         return False
 
-    monkeypatch.setattr(part_search, "prepare_all", never_ready)
+    monkeypatch.setattr(part_search, "is_ready", lambda group: False)
+    monkeypatch.setattr(part_search, "prepare_first", never_ready)
     problem = near_perfect_packing(60, seed=3, fill=0.9).problem
     plan = cpplan.solve(problem, time_limit=60, workers=1)
     assert (plan.status, plan.found_by.split()[0]) == ("optimal", "CP-SAT")
