@@ -43,11 +43,13 @@ from cpplan.model.errors import InputError
 @with_options(
     request_options(
         "remat",
+        "spill",
         "memory_limit",
         "time_limit",
         remat={
             "help": "Let ops run again: baselines of rematerialization within --memory-limit.",
         },
+        spill={"help": "Let tensors move between two pools: rules of eviction."},
         memory_limit={
             "help": "With --remat: what the arena may need, in bytes (256KiB) or as a share of the "
             "bytes live at once in the given order (60%).",
@@ -59,7 +61,7 @@ from cpplan.model.errors import InputError
 def compare(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None,
-    algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool,
+    algorithms: tuple[str, ...], answer_paths: tuple[str, ...], remat: bool, spill: bool,
     memory_limit: int | str | None, json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
     """List the peak of every baseline for MODEL beside cpplan's plan and the bound."""
@@ -72,13 +74,23 @@ def compare(
     from cpplan.comparison.baselines import compare_rows
     from cpplan.comparison.remat_comparison import compare_remat_rows
     from cpplan.comparison.rivals.answer_files import read_answers
+    from cpplan.comparison.spill_comparison import compare_spill_rows
     from cpplan.io import load
-    from cpplan.report.tables import format_comparison, format_remat_comparison
+    from cpplan.report.tables import (
+        format_comparison,
+        format_remat_comparison,
+        format_spill_comparison,
+    )
     from cpplan.runtime.atomic import write_text
 
-    _check_names(algorithms, remat=remat)
-    if remat and answer_paths:
-        raise InputError("--answers are of planners that run no op twice: not with --remat")
+    if remat and spill:
+        raise InputError("--remat and --spill are compared with other baselines: give one")
+    _check_names(algorithms, remat=remat, spill=spill)
+    if (remat or spill) and answer_paths:
+        raise InputError(
+            "--answers are of planners that run no op twice and move nothing: not with --remat or "
+            "--spill"
+        )
     options["algorithms"] = algorithms or None
     answers = [answer for path in answer_paths for answer in read_answers(path)]
     source = load(
@@ -92,6 +104,9 @@ def compare(
         if remat:
             found = compare_remat_rows(source, memory_limit=memory_limit, **options)
             table, rows = format_remat_comparison(found), [asdict(row) for row in found]
+        elif spill:
+            moved = compare_spill_rows(source, **options)  # type: ignore[arg-type]
+            table, rows = format_spill_comparison(moved), [asdict(row) for row in moved]
         else:
             packed = compare_rows(source, answers=answers, **options)
             table, rows = format_comparison(packed), [asdict(row) for row in packed]
@@ -104,12 +119,15 @@ def compare(
     print_out(table)
 
 
-def _check_names(algorithms: tuple[str, ...], *, remat: bool) -> None:
+def _check_names(algorithms: tuple[str, ...], *, remat: bool, spill: bool) -> None:
     from cpplan.packing import heuristics
     from cpplan.remat import heuristics as baselines
+    from cpplan.spilling import heuristics as evictions
 
     for name in algorithms:
-        if remat:
+        if spill:
+            evictions.get(name)
+        elif remat:
             baselines.get(name)
         else:
             heuristics.get(name)

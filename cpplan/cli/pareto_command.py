@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,10 @@ from cpplan.cli.options import (
     with_options,
 )
 from cpplan.cli.printing import naming, print_out
+from cpplan.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cpplan.model.pool import Pool
 
 
 @click.command()
@@ -43,14 +47,22 @@ from cpplan.cli.printing import naming, print_out
         split={"help": "Ops in pieces, instead of ops that run again."},
     )
 )
+@with_options(
+    request_options(
+        "spill",
+        "pools",
+        spill={"help": "Bytes moved between two pools against the capacity of the first."},
+        pools={"help": "With --spill: the fast pool, whose size is not used, and the slow one."},
+    )
+)
 @click.option("--json", "json_path", metavar="FILE|-", help="The rows as a JSON list.")
 def pareto(
     model: str, dims: tuple[str, ...], kinds: tuple[str, ...], workspaces: tuple[str, ...],
     kernels: str | None,
-    points: int, time_limit: float,
+    points: int, time_limit: float, spill: bool, pools: tuple[Pool, ...] | None,
     json_path: str | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Print the memory that recomputation, or pieces, save in MODEL, and their cost."""
+    """Print the memory that recomputation, pieces or spilling save in MODEL, and their cost."""
     import json
 
     check_outputs(model, json_path, {})
@@ -67,6 +79,9 @@ def pareto(
         workspaces=parse_workspaces(workspaces),
         kernels=kernels,
     )
+    if spill or pools is not None:
+        _print_moves(model, source, points, time_limit, json_path, spill, pools, options)
+        return
     with naming(model):
         plans = list(pareto_plans(source, points, time_limit, **options))  # type: ignore[arg-type]
     keys = ("capacity", "peak", "cost", "base_cost", "cost_bound", "status")
@@ -78,3 +93,34 @@ def pareto(
     if json_path is not None:
         write_text(json_path, text)
     print_out(format_tradeoff(plans))
+
+
+def _print_moves(
+    model: str, source: Any, points: int, time_limit: float, json_path: str | None, spill: bool,
+    pools: tuple[Pool, ...] | None, options: dict[str, Any],
+) -> None:  # fmt: skip
+    """Print the bytes moved between two pools against the capacity of the first."""
+    import json
+    from dataclasses import asdict
+
+    from cpplan.comparison.spill_comparison import spill_curve
+    from cpplan.report.tables import format_spill_curve
+    from cpplan.runtime.atomic import write_text
+
+    if not spill:
+        raise InputError("--pool is for a curve of bytes moved: give --spill too")
+    if options.pop("split"):
+        raise InputError("--split and --spill are two curves: give one of them")
+    if click.get_current_context().get_parameter_source("order") == (
+        click.core.ParameterSource.DEFAULT
+    ):
+        options["order"] = "given"
+    with naming(model):
+        curve = spill_curve(source, points=points, time_limit=time_limit, pools=pools, **options)
+    text = json.dumps([asdict(point) for point in curve], indent=1) + "\n"
+    if json_path == "-":
+        print_out(text)
+        return
+    if json_path is not None:
+        write_text(json_path, text)
+    print_out(format_spill_curve(curve))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pandas
 
     from cpplan.comparison.remat_comparison import RematBaseline
+    from cpplan.comparison.spill_comparison import SpillBaseline
     from cpplan.program.anf import Program
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ def compare(
     algorithms: Iterable[str] | None = None,
     time_limit: float = 10.0,
     remat: bool = False,
+    spill: bool = False,
     answers: Iterable[Answer] = (),
     **options: Any,
 ) -> pandas.DataFrame:
@@ -98,8 +100,11 @@ def compare(
     remat
         True if ops may run again. See
         :func:`cpplan.comparison.remat_comparison.compare_remat_rows`.
+    spill
+        True if tensors may move between two ``pools``: eviction rules, the fewest bytes moved
+        first. See :func:`cpplan.comparison.spill_comparison.compare_spill_rows`.
     answers
-        Further answers of other planners to this model (not with ``remat``).
+        Further answers of other planners to this model (not with ``remat`` or ``spill``).
     options
         For ``solve``. Baselines know pools and residency; they use no aliases and keep the order.
         With ``remat``, ``memory_limit`` is a byte count or a share of the bytes that the given
@@ -127,14 +132,22 @@ def compare(
     import pandas
 
     from cpplan.comparison.remat_comparison import compare_remat_rows
+    from cpplan.comparison.spill_comparison import compare_spill_rows
 
-    rows: Sequence[Baseline | RematBaseline]
+    rows: Sequence[Baseline | RematBaseline | SpillBaseline]
     columns: tuple[str, ...] = _COLUMNS
     if remat:
         if tuple(answers):
             raise InputError("answers are of planners that run no op twice: not with remat")
         rows = compare_remat_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
         columns = _REMAT_COLUMNS
+    elif spill:
+        if tuple(answers):
+            raise InputError("answers are of planners that move nothing: not with spill")
+        if isinstance(source, Problem):
+            raise InputError("spill=True needs a graph: a bare problem has no ops")
+        rows = compare_spill_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
+        columns = _SPILL_COLUMNS
     else:
         options["answers"] = answers
         rows = compare_rows(source, algorithms=algorithms, time_limit=time_limit, **options)
@@ -145,6 +158,7 @@ def compare(
 
 
 _COLUMNS = ("algorithm", "bytes", "ratio", "seconds", "status")
+_SPILL_COLUMNS = ("algorithm", "moved", "ratio", "seconds", "status")
 _REMAT_COLUMNS = ("algorithm", "bytes", "cost", "extra", "seconds", "status")
 
 

@@ -5,5 +5,15 @@ from __future__ import annotations
 from cpplan.explanation.explained import Explanation, Relaxation
 from cpplan.explanation.explaining import explain
 from cpplan.explanation.fullest_step import FullestStep, LiveTensor
+from cpplan.explanation.moved import MovedTensor, MovesExplanation, explain_moves
 
-__all__ = ["Explanation", "FullestStep", "LiveTensor", "Relaxation", "explain"]
+__all__ = [
+    "Explanation",
+    "FullestStep",
+    "LiveTensor",
+    "MovedTensor",
+    "MovesExplanation",
+    "Relaxation",
+    "explain",
+    "explain_moves",
+]

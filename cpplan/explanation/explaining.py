@@ -13,6 +13,7 @@ from cpplan.explanation.relaxed import Relaxed, relax
 from cpplan.explanation.roles import step_of
 from cpplan.explanation.rules import Rules
 from cpplan.explanation.steps import ops_by_step
+from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
@@ -72,6 +73,8 @@ def explain(
     >>> [(rule.rule, rule.bound, rule.at_most) for rule in found.relaxations]
     [('alignment', 13, 0)]
     """
+    if plan.spills:
+        raise InputError("the bytes that a plan moves are explained by explain_moves")
     bound: Bound | None = None
     rules: Rules | None = None
     relaxations: list[Relaxation] = []

@@ -56,7 +56,8 @@ def format_c_header(
     """The plan as a C header: arrays for the pools, and macros for where each buffer lies.
 
     ``PREFIX_ARENA_ARRAY(name)`` declares pool ``arena``, ``PREFIX_X_OFFSET`` and
-    ``PREFIX_X_SIZE`` are of tensor ``x``.
+    ``PREFIX_X_SIZE`` are of tensor ``x``. Where tensors move between pools, macros copy what each
+    op needs moved before it runs: see :mod:`cpplan.io.c_moves`.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def format_c_header(
     ------
     InputError
         If the plan has no offsets or its sizes depend on variables, the prefix is no C identifier
-        that begins with a letter, or an alignment is no power of two.
+        that begins with a letter, an alignment is no power of two, or tensors move and no graph is
+        given.
 
     Examples
     --------
@@ -102,7 +104,15 @@ def format_c_header(
         prefix = prefix if prefix[:1].isalpha() else f"PLAN_{prefix}".rstrip("_")
     elif not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
         raise InputError(f"prefix {prefix!r} must be a C identifier that begins with a letter")
-    return "\n".join(_lines(plan, prefix, alignment, needed)) + "\n"
+    return "\n".join(_lines(plan, prefix, alignment, needed, source)) + "\n"
+
+
+def _graph_of(source: Graph | Program | Problem | None) -> Graph:
+    """The graph that was planned; raises if there is none."""
+    graph = getattr(source, "graph", source)
+    if graph is None or not hasattr(graph, "ops"):
+        raise InputError("a C header of a plan with moves needs the graph that was planned")
+    return graph  # type: ignore[no-any-return]
 
 
 def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[int]:
@@ -111,6 +121,10 @@ def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[in
     if source is not None:
         from cpplan.packing.problem import as_problem
 
+        if plan.spills:
+            from cpplan.verification.moves import moved_program
+
+            source = moved_program(_graph_of(source), plan).program
         problem = as_problem(source, plan.residency, plan.pools)
         own = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
     pools = [plan.pools[k].alignment for k in plan.pool]
@@ -139,7 +153,13 @@ class _Names:
         return found
 
 
-def _lines(plan: Plan, prefix: str, alignment: int, needed: Sequence[int]) -> Iterator[str]:
+def _lines(
+    plan: Plan,
+    prefix: str,
+    alignment: int,
+    needed: Sequence[int],
+    source: Graph | Program | Problem | None,
+) -> Iterator[str]:
     names = _Names(f"{prefix}_")
     arenas = [names.of(pool.name) for pool in plan.pools]
     buffers = [names.of(name) for name in plan.buffers]
@@ -177,6 +197,11 @@ def _lines(plan: Plan, prefix: str, alignment: int, needed: Sequence[int]) -> It
                 yield _asserted(
                     prefix, f"{macro}_OFFSET <= {arena}_SIZE", macro, "leaves its arena"
                 )
+    if plan.spills:
+        from cpplan.io.c_moves import move_lines
+
+        macros = dict(zip(plan.buffers, buffers, strict=True))
+        yield from move_lines(plan, _graph_of(source), prefix, macros, names.of, _comment)
     yield ""
     yield f"#endif /* {prefix}_PLAN_H */"
 

@@ -18,6 +18,7 @@ DOORS = {
     "Plan.at": "cpplan.symbolic.at_values:at_values",
     "Plan.at(grow=True)": "cpplan.solving.growing:grown_at",
     "Plan.explain": "cpplan.explanation.explaining:explain",
+    "Plan.explain(moves)": "cpplan.explanation.moved:explain_moves",
     "Plan.export": "cpplan.io.formats:export_plan",
     "Plan.load": "cpplan.io.plan_json:load_plan",
     "Plan.report": "cpplan.report.html.plan_report:write_plan_report",

@@ -26,7 +26,7 @@ from cpplan.model.residency import Residency
 if TYPE_CHECKING:
     import pandas
 
-    from cpplan.explanation import Explanation
+    from cpplan.explanation import Explanation, MovesExplanation
     from cpplan.model.certificates import Certificate, RoomPrices
     from cpplan.model.graph import Graph
     from cpplan.model.problem import Ints
@@ -418,8 +418,11 @@ class Plan:
 
     def explain(
         self, source: Graph | Program | Problem | None = None, **options: Any
-    ) -> Explanation:
+    ) -> Explanation | MovesExplanation:
         """Explanation why the plan is not smaller: its fullest step, and the cost of each rule.
+
+        If tensors may move: the tensors that cost the bytes moved, and what more room would save
+        (:func:`cpplan.explanation.explain_moves`).
 
         Parameters
         ----------
@@ -443,7 +446,8 @@ class Plan:
         >>> [(rule.rule, rule.at_most) for rule in found.relaxations[:1]]
         [('no in place', 8)]
         """
-        found: Explanation = open_door("Plan.explain")(self, source, **options)
+        door = "Plan.explain(moves)" if self.spills else "Plan.explain"
+        found: Explanation | MovesExplanation = open_door(door)(self, source, **options)
         return found
 
     def report(

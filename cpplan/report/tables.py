@@ -8,6 +8,7 @@ import numpy as np
 
 from cpplan.comparison.baselines import Baseline
 from cpplan.comparison.remat_comparison import RematBaseline
+from cpplan.comparison.spill_comparison import CurvePoint, SpillBaseline
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.plan import Plan
 from cpplan.model.printable import printable
@@ -63,6 +64,57 @@ def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
         for row in rows
     ]
     return format_table(header, cells, left=(0, 2, 6))
+
+
+def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
+    """Table of eviction rules with their bytes moved, ratio to the bound, seconds and status.
+
+    Examples
+    --------
+    >>> print(format_spill_comparison([SpillBaseline("belady", 24, 2.0, 0.001, "feasible")]))
+    algorithm  moved         ratio  seconds  status
+    belady        24  24 B  2.0000    0.001  feasible
+    <BLANKLINE>
+    """
+    header = ("algorithm", "moved", "", "ratio", "seconds", "status")
+    cells = [
+        (
+            printable(row.algorithm),
+            "" if row.moved is None else str(row.moved),
+            "" if row.moved is None else format_bytes(row.moved),
+            "" if row.ratio is None else f"{row.ratio:.4f}",
+            f"{row.seconds:.3f}",
+            row.status,
+        )
+        for row in rows
+    ]
+    return format_table(header, cells, left=(0, 2, 5))
+
+
+def format_spill_curve(points: Iterable[CurvePoint]) -> str:
+    """Table of bytes moved against the capacity of the fast pool, beside Belady's rule.
+
+    Examples
+    --------
+    >>> print(format_spill_curve([CurvePoint(16, 8, 8, "optimal", {"belady": 16})]))
+    capacity        moved       bound  belady  status
+          16  16 B      8  8 B      8      16  optimal
+    <BLANKLINE>
+    """
+    header = ("capacity", "", "moved", "", "bound", "belady", "status")
+    cells = [
+        (
+            str(point.capacity),
+            format_bytes(point.capacity),
+            "" if point.moved_bytes is None else str(point.moved_bytes),
+            "" if point.moved_bytes is None else format_bytes(point.moved_bytes),
+            str(point.moved_bytes_bound),
+            str(point.rules.get("belady") if point.rules.get("belady") is not None else ""),
+            point.status,
+        )
+        for point in points
+    ]
+    return format_table(header, cells, left=(1, 3, 6))
 
 
 def format_buffers(plan: Plan, most: int | None = 20) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
-from cpplan.runtime.budget import Budget
+from cpplan.runtime.budget import Budget, make_budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling import heuristics
 from cpplan.spilling.bounds import (
@@ -491,3 +491,32 @@ def _needs_alone(problem: SpillProblem, short: Shortfall) -> bool:
     """True if the op's own operands do not fit, so that no order helps."""
     step = problem.ops.index(short.op) if short.op in problem.ops else 0
     return int(problem.least_load()[step] - problem.base[step]) > problem.capacity
+
+
+def room_price(
+    program: Program,
+    residency: Residency,
+    pools: tuple[Pool, Pool],
+    *,
+    share: bool = False,
+    seconds: float = 10.0,
+) -> float | None:
+    """Bytes moved that one more byte of the fast pool saves, by the linear relaxation.
+
+    ``None`` if an op does not fit, or the relaxation is not solved in time.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> program = to_anf(Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),)))
+    >>> room_price(program, Residency(), (Pool("fast", 16), Pool("slow")))
+    0.0
+    """
+    from formulations.spilling_prices import relaxed_prices
+
+    problem = spill_problem(program, residency, pools, share=share)
+    model = None if find_shortfall(problem) else make_model(problem, make_budget(seconds))
+    prices = None if model is None else relaxed_prices(model, seconds)
+    return None if prices is None else float(sum(prices.values()))

@@ -23,7 +23,7 @@ _RATE = 4e-8
 
 
 class FlatOrders(NamedTuple):
-    """What the estimate of an order needs, as arrays.
+    """Accesses, rooms and precedences of ops as arrays, for estimates of orders.
 
     Attributes
     ----------
