@@ -34,6 +34,8 @@ from cpplan.runtime.deadline import Deadline
 NAME = "minimum cut"
 # About how long a cut takes for each arc, where time is counted in work.
 _SECONDS_PER_ARC = 3e-7
+# About how long the first may take at most, by the clock.
+_MOST_SECONDS_PER_ARC = 5e-6
 
 
 class OrderCuts:
@@ -93,14 +95,20 @@ class OrderCuts:
     def run(self, deadline: Deadline, *, enough: int | None = None) -> None:
         """Cut the ops that may raise the bound, those with the most bytes first.
 
-        It ends at a bound of ``enough`` bytes.
+        It ends at a bound of ``enough`` bytes, and where the next cut may take longer than there
+        is time: a cut itself cannot be stopped.
         """
+        longest = _MOST_SECONDS_PER_ARC * self._network.arcs
         while not deadline.expired():
+            if not deadline.deterministic and deadline.remaining() <= longest:
+                return
             most = np.where(self._settled, -1, self._seen)
             if most.max(initial=-1) <= self.bound or (enough is not None and self.bound >= enough):
                 return
             op = int(most.argmax())
+            begin = deadline.elapsed()
             least, done = self.least(op)
+            longest = max(longest, deadline.elapsed() - begin)
             deadline.spend(_SECONDS_PER_ARC * self._network.arcs)
             self.bounds[op], self._settled[op] = least, True
             before, after = self.order[done[self.order]], self.order[~done[self.order]]

@@ -248,10 +248,10 @@ def _floors(
         bound = plan.lower_bound if type(plan.lower_bound) is int else None
         return Floors(forced=forced_live_bytes(*what, ends, at=at, enough=bound))
     if plan.bound_by == MINIMUM_CUT and isinstance(flow, CutFlow):
-        graph, residency = program.graph, plan.residency
-        return Floors(
-            cut=minimum_cut_bytes(graph, residency, flow, touches, runs, ends, plan.sharing)
+        found = minimum_cut_bytes(
+            program.graph, plan.residency, flow, touches, runs, ends, plan.sharing
         )
+        return Floors(cut=found)
     return Floors()
 
 

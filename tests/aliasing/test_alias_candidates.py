@@ -39,18 +39,29 @@ def test_the_outputs_of_a_split_lie_within_its_input():
 
 
 def test_views_count_from_their_storages():
-    """v is bytes 2..6 of x and w bytes 1..5 of s; v over w puts s one byte below x's byte 2."""
+    """v is bytes 2..6 of x: over it, y begins 2 bytes above x, and x 2 bytes below y."""
     tensors = (
         Tensor("x", 8, kind="input"),
         Tensor("v", 4, view_of=("x", 2)),
+        Tensor("y", 4, kind="output"),
+    )
+    (link,) = find_links(Graph("g", tensors, (unary("f", "v", "y"),)), Residency())
+    assert (link.inner, link.outer, link.shift, link.begin, link.end) == ("y", "x", 2, 2, 6)
+    placed = Op("copy", "", ("v",), ("y",), placements=(Placement("v", "y"),))
+    (link,) = find_links(Graph("g", tensors, (placed,)), Residency())
+    assert (link.inner, link.outer, link.shift, link.begin, link.end) == ("x", "y", -2, 0, 4)
+
+
+def test_a_storage_that_the_caller_brings_and_an_op_writes_into_is_no_candidate():
+    """w is bytes 1..5 of s, which no op writes whole."""
+    tensors = (
+        Tensor("x", 4, kind="input"),
         Tensor("s", 8, kind="output"),
         Tensor("w", 4, view_of=("s", 1)),
     )
-    (link,) = find_links(Graph("g", tensors, (unary("f", "v", "w"),)), Residency())
-    assert (link.inner, link.outer, link.shift, link.begin, link.end) == ("s", "x", 1, 2, 6)
-    placed = Op("copy", "", ("v",), ("w",), placements=(Placement("v", "w"),))
-    (link,) = find_links(Graph("g", tensors, (placed,)), Residency())
-    assert (link.inner, link.outer, link.shift, link.begin, link.end) == ("x", "s", -1, 1, 5)
+    assert not find_links(Graph("g", tensors, (unary("f", "x", "w"),)), Residency())
+    placed = Op("copy", "", ("x",), ("w",), placements=(Placement("x", "w"),))
+    assert not find_links(Graph("g", tensors, (placed,)), Residency())
 
 
 def test_only_the_kinds_asked_for():

@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from support.cases import seeds
 from support.sharing_instances import (
     concat,
     contested,
@@ -99,9 +100,9 @@ def test_alignments_against_brute_force(block):
         assert plan.peak == least_peak(graph, tuple(range(len(graph.ops)))), graph.name
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", seeds(3))
 def test_all_orders_against_brute_force(block):
-    """60 graphs; where an input is read by nobody, the model of everything is not at hand."""
+    """Where an input is read by nobody, the model of everything is not at hand."""
     for graph in small_graphs(500 * block, 10, storages=6):
         plan = plan_of(graph, order="search", time_limit=2)
         least = min(least_peak(graph, order) for order in orders_of(graph))
@@ -114,7 +115,7 @@ def test_all_orders_against_brute_force(block):
 
 def test_switches_and_that_more_freedom_never_costs_bytes():
     saved = set()
-    for graph in [halves(), two_branches(), *(random_sharing_graph(seed, 7) for seed in range(40))]:
+    for graph in [halves(), two_branches(), *(random_sharing_graph(seed, 7) for seed in seeds(16))]:
         peak = {}
         for in_place, placement in itertools.product((False, True), repeat=2):
             plan = plan_of(graph, in_place=in_place, placement=placement)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from support import oracles
+from support.cases import examples, seeds
 from support.random_graphs import programs
 from support.sharing_instances import concat, recomputed_activation, relu_chain, unary
 from support.sharing_oracle import each_run_alone, least_peak, random_repeats, random_sharing_graph
@@ -120,15 +121,15 @@ def test_against_brute_force(block):
 
 @pytest.mark.parametrize("block", range(4))
 def test_larger_programs_are_verified_and_run(block):
-    """160 programs: sharing never costs bytes, and everything claimed is checked."""
-    for seed in range(40 * block, 40 * block + 40):
+    """Sharing never costs bytes, and everything claimed is checked."""
+    for seed in seeds(16, first=40 * block):
         program = random_repeats(random_sharing_graph(seed, 4 + seed % 9), seed, most=8)
         shared = plan_of(program, time_limit=20)
         assert shared.peak <= plan_of(program, in_place=False, time_limit=1).peak
 
 
 @given(programs() | oracles.programs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 def test_programs_with_everything_there_is(program):
     """Bodies, control edges, views of views, parts, alignments, writes into constants."""
     plan_of(program, time_limit=1)

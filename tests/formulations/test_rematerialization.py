@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ortools.sat.python import cp_model
 from support.cases import seeds
-from support.published import DATASETS, remat_chains
+from support.published import remat_chains
 from support.remat_oracle import (
     cheapest_sequence,
     first_order,
@@ -15,7 +15,6 @@ from support.remat_oracle import (
     remat_chain,
 )
 
-from cpplan import load
 from cpplan.remat.problem import RematProblem, remat_problem
 from formulations.rematerialization import build, worth_repeating
 from formulations.runs import needed_runs
@@ -181,11 +180,3 @@ def test_least_costs_equal_those_published_for_chains():
         problem = remat_problem(remat_chain(case["n"]))
         found = minimise_cost(problem, case["budget"], copies=case["n"], order=range(case["T"]))
         assert found == case["min_total_evals"], case
-
-
-@pytest.mark.slow
-def test_100_layered_ops_within_nine_tenths_of_their_peak():
-    """Fixed order, C = 2: the least cost, proved."""
-    problem = remat_problem(load(DATASETS / "ordering/layered_100.json"))
-    order = range(len(problem))
-    assert minimise_cost(problem, problem.peak(order) * 9 // 10, order=order) == 0

@@ -252,3 +252,19 @@ def test_500_layered_ops_need_far_more_than_their_forced_live_bytes():
     assert order_bounds(problem).bound == 203_330
     assert cuts.bound == 254_950
     assert cuts.peak < problem.peak(order)
+
+
+def test_a_cut_for_which_there_may_be_no_time_is_not_begun(monkeypatch):
+    """A cut cannot be stopped; in work, which the clock does not count, it is begun."""
+    problem = OrderProblem(
+        predecessors=((), (0,), (0,), (1, 2)), extra=np.array([0, 0, 8, 0]),
+        size=np.array([2, 3]), touched_by=((0, 1), (1, 3)),
+        present=np.zeros(2, bool), kept=np.zeros(2, bool),
+    )  # fmt: skip
+    parts = start_cuts(problem, [0, 1, 2, 3])
+    monkeypatch.setattr("cpplan.ordering.cuts._MOST_SECONDS_PER_ARC", 1e6)
+    monkeypatch.setattr(OrderCuts, "least", None)
+    parts.run(Deadline(5))
+    assert not parts._settled.any()
+    with pytest.raises(TypeError):
+        parts.run(Deadline(5, deterministic=True))
