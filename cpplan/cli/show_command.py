@@ -101,5 +101,9 @@ def _explain(
         source = load(model, dims=values)
     paths = (plan_file,) if model is None else (plan_file, model)
     with naming(*paths):
+        if result.spills:
+            if time_limit is not None:
+                raise InputError("--time-limit is of no use where tensors move: leave it out")
+            return str(result.explain(source))
         found = result.explain(source, time_limit=time_limit)
     return format_explanation(found, most=None if everything else MOST)

@@ -91,3 +91,15 @@ def test_explanation_names_the_tensors_that_move(capsys: pytest.CaptureFixture[s
     out = capsys.readouterr().out
     assert "1 KiB more       saves about" in out
     assert "tensor" in out.splitlines()[-4:][0] or "moves" in out
+
+
+def test_saved_plan_is_explained_by_what_it_moves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "plan.json")
+    assert main(["plan", CELL, *TWO_POOLS, "-q", "-o", path]) == 0
+    capsys.readouterr()
+    assert main(["show", path, "--explain", "--model", CELL]) == 0
+    assert "moved            1.05 MiB, optimal" in capsys.readouterr().out
+    assert main(["show", path, "--explain", "--model", CELL, "--time-limit", "1"]) == 2
+    assert "--time-limit is of no use where tensors move" in capsys.readouterr().err
