@@ -36,11 +36,12 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 from cpplan.io.torch import last_report
 from cpplan.io.torch.training import backend, running
 from cpplan.io.torch.training.backend import cpplan
+from cpplan.io.torch.training.work import WORKS
 from cpplan.io.torch.workspaces import count_allocated
 from cpplan.model.errors import CpplanError
 
 BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.5, 0.7, 0.9)
-PARTS = (0.9, 0.7, 0.5, 0.3)
+PARTS = [0.9, 0.7, 0.5, 0.3]
 MIB = 1 << 20
 
 
@@ -298,6 +299,7 @@ def ways(
 
     def limited(limit: int) -> Callable[[nn.Module], Any]:
         options = {"resident": "outside", "memory_limit": limit, **settings}
+        del options["parts"]
         return lambda module: torch.compile(module, backend=cpplan, options=options)
 
     for part in (1.0, *BUDGETS):
@@ -318,7 +320,7 @@ def ways(
 
         yield "full checkpointing", full
         yield "selective checkpointing", selective
-    for part in PARTS:
+    for part in settings["parts"]:
         yield f"cpplan {part}", limited(int(part * unplanned))
 
 
@@ -327,10 +329,13 @@ def main() -> None:
     parser.add_argument("--model", choices=MODELS, action="append")
     parser.add_argument("--time-limit", type=float, default=60)
     parser.add_argument("--ways", nargs="*", help="only ways whose names begin so")
+    parser.add_argument("--parts", type=float, nargs="*", default=PARTS, help="of eager's peak")
+    parser.add_argument("--cost", choices=WORKS, default="operations", help="what is to be least")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
     settings = {"time_limit": args.time_limit, "cache": False, "on_infeasible": "best"}
+    settings |= {"parts": args.parts, "cost": args.cost}
     rows = []
     for name in args.model or MODELS:
         torch.manual_seed(0)

@@ -98,8 +98,8 @@ class TrainingStep:
 
     def _check(self, given: Sequence[Any], names: Sequence[str], inputs: int) -> None:
         if len(given) != len(self._expected):
-            expected = len(self._expected) - len(names)
-            raise InputError(f"expected {expected} inputs, not {inputs}")
+            most = len(self._expected) - len(names)
+            raise InputError(f"expected {most} inputs, not {inputs}")
         for k, (value, expected) in enumerate(zip(given, self._expected, strict=True)):
             if expected is None:
                 continue

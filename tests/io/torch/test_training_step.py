@@ -109,3 +109,25 @@ def test_other_graph_modules_are_refused():
     traced = torch.fx.symbolic_trace(nn.Linear(2, 2))
     with pytest.raises(InputError, match="made by training_module"):
         TrainingStep(nn.Linear(2, 2), traced)
+
+
+def test_archive_of_a_training_step_is_planned_with_a_report(tmp_path, capsys):
+    from torch.export.experimental import _export_forward_backward
+
+    from cpplan.cli.main import main
+
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            return torch.tanh(self.two(torch.tanh(self.one(x)))).square().mean()
+
+    program = _export_forward_backward(torch.export.export(Loss(), (torch.randn(64, 8),)))
+    archive, page = tmp_path / "step.pt2", tmp_path / "step.html"
+    torch.export.save(program, archive)
+    words = ["plan", str(archive), "--remat", "--cost-limit", "1.2", "--report", str(page)]
+    assert main([*words, "--time-limit", "2"]) == 0
+    capsys.readouterr()
+    assert page.read_text().startswith("<!doctype html>")

@@ -14,7 +14,7 @@ from cpplan.io.torch.training.joint_graph import UnsupportedError, read_joint, t
 from cpplan.io.torch.training.partitioner import partition, plan_joint
 from cpplan.io.torch.training.report import TrainingReport
 from cpplan.io.torch.training.running import Boxed, FirstStep, boxed
-from cpplan.io.torch.training.settings import Settings, read_settings
+from cpplan.io.torch.training.settings import Settings, read_settings, work_in
 
 _log = logging.getLogger("cpplan.torch")
 
@@ -95,7 +95,7 @@ class _Compiled:
             module,
             len(output.args[0]),
             name="inference",
-            work=self.settings.cost,
+            work=work_in(self.settings),
             workspaces=bool(self.settings.workspaces),
         )
         report = plan_joint(joint, self.settings)

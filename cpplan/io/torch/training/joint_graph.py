@@ -32,6 +32,7 @@ KEEP = "keep"
 _SMALL_PART = 16
 _BATCH_NORM = torch.ops.aten._native_batch_norm_legit_functional.default
 _RECURRENT = torch.ops.aten.mkldnn_rnn_layer_backward.default
+_COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 _KNOWN_HIGHER_ORDER = ("cond", "while_loop", "wrap_with_autocast", "wrap_with_set_grad_enabled")
 
 
@@ -82,7 +83,7 @@ def read_joint(
     num_fwd_outputs: int,
     *,
     name: str = "step",
-    work: Work | None = None,
+    work: Work = work_of,
     workspaces: bool = False,
 ) -> JointGraph:
     """The graph to plan of a joint graph module; or of an inference graph, which has no tangents.
@@ -117,13 +118,15 @@ def read_joint(
         if not _is_tangent(node) and isinstance(traced.values[node], torch.Tensor)
     ]
     traced = replace(traced, constants={node.name: None for node in primals})
-    fixed = all(isinstance(size, int) for size in _sizes(traced.values.values()))
+    leaves = list(flatten(tuple(traced.values.values())))
+    here = all(leaf.device.type == "cpu" for leaf in leaves if isinstance(leaf, torch.Tensor))
+    fixed = all(isinstance(size, int) for size in _sizes(leaves))
     try:
         found = translate(traced, name)
     except InputError as error:
         raise UnsupportedError(str(error)) from error
-    scratch = _workspaces(found, traced.values) if workspaces and fixed else {}
-    return _Preparation(module, found, num_fwd_outputs, work or work_of, scratch).run()
+    scratch = _workspaces(found, traced.values) if workspaces and fixed and here else {}
+    return _Preparation(module, found, num_fwd_outputs, work, scratch).run()
 
 
 def tangents_of(module: GraphModule) -> list[Node]:
@@ -166,6 +169,9 @@ def _check_nodes(module: GraphModule) -> None:
         if isinstance(node.target, HigherOrderOperator):
             if node.target.name() not in _KNOWN_HIGHER_ORDER:
                 wrong.append(f"{node.name} (higher-order operator {node.target.name()})")
+        elif getattr(node.target, "namespace", None) in _COLLECTIVES:
+            # Other processes would have to plan the same.
+            wrong.append(f"{node.name} (collective {node.target})")
         elif node.target is _RECURRENT:
             # Traced without the workspace that its backward kernel reads; so by other backends.
             wrong.append(

@@ -13,7 +13,7 @@ from cpplan.io.torch.training.halves import split_halves
 from cpplan.io.torch.training.joint_graph import JointGraph, UnsupportedError, read_joint
 from cpplan.io.torch.training.planning import plan_schedule
 from cpplan.io.torch.training.report import TrainingReport, make_report
-from cpplan.io.torch.training.settings import Settings
+from cpplan.io.torch.training.settings import Settings, work_in
 from cpplan.model.version import __version__
 
 _log = logging.getLogger("cpplan.torch")
@@ -68,7 +68,7 @@ class Partitioner(CustomPartitionerFn):  # type: ignore[misc]
 
     def uuid(self) -> str | None:
         """Text that is the same for equal settings; ``None`` where a cost is a function."""
-        if self.settings.cost is not None:
+        if callable(self.settings.cost):
             return None
         return f"cpplan {__version__} {self.settings!r}"
 
@@ -81,7 +81,7 @@ def partition(
     joint = read_joint(
         module,
         num_fwd_outputs,
-        work=settings.cost,
+        work=work_in(settings),
         workspaces=bool(settings.workspaces),
     )
     report = plan_joint(joint, settings)

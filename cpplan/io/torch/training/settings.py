@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from cpplan.io.torch.training.work import Work
+from cpplan.io.torch.training.work import WORKS, Work
 from cpplan.model.byte_sizes import parse_bytes
 from cpplan.model.errors import InputError
 
@@ -38,8 +38,9 @@ class Settings:
         count towards the limit; ``"outside"``: only what the step allocates does, gradients
         included.
     cost
-        Work of an op, ``cost(node, operations, nbytes)``; see
-        :func:`cpplan.io.torch.training.work.work_of`.
+        Work of an op: ``"time"``, the larger of its operations and those done while its bytes move
+        (:func:`cpplan.io.torch.training.work.work_of`); ``"operations"`` alone; or a function
+        ``cost(node, operations, nbytes)``.
     workspaces
         Run every op once for each shape to count what its kernel allocates beside its results
         (CPU, fixed sizes); ``None``: where the plan's order is the order of execution.
@@ -65,7 +66,7 @@ class Settings:
     cost_limit: float | None = None
     time_limit: float = 30
     resident: str = "count"
-    cost: Work | None = None
+    cost: Work | str = "time"
     workspaces: bool | None = None
     measure: bool = True
     on_infeasible: str = "error"
@@ -101,11 +102,20 @@ def read_settings(options: Mapping[str, Any] | None) -> Settings:
             raise InputError(
                 f"{name}={given[name]!r} is not understood: expected one of {', '.join(choices)}"
             )
-    if given.get("cost") is not None and not callable(given["cost"]):
-        raise InputError("cost must be a function of node, operations and bytes")
+    cost = given.get("cost", "time")
+    if not (callable(cost) or cost in WORKS):
+        raise InputError(
+            f"cost={cost!r} is not understood: expected {', '.join(WORKS)}, or a function of node, "
+            "operations and bytes"
+        )
     if isinstance(given.get("cache"), (str, PathLike)):
         given["cache"] = Path(given["cache"])
     return Settings(**given)
+
+
+def work_in(settings: Settings) -> Work:
+    """The function of the settings that gives the work of an op."""
+    return WORKS[settings.cost] if isinstance(settings.cost, str) else settings.cost
 
 
 def _is_number(value: object) -> bool:

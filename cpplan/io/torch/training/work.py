@@ -30,3 +30,12 @@ def work_of(node: Node, operations: int, nbytes: int) -> int:
     (1000000, 16000)
     """
     return max(operations, OPERATIONS_PER_BYTE * nbytes)
+
+
+def operations_of(node: Node, operations: int, nbytes: int) -> int:
+    """Work of a node: its operations alone."""
+    return operations
+
+
+# By the names that settings take.
+WORKS: dict[str, Work] = {"time": work_of, "operations": operations_of}

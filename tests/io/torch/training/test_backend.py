@@ -20,7 +20,11 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from cpplan.io.torch import last_report  # noqa: E402
 from cpplan.io.torch.training.backend import cpplan  # noqa: E402
-from cpplan.io.torch.training.joint_graph import TURN  # noqa: E402
+from cpplan.io.torch.training.joint_graph import (  # noqa: E402
+    TURN,
+    UnsupportedError,
+    read_joint,
+)
 from cpplan.io.torch.training.plan_cache import forget_plans  # noqa: E402
 from cpplan.io.torch.training.report import all_reports  # noqa: E402
 
@@ -263,6 +267,30 @@ def test_gradients_accumulate_over_steps():
         step(part).backward()
     for one, other in zip(module.parameters(), planned.parameters(), strict=True):
         assert torch.equal(one.grad, other.grad)
+
+
+def test_backward_runs_twice_where_its_graph_is_retained():
+    module, inputs = MODELS["unet"]()
+    planned = copy.deepcopy(module)
+    with torch._functorch.config.patch(donated_buffer=False):
+        for called, own in ((module, module), (compile_for(planned), planned)):
+            loss = called(*inputs)
+            loss.backward(retain_graph=True)
+            loss.backward()
+            assert own.last.weight.grad is not None
+    for one, other in zip(module.parameters(), planned.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
+
+
+def test_collectives_are_named():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    reduced = graph.call_function(torch.ops._c10d_functional.all_reduce.default, (x, "sum", "0"))
+    graph.output((reduced,))
+    for node in graph.nodes:
+        node.meta["val"] = torch.ones(2)
+    with pytest.raises(UnsupportedError, match=r"all_reduce\S* \(collective"):
+        read_joint(torch.fx.GraphModule(torch.nn.Module(), graph), 1)
 
 
 def test_infeasible_limit_names_missing_bytes_op_and_help():
