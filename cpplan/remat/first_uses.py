@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cpplan.model.graph import Graph, Op, Tensor
+from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import evict
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.search.local_search import search_sequences
@@ -18,7 +19,8 @@ def use_eviction() -> None:
 
 
 def use_sequences() -> None:
-    """Make 100 moves of the search over sequences."""
+    """Make 100 moves of the search over sequences, and drop values."""
+    drop(_recomputable(), range(4), 12, _ENDLESS)
     search_sequences(_recomputable(), 12, range(4), _ENDLESS, moves=100)
 
 

@@ -9,7 +9,13 @@ EVICTION = LoopGroup(
     "eviction", ("cpplan.remat.heuristics.eviction_kernel",), f"{_USES}:use_eviction"
 )
 SEQUENCES = LoopGroup(
-    "sequences", ("cpplan.remat.search.sequence_kernel",), f"{_USES}:use_sequences"
+    "sequences",
+    (
+        "cpplan.remat.search.moves_kernel",
+        "cpplan.remat.search.profile_kernel",
+        "cpplan.remat.search.sequence_kernel",
+    ),
+    f"{_USES}:use_sequences",
 )
 PACKED_SEQUENCES = LoopGroup(
     "packed-sequences",

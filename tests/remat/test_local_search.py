@@ -92,21 +92,42 @@ def test_nothing_fits():
 
 
 def test_the_loop_measures_what_the_problem_does():
-    from cpplan.remat.search.sequence_kernel import measure
+    from cpplan.remat.search.profile_kernel import measure
 
     for seed in range(60):
         problem = random_remat_problem(seed, 6)
         flat, order = flatten(problem), np.array(given_order(problem))
-        scratch = tuple(np.empty(len(flat.size) + 20, np.int64) for _ in range(3))
         again = [u for u in order.tolist() if problem.repeatable[u]]
         for sequence in (order, np.array([*order.tolist(), *again], np.int64)):
             limit = problem.peak(order) - 2
             pressure = problem.pressure(sequence)
             beyond = int(np.maximum(pressure - limit, 0).sum())
-            assert measure(flat, sequence, len(sequence), scratch, limit) == (
+            assert measure(flat, sequence, len(sequence), limit) == (
                 pressure.max(),
                 beyond,
             )
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_judged_bytes_are_the_measured_ones(in_place):
+    """After many moves, each judged in its window alone, the bytes beyond the limit are right."""
+    from cpplan.remat.search.sequence_kernel import anneal
+
+    for seed in range(40):
+        problem = random_remat_problem(seed, 4 + seed % 9)
+        problem = remat_problem(problem.graph, in_place=in_place)
+        flat, order = flatten(problem), given_order(problem)
+        limit = int(problem.peak(order) * 0.7)
+        sequence = np.zeros(3 * len(order) + 8, np.int64)
+        sequence[: len(order)] = order
+        best, result = sequence.copy(), np.array([len(order), 1e9, 1e9, 0, 0, 0], np.float64)
+        length = anneal(
+            flat, limit, sequence, len(order), best, result, 300, 1.0, 1.0, 1.0, 9.0,
+            seed % 2 == 0, np.random.default_rng(seed),
+        )  # fmt: skip
+        walked = sequence[:length].tolist()
+        assert problem.is_sequence(walked), seed
+        assert result[5] == np.maximum(problem.pressure(walked) - limit, 0).sum(), seed
 
 
 def test_first_runs_keep_their_order_if_they_must():

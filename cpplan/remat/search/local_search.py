@@ -13,20 +13,19 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from cpplan.model.problem import Ints
+from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.loops import SEQUENCES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.compiled import prepare
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "local search"
 ONCE = "every op once"
 # Positions that one call of the compiled loop looks at, about; several make a round.
 _CALL = 1e6
-# Positions looked at in a second, about; counted where time is deterministic.
-_RATE = 1e8
 # Moves of the first round for each position of the start, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 300_000
 # A start so many times as long as the units are many is first left for its order.
@@ -35,6 +34,8 @@ _MUCH = 1.2
 _MOST_WORK = 1e10
 # Temperatures, in mean costs of a unit; the price of `limit` bytes too much at one position, too.
 _HOT, _COLD, _PRICE = 1.0, 0.003, 100.0
+# Factors of the price after a call in which no sequence was within the limit, and after others.
+_DEARER, _CHEAPER = 1.1, 0.95
 
 
 def search_sequences(
@@ -137,9 +138,13 @@ class _Walk:
         self._flat = flatten(problem)
         self._mean = float(self._flat.cost.mean()) or 1.0
         self._price = _PRICE
-        room = 2 * len(best.sequence) + 64
-        self._kept: Ints = np.empty(room, np.int64)
-        self._kept[: len(best.sequence)] = best.sequence
+        self._kept: Ints = np.empty(0, np.int64)
+        self._make_room(best.sequence)
+
+    def _make_room(self, sequence: tuple[int, ...]) -> None:
+        """Keep a sequence, with room for as many runs more."""
+        self._kept = np.empty(2 * max(len(sequence), len(self._problem)) + 64, np.int64)
+        self._kept[: len(sequence)] = sequence
 
     def round(self, moves: int, deadline: Deadline, *, anew: bool) -> RematOutcome | None:
         """Outcome of one round if it is better than the best so far, else ``None``."""
@@ -150,7 +155,7 @@ class _Walk:
         length = len(begin)
         now = self._kept.copy()
         now[:length] = begin
-        result = np.array([len(best.sequence), best.peak, best.cost], np.float64)
+        result = np.array([len(best.sequence), best.peak, best.cost, 0, 0, 0], np.float64)
         calls = max(1, int(moves * length / _CALL))
         cooling = Cooling(_HOT * self._mean, _COLD * self._mean, calls, deadline)
         for call in range(calls):
@@ -162,10 +167,19 @@ class _Walk:
                 self._price * self._mean, hot, cold,
                 float(len(self._problem)), not self._joint, self._random,
             )  # fmt: skip
-            deadline.spend(moves // calls * length / _RATE)
-        fits = result[1] <= self._limit
-        self._price = self._price / 1.3 if fits else self._price * 2
+            deadline.spend(result[3])
+            result[3] = 0
+            self._price *= _DEARER if result[4] == 0 else _CHEAPER
         found = tuple(self._kept[: int(result[0])].tolist())
+        if result[1] > self._limit:
+            # Where the walk has ended, little is missing.
+            try:
+                dropped = drop(self._problem, now[:length].tolist(), self._limit, deadline)
+            except TimeUpError:
+                dropped = found
+            if self._problem.peak(dropped) < result[1]:
+                found = dropped
+                self._make_room(found)
         if found == best.sequence:
             return None
         self._best = best._replace(

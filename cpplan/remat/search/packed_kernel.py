@@ -8,6 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cpplan.remat.search.moves_kernel import (
+    MOST_AGAIN,
+    insert,
+    joined,
+    move_units,
+    pick_repeated,
+    remove,
+)
 from cpplan.remat.search.run_names_kernel import (
     differs,
     name_inserted,
@@ -15,7 +23,6 @@ from cpplan.remat.search.run_names_kernel import (
     name_removed,
     same_order,
 )
-from cpplan.remat.search.sequence_kernel import _insert, _move, _remove
 from cpplan.remat.search.stay_kernel import (
     NO,
     all_shared,
@@ -76,6 +83,7 @@ def anneal_packed(
     total = len(size)
     middle, other = np.empty(room, np.int64), np.empty(room, np.int64)
     middle_ids, other_ids = np.empty(room, np.int64), np.empty(room, np.int64)
+    new = np.empty(room + 2 * MOST_AGAIN, np.int64)
     begin, end, stop, active, near = blank_stays(total)
     begin2, end2, stop2, active2, conflicts = blank_stays(total)
     conflict_count = 0
@@ -140,28 +148,37 @@ def anneal_packed(
             continue
         stamp += 1
         taken = 0
+        low, high, more, n = -1, 0, 0, -1
         if kind < _INSERT:
-            n = _insert(random, flat, rank, sequence, length, other)
+            low, high, more = insert(random, flat, rank, first, sequence, length, new)
+            n = joined(sequence, length, low, high, new, more, other)
             if n >= 0:
                 taken = name_inserted(
                     sequence, ids, length, other, other_ids, n, free, left, moved, stamp
                 )
-        elif kind < _INSERT + _REMOVE:
-            n = _remove(random, flat, sequence, length, other, count, first)
-            if n >= 0:
-                name_removed(sequence, ids, length, other, other_ids, n, moved, stamp)
         elif kind < _INSERT + _REMOVE + _EXCHANGE:
-            n = _remove(random, flat, sequence, length, middle, count, first)
-            if n >= 0:
-                name_removed(sequence, ids, length, middle, middle_ids, n, moved, stamp)
-                m = n
-                n = _insert(random, flat, rank, middle, m, other)
+            position = pick_repeated(random, sequence, length, count)
+            if position < 0:
+                continue
+            low, high, more = remove(
+                random, flat, first, count, position, sequence, length, new
+            )  # fmt: skip
+            if kind < _INSERT + _REMOVE:
+                n = joined(sequence, length, low, high, new, more, other)
+                if n >= 0:
+                    name_removed(sequence, ids, length, other, other_ids, n, moved, stamp)
+            elif low >= 0 and first[sequence[position]] != position:
+                m = joined(sequence, length, low, high, new, more, middle)
+                name_removed(sequence, ids, length, middle, middle_ids, m, moved, stamp)
+                low, high, more = insert(random, flat, rank, first, middle, m, new)
+                n = joined(middle, m, low, high, new, more, other)
                 if n >= 0:
                     taken = name_inserted(
                         middle, middle_ids, m, other, other_ids, n, free, left, moved, stamp
                     )
         else:
-            n = _move(random, flat, sequence, length, other, first, reach)
+            low, high, more = move_units(random, flat, first, sequence, length, new, reach)
+            n = joined(sequence, length, low, high, new, more, other)
             if n >= 0 and not name_moved(sequence, ids, other, other_ids, n, moved, stamp):
                 continue
         if n < 0 or taken < 0:

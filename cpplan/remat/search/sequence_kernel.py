@@ -1,4 +1,4 @@
-"""The compiled loop of the search over sequences; imports numba, so import it only to search."""
+"""The compiled loops of the search over sequences; imports numba, so import it only to search."""
 
 # Arrays are described in ``anneal``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -8,52 +8,31 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cpplan.remat.search.moves_kernel import (
+    MOST_AGAIN,
+    again,
+    copy_runs,
+    exchange,
+    freed_until,
+    insert,
+    keeps_order,
+    move_units,
+    put,
+    relieve,
+    remove,
+    remove_with_needs,
+)
+from cpplan.remat.search.profile_kernel import beyond_after, blank_profile, follow, follow_window
 from cpplan.runtime.inner_loop import inner_loop
 
-# Units that one move removes or carries along at most, and those that it inserts.
-_BLOCK, _INSERTED = 8, 24
-# How often what is computed again is chosen anywhere, comes earlier, ends with this value, and is
-# a tree instead of a chain.
-_ANYWHERE, _EARLIER, _ENOUGH, _TREE = 0.05, 0.2, 0.6, 0.3
-
-
-@njit(cache=True)
-def measure(flat, sequence, length, scratch, limit):
-    """``(peak, bytes beyond the limit added up over all positions)`` of a sequence."""
-    began, ended, change = scratch
-    for s in range(len(flat.size)):
-        began[s] = 0 if flat.present[s] else -1
-        ended[s] = 1
-    for position in range(length + 1):
-        change[position] = 0
-    for position in range(length):
-        unit = sequence[position]
-        for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
-            ended[flat.reads[t]] = position + 1 - flat.spared[t]
-        for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
-            s = flat.writes[t]
-            if began[s] >= 0 and not flat.in_parts[s]:
-                change[began[s]] += flat.size[s]
-                change[ended[s]] -= flat.size[s]
-                began[s] = -1
-            if began[s] < 0:
-                began[s] = position
-            ended[s] = position + 1
-    for s in range(len(flat.size)):
-        if began[s] >= 0:
-            change[began[s]] += flat.size[s]
-            if not flat.kept[s]:
-                change[ended[s]] -= flat.size[s]
-    live, peak, beyond = flat.base, flat.base, 0.0
-    for position in range(length):
-        live += change[position]
-        pressure = live + flat.extra[sequence[position]]
-        if position == 0:
-            pressure += flat.entry
-        peak = max(peak, pressure)
-        if pressure > limit:
-            beyond += pressure - limit
-    return peak, beyond
+# Shares of the moves; the rest move units.
+_INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
+# How often an insertion frees a value where bytes are beyond the limit, if there are any, and a
+# removal also removes what was computed only for it.
+_RELIEVE, _WITH_NEEDS = 0.8, 0.5
+# Work of a move, of judging one for each position of its window and of the sequence, and of
+# following a sequence, for each position: in seconds, about.
+_MOVE_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 3e-7, 2e-7, 5e-10, 3e-8
 
 
 @njit(cache=True)
@@ -76,7 +55,9 @@ def anneal(
     best
         Filled with the best sequence: within the limit the cheapest, else that of least peak.
     result
-        ``[length, peak, cost]`` of ``best``, on entry too.
+        ``[length, peak, cost, work, fitted, beyond]``: of ``best``, on entry too; the seconds of
+        work done, added up; how often the walk was within the limit; the bytes that its end has
+        beyond the limit, added up over all positions.
     moves
         How many are tried.
     weight
@@ -90,291 +71,161 @@ def anneal(
     random
         A ``numpy.random.Generator``.
     """
-    given = sequence
-    units = len(flat.extra)
     room = len(sequence)
-    other = np.empty(room, np.int64)
-    scratch = (
-        np.empty(len(flat.size), np.int64),
-        np.empty(len(flat.size), np.int64),
-        np.empty(room + 1, np.int64),
-    )
-    count = np.zeros(units, np.int64)
-    first = np.full(units, room, np.int64)
-    rank = np.empty(units, np.int64)
-    for place in range(units):
-        rank[flat.topological[place]] = place
+    rank = _rank(flat)
+    profile = blank_profile(flat, room)
+    new = np.empty(room + 2 * MOST_AGAIN, np.int64)
     cost = 0.0
     for position in range(length):
-        unit = sequence[position]
-        cost += flat.cost[unit]
-        count[unit] += 1
-        first[unit] = min(first[unit], position)
-    _, beyond = measure(flat, sequence, length, scratch, limit)
+        cost += flat.cost[sequence[position]]
+    _, beyond = follow(flat, sequence, length, limit, profile)
     scale = weight / max(1.0, limit)
-    value = cost + scale * beyond
-    turn = np.zeros(units, np.int64)
-    count_first = 0
-    for position in range(length):
-        if first[sequence[position]] == position:
-            turn[sequence[position]] = count_first
-            count_first += 1
     fall = (cold / hot) ** (1.0 / max(1, moves))
-    temperature = hot
+    temperature, work, fitted = hot, 0.0, 0
     for _ in range(moves):
         temperature *= fall
+        work += _MOVE_WORK
         kind = random.random()
-        size = length
-        if kind < 0.35:
-            size = _insert(random, flat, rank, sequence, length, other)
-        elif kind < 0.65:
-            size = _remove(random, flat, sequence, length, other, count, first)
-        elif kind < 0.75:
-            size = _exchange(random, flat, rank, sequence, length, other, count, first)
-        else:
-            size = _move(random, flat, sequence, length, other, first, reach)
-        if size < 0 or (fixed and not _keeps_order(other, size, turn)):
-            continue
-        total = cost
-        if size != length or kind < 0.75:
-            total = 0.0
-            for position in range(size):
-                total += flat.cost[other[position]]
-        if total - value > 40.0 * temperature:
-            continue
-        peak, over = measure(flat, other, size, scratch, limit)
-        judged = total + scale * over
-        worse = judged - value
-        if worse > 0 and random.random() >= np.exp(-worse / temperature):
-            continue
-        sequence, other = other, sequence
-        length, cost, value = size, total, judged
-        for unit in range(units):
-            count[unit] = 0
-        for position in range(length - 1, -1, -1):
-            count[sequence[position]] += 1
-            first[sequence[position]] = position
-        fits = peak <= limit
-        if (fits and (result[1] > limit or cost < result[2])) or (not fits and peak < result[1]):
-            _copy(sequence, 0, length, best, 0)
-            result[0], result[1], result[2] = length, peak, cost
-    _copy(sequence, 0, length, given, 0)
-    return length
-
-
-@inner_loop
-def _copy(source, begin, end, target, at):
-    """Copy ``source[begin:end]`` to ``target`` from ``at`` on: slices take seconds to compile."""
-    for k in range(end - begin):
-        target[at + k] = source[begin + k]
-
-
-@inner_loop
-def _keeps_order(sequence, length, turn):
-    """True if first runs keep the order given by ``turn``."""
-    ahead = 0
-    for position in range(length):
-        if turn[sequence[position]] > ahead:
-            return False
-        if turn[sequence[position]] == ahead:
-            ahead += 1
-    return True
-
-
-@inner_loop
-def _insert(random, flat, rank, sequence, length, other):
-    """Compute a value again before one of its readers, and perhaps the values that needs."""
-    block = np.empty(_INSERTED, np.int64)
-    place, count = random.integers(0, length), 0
-    unit = sequence[place]
-    if random.random() < _ANYWHERE:
-        # What nobody reads later is kept: it may be computed again near the end.
-        unit = random.integers(0, len(flat.extra))
-        place = length - int((length + 1) ** random.random()) + 1
-        if not flat.repeatable[unit] or length == len(other):
-            return -1
-        block[0], count = unit, 1
-    tree = random.random() < _TREE
-    while count < (1 if tree else _BLOCK) and length + count < len(other):
-        reads = flat.read_start[unit + 1] - flat.read_start[unit]
-        if reads == 0 or (count > 0 and random.random() < _ENOUGH):
-            break
-        s = flat.reads[flat.read_start[unit] + random.integers(0, reads)]
-        writer = flat.writer[s]
-        if writer < 0 or not flat.repeatable[writer]:
-            break
-        block[count] = writer
-        count += 1
-        unit = writer
-    if tree and count == 1:
-        count = _grow(random, flat, block, min(_INSERTED, len(other) - length), rank)
-    if count == 0 or (place > 0 and sequence[place - 1] == block[0]):
-        return -1
-    # A value may also be computed somewhat before its reader.
-    if random.random() < _EARLIER:
-        for _ in range(random.integers(1, _BLOCK)):
-            if place > 0 and sequence[place - 1] != block[0]:
-                place -= 1
-    for k in range(count):
-        if not _ran(sequence, place, block[k]):
-            return -1
-    _copy(sequence, 0, place, other, 0)
-    for k in range(count):
-        other[place + k] = block[count - 1 - k]
-    _copy(sequence, place, length, other, place + count)
-    return length + count
-
-
-@inner_loop
-def _grow(random, flat, block, most, rank):
-    """Add units that the first of a block needs, and what they need; the last in order first."""
-    count, part, k = 1, random.random(), 0
-    while k < count:
-        for t in range(flat.read_start[block[k]], flat.read_start[block[k] + 1]):
-            writer = flat.writer[flat.reads[t]]
-            if writer < 0 or not flat.repeatable[writer] or random.random() > part:
+        low, high, size = -1, 0, 0
+        if kind < _INSERT:
+            if beyond > 0 and random.random() < _RELIEVE:
+                low, high, size = relieve(random, flat, limit, rank, profile, sequence, length, new)
+            else:
+                low, high, size = insert(random, flat, rank, profile.first, sequence, length, new)
+        elif kind < _INSERT + _REMOVE + _EXCHANGE:
+            if profile.total[0] == 0:
                 continue
-            if count < most and not _ran(block, count, writer):
-                block[count] = writer
-                count += 1
-        k += 1
-    for k in range(1, count):
-        unit, at = block[k], k
-        while at > 0 and rank[block[at - 1]] < rank[unit]:
-            block[at] = block[at - 1]
-            at -= 1
-        block[at] = unit
-    return count
-
-
-@inner_loop
-def _ran(sequence, place, unit):
-    """True if the unit runs before a place."""
-    for position in range(place):
-        if sequence[position] == unit:
-            return True
-    return False
-
-
-@inner_loop
-def _pick_copy(random, sequence, length, count):
-    """The position of a unit that runs more than once, or -1."""
-    start = random.integers(0, length)
-    for k in range(length):
-        position = (start + k) % length
-        if count[sequence[position]] > 1:
-            return position
-    return -1
-
-
-@inner_loop
-def _removable(flat, sequence, length, first, position):
-    """True if the units that wait for this one still run after it without this run."""
-    unit = sequence[position]
-    if first[unit] != position:
-        return True
-    second = position + 1
-    while second < length and sequence[second] != unit:
-        second += 1
-    if second == length:
-        return False
-    for t in range(flat.after_start[unit], flat.after_start[unit + 1]):
-        if first[flat.after[t]] < second:
-            return False
-    return True
-
-
-@inner_loop
-def _remove(random, flat, sequence, length, other, count, first):
-    """Run some unit once less, and perhaps its neighbours."""
-    position = _pick_copy(random, sequence, length, count)
-    if position < 0 or not _removable(flat, sequence, length, first, position):
-        return -1
-    end = position + 1
-    while (
-        end < length
-        and end - position < _BLOCK
-        and random.random() < 0.3
-        and count[sequence[end]] > 1
-        and first[sequence[end]] < position
-    ):
-        end += 1
-    _copy(sequence, 0, position, other, 0)
-    _copy(sequence, end, length, other, position)
-    return length - (end - position)
-
-
-@inner_loop
-def _exchange(random, flat, rank, sequence, length, other, count, first):
-    """Run some unit once less, and compute another value again."""
-    position = _pick_copy(random, sequence, length, count)
-    if position < 0 or not _removable(flat, sequence, length, first, position):
-        return -1
-    shorter = np.empty(length - 1, np.int64)
-    _copy(sequence, 0, position, shorter, 0)
-    _copy(sequence, position + 1, length, shorter, position)
-    return _insert(random, flat, rank, shorter, length - 1, other)
-
-
-@inner_loop
-def _move(random, flat, sequence, length, other, first, reach):
-    """Move some units in a row to an earlier or a later place."""
-    size = 1
-    while size < _BLOCK and random.random() < 0.4:
-        size += 1
-    if length <= size:
-        return -1
-    far = 1 + int(reach ** random.random())
-    begin = random.integers(0, length - size)
-    place = begin - far if random.random() < 0.5 else begin + far
-    place = min(max(place, 0), length - size)
-    if place == begin:
-        return -1
-    high = place + size
-    for position in range(begin, begin + size):
-        unit = sequence[position]
-        if first[unit] != position:
-            # It may become the first: all it waits for must have run.
-            moves_ahead = place < begin and first[unit] >= place and first[unit] < begin
-            if moves_ahead and not _ready(flat, unit, first, place):
-                return -1
-            continue
-        if place < begin:
-            if not _ready_before(flat, unit, first, place, begin):
-                return -1
+            position = profile.again[random.integers(0, profile.total[0])]
+            if kind >= _INSERT + _REMOVE:
+                low, high, size = exchange(
+                    random, flat, rank, profile.first, position, sequence, length, new
+                )
+            elif random.random() < _WITH_NEEDS:
+                low, high, size = remove_with_needs(flat, profile, position, sequence, length, new)
+            else:
+                low, high, size = remove(
+                    random, flat, profile.first, profile.count, position, sequence, length, new
+                )
         else:
-            for t in range(flat.after_start[unit], flat.after_start[unit + 1]):
-                if first[flat.after[t]] >= begin + size and first[flat.after[t]] < high:
-                    return -1
-    if place > begin:
-        for position in range(begin + size, high):
-            unit = sequence[position]
-            moves_ahead = first[unit] >= begin and first[unit] < begin + size
-            if moves_ahead and not _ready(flat, unit, first, begin):
-                return -1
-    _copy(sequence, 0, length, other, 0)
-    if place < begin:
-        _copy(sequence, place, begin, other, place + size)
-    else:
-        _copy(sequence, begin + size, place + size, other, begin)
-    _copy(sequence, begin, begin + size, other, place)
+            low, high, size = move_units(random, flat, profile.first, sequence, length, new, reach)
+        if low < 0 or length - (high - low) + size > room:
+            continue
+        if fixed and not keeps_order(profile, sequence, low, high, new, size):
+            continue
+        more = 0.0
+        if size != high - low or kind < _INSERT + _REMOVE + _EXCHANGE:
+            for k in range(size):
+                more += flat.cost[new[k]]
+            for position in range(low, high):
+                more -= flat.cost[sequence[position]]
+        # What may become worse is drawn first: most moves are given up by their cost alone.
+        allowed = -temperature * np.log(1.0 - random.random())
+        if more - scale * beyond > allowed:
+            continue
+        over = beyond_after(flat, limit, sequence, profile, low, high, new, size)
+        work += _JUDGE_WORK * (1 + high - low + size) + _RANGE_WORK * length
+        if more + scale * over > allowed:
+            continue
+        cost += more
+        beyond += over
+        fitted += beyond == 0
+        if kind >= _INSERT + _REMOVE + _EXCHANGE:
+            follow_window(flat, sequence, profile, low, high, new)
+            if beyond > 0 or (result[1] <= limit and cost >= result[2]):
+                continue
+            peak = profile.live[:length].max()
+        else:
+            work += _FOLLOW_WORK * length
+            length = _take(sequence, length, low, high, new, size)
+            peak, _ = follow(flat, sequence, length, limit, profile)
+        fits = beyond == 0
+        if (fits and (result[1] > limit or cost < result[2])) or (not fits and peak < result[1]):
+            copy_runs(sequence, 0, length, best, 0)
+            result[0], result[1], result[2] = length, peak, cost
+    result[3] += work
+    result[4], result[5] = fitted, beyond
+    return length
+
+
+@njit(cache=True)
+def drop_values(flat, limit, sequence, length, steps, going, random):
+    """Free values where most bytes are live, to be computed again when read; return the length.
+
+    Every value that may be freed there is tried, and that with the most bytes beyond the limit
+    saved for its cost is taken.
+
+    Parameters
+    ----------
+    flat, limit, sequence, length
+        See :func:`anneal`; ``sequence`` is changed.
+    steps
+        Values freed at most.
+    going
+        Set to 1 if another call may free more, else 0, and to the work done, seconds.
+    random
+        A ``numpy.random.Generator``, of which nothing depends.
+    """
+    room = len(sequence)
+    rank = _rank(flat)
+    profile = blank_profile(flat, room)
+    new, chosen = np.empty(room + 2 * MOST_AGAIN, np.int64), np.empty(2 * MOST_AGAIN, np.int64)
+    free = 1e-9 * flat.cost.mean() + 1e-12
+    going[0], going[1] = 0.0, 0.0
+    for _ in range(steps):
+        going[1] += _FOLLOW_WORK * length
+        peak, beyond = follow(flat, sequence, length, limit, profile)
+        if beyond == 0:
+            return length
+        place = 0
+        while profile.live[place] != peak:
+            place += 1
+        best, best_low, best_high, best_size = 0.0, -1, 0, 0
+        for s in range(len(flat.size)):
+            stop = freed_until(flat, profile, s, place, length)
+            if stop < 0:
+                continue
+            for kept in range(2):
+                count = again(
+                    random, flat, limit, rank, profile, flat.writer[s], stop,
+                    1.0, float(kept), new,
+                )  # fmt: skip
+                if count < 0 or length + count > room:
+                    continue
+                low, high, size = put(sequence, length, stop, new, count)
+                less = -beyond_after(flat, limit, sequence, profile, low, high, new, size)
+                going[1] += _JUDGE_WORK * (2 + size) + _RANGE_WORK * length
+                if less <= 0:
+                    continue
+                cost = free - flat.cost[sequence[low]]
+                for k in range(size):
+                    cost += flat.cost[new[k]]
+                if less / cost > best:
+                    best, best_low, best_high, best_size = less / cost, low, high, size
+                    copy_runs(new, 0, size, chosen, 0)
+        if best_low < 0:
+            return length
+        length = _take(sequence, length, best_low, best_high, chosen, best_size)
+    going[0] = 1.0
     return length
 
 
 @inner_loop
-def _ready(flat, unit, first, place):
-    """True if all predecessors of the unit run before a place."""
-    for t in range(flat.before_start[unit], flat.before_start[unit + 1]):
-        if first[flat.before[t]] >= place:
-            return False
-    return True
+def _rank(flat):
+    rank = np.empty(len(flat.topological), np.int64)
+    for place in range(len(rank)):
+        rank[flat.topological[place]] = place
+    return rank
 
 
 @inner_loop
-def _ready_before(flat, unit, first, place, begin):
-    """True if no predecessor of the unit has its first run from ``place`` to before ``begin``."""
-    for t in range(flat.before_start[unit], flat.before_start[unit + 1]):
-        before = first[flat.before[t]]
-        if before >= place and before < begin:
-            return False
-    return True
+def _take(sequence, length, low, high, new, size):
+    """Replace a window of a sequence; return its length."""
+    more = size - (high - low)
+    if more > 0:
+        for k in range(length - 1, high - 1, -1):
+            sequence[k + more] = sequence[k]
+    elif more < 0:
+        for k in range(high, length):
+            sequence[k + more] = sequence[k]
+    copy_runs(new, 0, size, sequence, low)
+    return length + more
