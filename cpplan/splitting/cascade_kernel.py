@@ -69,8 +69,9 @@ def run_cascade(ops, reads, tensors, tables, sinks, step, longest, state, events
                     w = writer[m]
                     if w < 0:
                         continue
+                    # An op in one piece is not cut, and reads all there is.
                     need = length[m]
-                    if read_table[e] >= 0:
+                    if read_table[e] >= 0 and stop - start < extent[k]:
                         need = high[read_table[e] + stop - 1]
                     if adds[w] and done[w] < extent[w]:
                         if need == 0:

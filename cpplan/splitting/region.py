@@ -229,6 +229,9 @@ class Region:
             else:
                 here[:, 0] = n
                 for user, low, high, made in edges:
+                    if self.uncut(outer, user, found[user]):
+                        here[:, 0], here[:, 1] = 0, n
+                        break
                     begin, end = low[found[user, :, 0]], high[found[user, :, 1] - 1]
                     if made is not None:
                         begin, end = (
@@ -244,6 +247,12 @@ class Region:
                 here[:-1, 1] = np.maximum(here[:-1, 1], here[1:, 0])
                 here[:, 1] = np.maximum(np.maximum.accumulate(here[:, 1]), here[:, 0] + 1)
         return found
+
+    def uncut(self, outer: _Family, k: int, strips: Ints) -> bool:
+        """True if an op runs whole in all strips, so that it is not cut and reads all there is."""
+        axis = outer.axes[k]
+        assert axis is not None
+        return bool((strips[:, 0] == 0).all() and (strips[:, 1] == axis.extent).all())
 
     def _outer_edges(
         self, outer: _Family, k: int
@@ -469,6 +478,8 @@ class _Cascade:
             window, axis = region.window(outer, k, tensor), outer.axes[k]
             if window is None or axis is None:
                 return None
+            if region.writers[m] < 0 and region.uncut(outer, k, strips[k]):
+                return np.zeros_like(low), np.full_like(high, extent), extent
             one, other = problem.intervals(window, axis)
             np.minimum(low, one[strips[k, :, 0]], out=low)
             np.maximum(high, other[strips[k, :, 1] - 1], out=high)

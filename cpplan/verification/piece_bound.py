@@ -94,7 +94,8 @@ def _shortest(graph: Graph, op: Op, name: str) -> Iterator[tuple[int, int]]:
     shape = graph.tensor[name].shape
     assert shape is not None
     for axis in op.axes:
-        for window in axis.windows:
+        # An op runs whole along an axis of one step.
+        for window in axis.windows if axis.extent > 1 else ():
             if window.tensor == name:
                 spans = (window.interval(k, k + 1, shape[window.axis]) for k in range(axis.extent))
                 yield window.axis, min(high - low for low, high in spans)

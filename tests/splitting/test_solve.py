@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cpplan
@@ -73,6 +73,7 @@ def test_small_networks_are_split_as_well_as_any_splitting_along_rows(graph: Gra
     assert plan.lower_bound <= plan.peak <= least_live_bytes(graph)
 
 
+@settings(max_examples=15, deadline=None)
 @given(
     rows=st.integers(2, 9),
     layers=st.lists(

@@ -79,7 +79,7 @@ class Network:
     def _same(self, *names: str) -> list[Axis]:
         shape = self._shape(names[-1])
         return [
-            Axis(axis, shape[k], tuple(Window(name, k) for name in names))
+            Axis(axis, shape[k], tuple(Window(name, k) for name in dict.fromkeys(names)))
             for k, axis in enumerate(("rows", "columns", "channels"))
         ]
 
