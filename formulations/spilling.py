@@ -18,6 +18,7 @@ Variables
     p_a      access a happens in the fast pool
     y_s      s is written to the slow pool
     q_ci     credit c counts: o_c is written over input i
+    h_t      room taken at t by gaps that hold t; only where there are very many terms otherwise
 
 Constraints
     held         x_g implies p_a of the accesses at both ends of g
@@ -28,6 +29,7 @@ Constraints
     over         q_ci implies p of the output and of i, and not x_g of the gap g after i;
                  sum over i of q_ci <= 1
     capacity     at every step:  b_t + sum of r_s p_a + sum of r_s x_g - sum of k_c q_ci <= R
+    chained      h_t = h_t-1 + sum of r_s x_g of gaps that begin at t - that of gaps that end there
 
 Objective
     minimise the bytes moved:  sum of w_s y_s
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     from cpplan.spilling.problem import SpillProblem
 
 Literal = cp_model.IntVar
+# Gaps times the steps that they hold beyond which the room held is chained from step to step.
+_MANY_TERMS = 300_000
 
 
 def build(
@@ -137,6 +141,7 @@ class SpillModel:
         ]
         self.y = [new(f"y{s}") for s in range(len(problem.names))]
         self.q: dict[tuple[int, int], Literal] = {}
+        self.h: list[cp_model.IntVar] = []
         # Step -> its row of capacity in the model.
         self.rows: dict[int, int] = {}
         self._held()
@@ -209,12 +214,19 @@ class SpillModel:
             terms[step].append(self.p[access])
             factors[step].append(room[storage])
         tight = self._tight()
-        for gap, storage in enumerate(problem.gap_storage.tolist()):
-            poll()
-            for step in range(int(problem.gap_lower[gap]), int(problem.gap_upper[gap])):
-                if tight[step]:
-                    terms[step].append(self.x[gap])
-                    factors[step].append(room[storage])
+        length = (problem.gap_upper - problem.gap_lower).sum()
+        if length > _MANY_TERMS:
+            self._chain(room)
+            for step, held in enumerate(self.h):
+                terms[step].append(held)
+                factors[step].append(1)
+        else:
+            for gap, storage in enumerate(problem.gap_storage.tolist()):
+                poll()
+                for step in range(int(problem.gap_lower[gap]), int(problem.gap_upper[gap])):
+                    if tight[step]:
+                        terms[step].append(self.x[gap])
+                        factors[step].append(room[storage])
         for (credit, _), used in self.q.items():
             step = int(problem.credit_step[credit])
             terms[step].append(used)
@@ -233,6 +245,22 @@ class SpillModel:
             total = cp_model.LinearExpr.weighted_sum([t for _, t in pairs], [f for f, _ in pairs])
             self.rows[step] = self.model.add(total <= self.limits[step] - constant).index
 
+    def _chain(self, room: Sequence[int]) -> None:
+        """Room held by gaps at each step, from that at the step before."""
+        problem = self.problem
+        changes: list[list[tuple[int, Literal | int]]] = [[] for _ in range(problem.steps + 1)]
+        for gap, storage in enumerate(problem.gap_storage.tolist()):
+            if problem.gap_lower[gap] < problem.gap_upper[gap]:
+                changes[int(problem.gap_lower[gap])].append((room[storage], self.x[gap]))
+                changes[int(problem.gap_upper[gap])].append((-room[storage], self.x[gap]))
+        most = sum(room)
+        self.h = [self.model.new_int_var(0, most, f"h{t}") for t in range(problem.steps)]
+        for step, held in enumerate(self.h):
+            poll()
+            before = self.h[step - 1] if step else 0
+            total = sum(factor * term for factor, term in changes[step])
+            self.model.add(held == before + total)
+
     def _tight(self) -> NDArray[np.bool_]:
         """Steps that may exceed their limit: the others need no row."""
         problem = self.problem
@@ -244,7 +272,8 @@ class SpillModel:
         np.add.at(change, problem.gap_lower[kept], room)
         np.subtract.at(change, problem.gap_upper[kept], room)
         most += np.cumsum(change)[:-1]
-        return most // self.unit > np.array(self.limits, np.int64)
+        tight: NDArray[np.bool_] = most // self.unit > np.array(self.limits, np.int64)
+        return tight
 
     def _objective(self, upper: int | None) -> None:
         problem, unit = self.problem, self.unit_moved
@@ -296,6 +325,13 @@ class SpillModel:
             for variable, value in zip(variables, values.tolist(), strict=True):
                 if not isinstance(variable, int):
                     self.model.add_hint(variable, bool(value))
+        if self.h:
+            held = np.zeros(problem.steps + 1, np.int64)
+            room = problem.room[problem.gap_storage[kept]] // self.unit
+            np.add.at(held, problem.gap_lower[kept], room)
+            np.subtract.at(held, problem.gap_upper[kept], room)
+            for variable, value in zip(self.h, np.cumsum(held)[:-1].tolist(), strict=True):
+                self.model.add_hint(variable, value)
         done: set[int] = set()
         rows = zip(
             problem.over_credit.tolist(), problem.over_access.tolist(), problem.over_gap.tolist(),
@@ -310,7 +346,7 @@ class SpillModel:
     def extract(self, solver: Solved) -> NDArray[np.bool_]:
         """Gaps kept in the solution."""
         kept = [x == 1 if isinstance(x, int) else solver.value(x) == 1 for x in self.x]
-        found: NDArray[np.bool_] = np.array(kept, bool)
+        found: NDArray[np.bool_] = np.array(kept, dtype=np.bool_)
         return found
 
     def in_bytes(self, objective: float) -> int:

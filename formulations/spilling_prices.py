@@ -42,7 +42,7 @@ def relaxed_prices(model: SpillModel, seconds: float) -> dict[int, float] | None
     proto = model.model.proto
     objective = proto.objective
     cost = dict(zip(objective.vars, objective.coeffs, strict=True))
-    variables = [solver.NumVar(0.0, 1.0, "") for _ in range(len(proto.variables))]
+    variables = [solver.NumVar(v.domain[0], v.domain[1], "") for v in proto.variables]
     for number, variable in enumerate(variables):
         solver.Objective().SetCoefficient(variable, float(cost.get(number, 0)))
     solver.Objective().SetMinimization()

@@ -89,6 +89,7 @@ def _explain(
     time_limit: float | None,
 ) -> str:
     """Explanation, as text, why a saved plan is not smaller."""
+    from cpplan.explanation.explained import Explanation
     from cpplan.explanation.explanation_text import MOST, format_explanation
 
     values = parse_dims(dims)
@@ -106,4 +107,5 @@ def _explain(
                 raise InputError("--time-limit is of no use where tensors move: leave it out")
             return str(result.explain(source))
         found = result.explain(source, time_limit=time_limit)
+    assert isinstance(found, Explanation)
     return format_explanation(found, most=None if everything else MOST)

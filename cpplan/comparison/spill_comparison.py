@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from cpplan.model.residency import Residency, choose_residency
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import make_budget
+from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve
 from cpplan.spilling import heuristics
@@ -43,7 +45,7 @@ class SpillBaseline:
     status
         ``solve``'s status. A rule is ``optimal`` if it meets the bound, else ``feasible``;
         ``not packed`` if its bytes fit at every step but no offsets were found for them;
-        ``does not fit`` if they do not.
+        ``does not fit`` if they do not; ``unknown`` if it did not finish in time.
     """
 
     algorithm: str
@@ -148,7 +150,10 @@ def _run_rule(
     name: str, program: Program, problem: SpillProblem, plan: Plan, time_limit: float
 ) -> SpillBaseline:
     start = time.perf_counter()
-    kept = heuristics.get(name)(problem)
+    try:
+        kept = heuristics.get(name)(problem, Deadline(time_limit))
+    except TimeUpError:
+        return SpillBaseline(name, None, None, time.perf_counter() - start, "unknown")
     if kept is None:
         return SpillBaseline(name, None, None, time.perf_counter() - start, "does not fit")
     layout = lay_out(
@@ -280,7 +285,7 @@ def _consistent(plans: Sequence[tuple[int, Plan, SpillProblem]]) -> list[CurvePo
 def _by_rules(problem: SpillProblem) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for name in heuristics.names():
-        kept = heuristics.get(name)(problem)
+        kept = heuristics.get(name)(problem, Deadline(math.inf))
         fits = kept is not None and bool(np.all(problem.load(kept) <= problem.capacity))
         found[name] = int(problem.moved(kept).sum()) if fits and kept is not None else None
     return found

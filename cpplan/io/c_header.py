@@ -109,10 +109,13 @@ def format_c_header(
 
 def _graph_of(source: Graph | Program | Problem | None) -> Graph:
     """The graph that was planned; raises if there is none."""
-    graph = getattr(source, "graph", source)
-    if graph is None or not hasattr(graph, "ops"):
+    from cpplan.model.graph import Graph
+    from cpplan.program.anf import Program
+
+    graph = source.graph if isinstance(source, Program) else source
+    if not isinstance(graph, Graph):
         raise InputError("a C header of a plan with moves needs the graph that was planned")
-    return graph  # type: ignore[no-any-return]
+    return graph
 
 
 def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[int]:

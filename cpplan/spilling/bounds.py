@@ -148,7 +148,7 @@ class _Reach:
 
     def brings(self, row: int, ops: int) -> int:
         """Bytes that some of these ops need to get at a storage in the slow pool, at least."""
-        return max((cost for op, cost in self.accesses[row] if ops >> op & 1), default=0)
+        return max([cost for op, cost in self.accesses[row] if ops >> op & 1], default=0)
 
     def overflow(self, op: int, saved: int) -> Fraction:
         """Bytes moved at least because not all that is live at an op has room."""
@@ -198,7 +198,7 @@ def _paid(problem: SpillProblem, price: Sequence[int], unit: int) -> int:
     total = sum(p * (b - problem.capacity) for p, b in zip(price, base, strict=True) if p)
     refund, always = _refunds(problem, price)
     paths = _Paths(problem, price, unit, refund)
-    return total - always + sum(paths.least(row) for row in range(len(problem.names)))
+    return int(total) - always + sum(paths.least(row) for row in range(len(problem.names)))
 
 
 def _refunds(problem: SpillProblem, price: Sequence[int]) -> tuple[dict[int, int], int]:

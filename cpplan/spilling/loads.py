@@ -24,6 +24,8 @@ class Loads:
         Gaps kept now.
     load
         Bytes in the fast pool at each step.
+    dropped
+        Number of gaps dropped, by storage.
 
     Examples
     --------
@@ -45,6 +47,9 @@ class Loads:
         self.problem = problem
         self.kept: Flags = kept.copy()
         self.load: Ints = problem.load(kept)
+        self.dropped: Ints = np.bincount(
+            problem.gap_storage[~kept], minlength=len(problem.names)
+        ).astype(np.int64)
         self._room = problem.room[problem.gap_storage].tolist()
         self._lower, self._upper = problem.gap_lower.tolist(), problem.gap_upper.tolist()
         self._before, self._after = problem.gap_before.tolist(), problem.gap_after.tolist()
@@ -107,6 +112,7 @@ class Loads:
             if held != (self._holds[access] > 0):
                 self.load[self._step[access]] += sign * room
         self.kept[gap] = keep
+        self.dropped[self.problem.gap_storage[gap]] -= sign
         for credit in affected:
             self._count(credit, -1)
 

@@ -9,6 +9,7 @@ room there, until a packing fits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from cpplan.spilling.bounds import (
     bound_of_every_order,
 )
 from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
-from cpplan.spilling.heuristics.eviction import drop_cost
+from cpplan.spilling.heuristics.eviction import drop_cost, drop_gaps
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.packed import Layout, lay_out
 from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
@@ -37,6 +38,8 @@ from cpplan.verification.bound_table import NOTHING
 if TYPE_CHECKING:
     from formulations.spilling import SpillModel
 
+# The eviction rule that is tried with less and less room.
+_QUICK = "cost per byte and step"
 # Seconds that stand for no limit.
 _ENDLESS = 3600.0
 
@@ -129,6 +132,8 @@ class SpillSearch:
         self.choice: Choice | None = None
         self.layout: Layout | None = None
         self.shortfall: Shortfall | None = None
+        # Part of the fast pool that was left empty when a choice could be packed quickly.
+        self.margin = active().margins[0]
         # Only plans that move fewer bytes than this are wanted.
         self.ceiling: int | None = None
         self.report = report
@@ -156,8 +161,8 @@ class SpillSearch:
 
     def _search(self, budget: Budget) -> None:
         problem, tuning = self.problem, active()
-        best = min(self._by_rules(problem), key=lambda choice: choice.moved)
-        few = int((problem.gap_upper - problem.gap_lower).sum()) <= tuning.cp_sat_terms
+        best = min(self._by_rules(problem, budget), key=lambda choice: choice.moved)
+        few = len(problem.gap_lower) <= tuning.cp_sat_gaps
         model = make_model(problem, budget) if few else None
         prices: dict[int, float] = {}
         if model is not None:
@@ -196,33 +201,37 @@ class SpillSearch:
     def _with_margin(self, prices: dict[int, float], budget: Budget) -> None:
         """Choices that leave more and more of the pool empty, until one can be packed quickly."""
         for margin in active().margins:
-            choice = self._quick_choice(self._smaller(margin), prices)
+            choice = self._quick_choice(self._smaller(margin), prices, budget)
             if self._place(choice, budget, quick=True):
+                self.margin = margin
                 return
         self._place(self._made(self.problem.gap_fixed == 1, "everything dropped"), budget)
 
-    def _quick_choice(self, part: SpillProblem, prices: dict[int, float]) -> Choice:
+    def _quick_choice(self, part: SpillProblem, prices: dict[int, float], budget: Budget) -> Choice:
         """The better of the choice by prices and that of the cheapest evictions."""
         choices = [self._by_prices(part, prices)]
-        kept = heuristics.get("cost per byte and step")(part)
-        if kept is not None:
-            choices.append(self._made(kept, "cost per byte and step"))
+        with suppress(TimeUpError):
+            kept = heuristics.get(_QUICK)(part, budget.deadline)
+            if kept is not None:
+                choices.append(self._made(kept, _QUICK))
         return min(choices, key=lambda choice: choice.moved)
 
     def _again(self, prices: dict[int, float], budget: Budget) -> None:
-        """CP-SAT with less room where packing its best choice did not fit."""
+        """CP-SAT with less room where packing its best choice did not fit.
+
+        First with the room with which a quick choice could be packed, then with more and more.
+        """
         tuning = active()
-        for margin in tuning.margins[: tuning.rounds]:
+        for turn in range(tuning.rounds):
             if budget.deadline.expired():
                 return
+            margin = self.margin * 0.6**turn
             part = self._smaller(margin)
-            start = self._quick_choice(part, prices)
+            start = self._quick_choice(part, prices, budget)
             kept = search_gaps(part, start.kept, budget.share(tuning.again_share))
             choice = start if kept is None else self._made(kept, SEARCHED)
-            if not self._better(choice):
-                return
-            if self._place(choice, budget.share(tuning.packing_share)):
-                return
+            if self._better(choice):
+                self._place(choice, budget.share(tuning.packing_share))
 
     def _smaller(self, margin: float) -> SpillProblem:
         """The problem with this part of the fast pool left empty at each step, if the op fits."""
@@ -231,13 +240,15 @@ class SpillSearch:
         taken = np.minimum(left, int(problem.capacity * margin))
         return replace(problem, base=problem.base + taken)
 
-    def _by_rules(self, problem: SpillProblem) -> Iterator[Choice]:
-        """Choices of all eviction rules, and the one that keeps no gap."""
-        for name in heuristics.names():
-            kept = heuristics.get(name)(problem)
-            if kept is not None:
-                yield self._made(kept, name)
-        yield self._made(self.problem.gap_fixed == 1, "everything dropped")
+    def _by_rules(self, problem: SpillProblem, budget: Budget) -> Iterator[Choice]:
+        """Choices of the eviction rules for which there is time, and the one that keeps no gap."""
+        share = budget.share(active().rules_share).deadline
+        with suppress(TimeUpError):
+            for name in heuristics.names():
+                kept = heuristics.get(name)(problem, share)
+                if kept is not None:
+                    yield self._made(kept, name)
+        yield self._made(problem.gap_fixed == 1, "everything dropped")
 
     def _by_prices(self, problem: SpillProblem, prices: dict[int, float]) -> Choice:
         """Gaps kept in the order of what they save for the price of their room."""
@@ -246,8 +257,8 @@ class SpillSearch:
         room = problem.room[problem.gap_storage]
         paid = room * (summed[problem.gap_upper] - summed[problem.gap_lower])
         dropped = problem.gap_fixed == 1
-        saved = drop_cost(problem, dropped, np.arange(len(dropped)))
         loads = Loads(problem, dropped)
+        saved = drop_cost(problem, Loads(problem, problem.all_kept()), np.arange(len(dropped)))
         for gap in np.argsort(paid - saved, kind="stable").tolist():
             alone = problem.stay[problem.gap_storage[gap]]
             if problem.gap_fixed[gap] < 0 and not alone and loads.fits_with(gap):
@@ -295,40 +306,53 @@ class SpillSearch:
             choice = repaired
 
     def _repaired(self, choice: Choice, layout: Layout) -> Choice | None:
-        """The choice with one more gap dropped, among those live with a buffer above the end."""
+        """The choice with gaps dropped at the steps of buffers that end above the fast pool.
+
+        Half of the excess becomes free there, at the least bytes moved for each byte of room.
+        """
         problem = self.problem
+        held = self._steps_above(layout)
+        loads = Loads(problem, choice.kept)
+        free = problem.gap_fixed < 0
+        target = problem.capacity - max(1, layout.excess // 2)
+        limit = np.maximum(np.minimum(loads.load, target), problem.least_load())
+        dropped = 0
+        while True:
+            over = np.flatnonzero(held & (loads.load > limit))
+            gaps = np.zeros(0, np.int64)
+            if len(over):
+                step = int(over[np.argmax(loads.load[over])])
+                here = (problem.gap_lower <= step) & (step < problem.gap_upper)
+                gaps = np.flatnonzero(loads.kept & free & here)
+                if not len(gaps):
+                    held[step] = False
+                    continue
+            if not len(gaps):
+                break
+            cost = drop_cost(problem, loads, gaps)
+            gap = int(gaps[np.argmin(cost / problem.room[problem.gap_storage[gaps]])])
+            drop_gaps(loads, [gap])
+            dropped += 1
+        if not dropped:
+            # Gaps of no length still tie two accesses to one address.
+            gaps = np.flatnonzero(loads.kept & free)
+            if not len(gaps):
+                return None
+            cost = drop_cost(problem, loads, gaps)
+            drop_gaps(loads, [int(gaps[np.argmin(cost)])])
+        return self._made(loads.kept, choice.found_by)
+
+    def _steps_above(self, layout: Layout) -> Flags:
+        """Steps of the ops at which a buffer lives that ends above the fast pool."""
         buffers, capacity = layout.problem, layout.problem.pools[0].capacity
         assert capacity is not None
         above = (layout.pool == 0) & (layout.offset + buffers.size > capacity)
         op_steps = np.cumsum([name in self.program.graph.op for name in layout.order])
-        held = np.zeros(problem.steps, bool)
+        held: Flags = np.zeros(self.problem.steps, bool)
         for row in np.flatnonzero(above).tolist():
             lower, upper = int(buffers.lower[row]), int(buffers.upper[row])
-            first = max(0, int(op_steps[lower]) - 1)
-            held[first : int(op_steps[upper - 1])] = True
-        gaps = np.flatnonzero(
-            choice.kept & (problem.gap_fixed < 0) & (problem.gap_upper > problem.gap_lower)
-        )
-        covers = [
-            bool(held[problem.gap_lower[gap] : problem.gap_upper[gap]].any())
-            for gap in gaps.tolist()
-        ]
-        near = gaps[np.array(covers, bool)] if len(gaps) else gaps
-        gaps = near if len(near) else gaps
-        if not len(gaps):
-            # Gaps of no length still tie two accesses to one address.
-            gaps = np.flatnonzero(choice.kept & (problem.gap_fixed < 0))
-            if not len(gaps):
-                return None
-        cost = drop_cost(problem, choice.kept, gaps)
-        freed = problem.room[problem.gap_storage[gaps]].astype(float)
-        gap = int(gaps[np.argmin(cost / np.maximum(freed, 1.0) + cost * 1e-12)])
-        kept = choice.kept.copy()
-        kept[gap] = False
-        storage = problem.gap_storage[gap]
-        if problem.stay[storage]:
-            kept[problem.gap_storage == storage] = False
-        return self._made(kept, choice.found_by)
+            held[max(0, int(op_steps[lower]) - 1) : int(op_steps[upper - 1])] = True
+        return held
 
     def _made(self, kept: Flags, found_by: str) -> Choice:
         return Choice(kept, int(self.problem.moved(kept).sum()), found_by)

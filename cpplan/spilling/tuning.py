@@ -28,7 +28,7 @@ class SpillingTuning:
     margins
         Parts of the fast pool left empty, one after another, where packing did not fit.
     rounds
-        Number of these with which CP-SAT runs again.
+        Times that CP-SAT runs again with a part left empty.
     repairs
         Gaps dropped one after another at most until a packing fits.
     repairs_share
@@ -43,8 +43,10 @@ class SpillingTuning:
         Turns of hill climbing at most.
     given_share
         Of the time, for the given order, if orders are searched.
-    cp_sat_terms
-        Gaps times the steps that they hold beyond which CP-SAT is not begun.
+    rules_share
+        Of the time, for all eviction rules.
+    cp_sat_gaps
+        Gaps beyond which neither the linear relaxation nor CP-SAT is begun.
     """
 
     still_share: float = 0.4
@@ -62,7 +64,8 @@ class SpillingTuning:
     climb_share: float = 0.5
     climb_turns: int = 200
     given_share: float = 0.25
-    cp_sat_terms: int = 4_000_000
+    rules_share: float = 0.2
+    cp_sat_gaps: int = 100_000
 
 
 def active() -> SpillingTuning:

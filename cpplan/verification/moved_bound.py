@@ -339,7 +339,7 @@ def _cheapest(
                         bound_here = stuck or storage.fast_only or not place[1]
                         if not (needed and bound_here):
                             _offer(following, (False, place[1]), pays - back)
-            now = {**following}
+            now = dict(following.items())
         least += now.values()
     return min(least)
 

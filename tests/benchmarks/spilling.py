@@ -11,12 +11,14 @@ not be packed; ours is that of a verified plan.
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 import cpplan
 from cpplan import Graph, Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
+from cpplan.runtime.deadline import Deadline
 from cpplan.spilling import heuristics
 from cpplan.spilling.problem import spill_problem
 
@@ -46,7 +48,9 @@ def rows_of(path: Path, seconds: float, workers: int, order: str) -> list[list[o
     for share in SHARES:
         fast, slow = Pool("sram", peak * share // 100), Pool("dram", direct=True)
         problem = spill_problem(program, Residency(), (fast, slow), share=True)
-        kept = {name: heuristics.get(name)(problem) for name in heuristics.names()}
+        kept = {
+            name: heuristics.get(name)(problem, Deadline(math.inf)) for name in heuristics.names()
+        }
         moved = {n: int(problem.moved(k).sum()) for n, k in kept.items() if k is not None}
         plan = cpplan.solve(
             graph,

@@ -168,7 +168,9 @@ def _given_order(
 
 def _rules(plan: Plan, source: Graph | Program | Problem) -> list[list[Any]]:
     """The most that each rule of the plan may cost, by bounds without a search."""
-    found = plan.explain(source).relaxations
+    from cpplan.explanation.explaining import explain
+
+    found = explain(plan, source).relaxations
     return [[r.rule, r.instead, r.at_most, r.bound, r.bound_by] for r in found]
 
 

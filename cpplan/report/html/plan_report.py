@@ -92,10 +92,39 @@ def plan_report(
     >>> text.startswith("<!doctype html>"), "http://" in text or "https://" in text
     (True, False)
     """
+    facts = dict(notes or {})
+    if plan.spills and source is not None and plan.offset is not None:
+        plan, source = _with_moves_as_ops(plan, source, facts)
     return fill_page(
         "plan.html",
         title=f"{plan.name}: memory plan",
-        data={**plan_data(plan, source), "notes": dict(notes or {})},
+        data={**plan_data(plan, source), "notes": facts},
         styles=STYLES,
         scripts=SCRIPTS,
     )
+
+
+def _with_moves_as_ops(
+    plan: Plan, source: Graph | Program | Problem, notes: dict[str, str]
+) -> tuple[Plan, Graph]:
+    """The plan for the model whose moves are ops, with their bytes among the notes."""
+    from cpplan.model.byte_sizes import format_bytes
+    from cpplan.model.errors import InputError
+    from cpplan.model.graph import Graph
+    from cpplan.program.anf import Program
+    from cpplan.verification.moves import without_moves
+
+    graph = source.graph if isinstance(source, Program) else source
+    if not isinstance(graph, Graph):
+        raise InputError("a report of a plan with moves needs the graph that was planned")
+    notes["moved"] = (
+        f"{format_bytes(plan.moved_bytes)} between {plan.pools[0].name} and {plan.pools[1].name}, "
+        f"at least {format_bytes(plan.moved_bytes_bound)} ({plan.moved_bytes_bound_by})"
+    )
+    for move in plan.moves:
+        if move.size:
+            notes[f"{move.kind} of {move.tensor} ({move.name})"] = (
+                f"{move.source} \N{RIGHTWARDS ARROW} {move.target}, {format_bytes(move.size)}"
+            )
+    made, still = without_moves(graph, plan)
+    return still, made

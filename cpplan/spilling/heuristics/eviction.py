@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
+from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.heuristics.registered import register
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.problem import Flags, SpillProblem
@@ -16,7 +17,7 @@ Score = Callable[[SpillProblem, Loads, int, Ints], NDArray[np.float64]]
 _LOOKAHEAD = 16
 
 
-def evict(problem: SpillProblem, score: Score) -> Flags | None:
+def evict(problem: SpillProblem, score: Score, deadline: Deadline) -> Flags | None:
     """Gaps kept after evictions by a score, or ``None`` if a step does not fit at all.
 
     Parameters
@@ -26,22 +27,30 @@ def evict(problem: SpillProblem, score: Score) -> Flags | None:
     score
         Called with the problem, the loads, the step and the gaps that may be dropped; the gap of
         the largest score goes first.
+    deadline
+        Ends the run by ``TimeUpError``.
     """
     loads = Loads(problem, problem.all_kept())
-    free = problem.gap_fixed < 0
     lower, upper = problem.gap_lower, problem.gap_upper
+    free = np.flatnonzero(loads.kept & (problem.gap_fixed < 0))
+    by_lower = free[np.argsort(lower[free], kind="stable")]
+    starts = lower[by_lower]
+    live, seen = np.zeros(0, np.int64), 0
     for step in range(problem.steps):
+        if step % 16 == 0:
+            deadline.check()
+        # Gaps that hold this step or end or begin beside it.
+        last = int(np.searchsorted(starts, step + 1, side="right"))
+        live = np.concatenate([live[upper[live] >= step], by_lower[seen:last]])
+        seen = last
         while loads.load[step] > problem.capacity:
-            held = loads.kept & free
-            over = np.flatnonzero(held & (lower <= step) & (step < upper))
+            live = live[loads.kept[live]]
+            over = live[(lower[live] <= step) & (step < upper[live])]
             if len(over):
-                victim = int(over[np.argmax(score(problem, loads, step, over))])
-                _drop(loads, [victim])
+                drop_gaps(loads, [int(over[np.argmax(score(problem, loads, step, over))])])
                 continue
-            # Gaps that end or begin here matter where the op need not have the tensor in the pool,
-            # or may write over it.
-            ends = np.flatnonzero(held & ((lower == step + 1) | (upper == step)))
-            by_score = ends[np.argsort(-score(problem, loads, step, ends), kind="stable")]
+            # These matter where the op need not have the tensor in the pool, or may write over it.
+            by_score = live[np.argsort(-score(problem, loads, step, live), kind="stable")]
             if not any(_relieve(loads, step, gaps) for gaps in _together(problem, by_score, step)):
                 return None
     return loads.kept
@@ -59,7 +68,7 @@ def _together(problem: SpillProblem, gaps: Ints, step: int) -> list[list[int]]:
 def _relieve(loads: Loads, step: int, gaps: list[int]) -> bool:
     """Drop these gaps if that lowers the load of a step."""
     before, kept = int(loads.load[step]), loads.kept.copy()
-    _drop(loads, gaps)
+    drop_gaps(loads, gaps)
     if int(loads.load[step]) < before:
         return True
     for gap in np.flatnonzero(kept & ~loads.kept).tolist():
@@ -67,7 +76,7 @@ def _relieve(loads: Loads, step: int, gaps: list[int]) -> bool:
     return False
 
 
-def _drop(loads: Loads, gaps: list[int]) -> None:
+def drop_gaps(loads: Loads, gaps: list[int]) -> None:
     """Drop gaps; of an input that is kept to the end, all others too."""
     problem = loads.problem
     for gap in gaps:
@@ -80,30 +89,27 @@ def _drop(loads: Loads, gaps: list[int]) -> None:
                 loads.drop(one)
 
 
-def drop_cost(problem: SpillProblem, kept: Flags, gaps: Ints) -> NDArray[np.float64]:
+def drop_cost(problem: SpillProblem, loads: Loads, gaps: Ints) -> NDArray[np.float64]:
     """Bytes that dropping each gap moves: a reload, and a spill unless there is one already."""
     storage = problem.gap_storage[gaps]
     size = problem.size[storage].astype(float)
     reload = np.where(problem.gap_after[gaps] >= 0, size, 0.0)
-    first = problem.gap_before[gaps] < 0
-    spilled = problem.spilled(kept)[storage]
-    starts_slow = np.zeros(len(problem.names), bool)
-    starts_slow[problem.gap_storage[~kept & (problem.gap_before < 0)]] = True
-    clean = spilled | first | (~problem.written & starts_slow)[storage]
-    return reload + np.where(clean, 0.0, size)
+    clean = (problem.gap_before[gaps] < 0) | (loads.dropped[storage] > 0)
+    cost: NDArray[np.float64] = reload + np.where(clean, 0.0, size)
+    return cost
 
 
 @register("belady")
-def belady(problem: SpillProblem) -> Flags | None:
+def belady(problem: SpillProblem, deadline: Deadline) -> Flags | None:
     """Gaps kept if the tensor of the furthest next use is evicted.
 
     Source: L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966.
     """
-    return evict(problem, lambda p, loads, step, gaps: p.gap_upper[gaps].astype(float))
+    return evict(problem, lambda p, loads, step, gaps: p.gap_upper[gaps].astype(float), deadline)
 
 
 @register("belady, 16 ops ahead")
-def belady_ahead(problem: SpillProblem) -> Flags | None:
+def belady_ahead(problem: SpillProblem, deadline: Deadline) -> Flags | None:
     """Gaps kept by Belady's rule that sees 16 ops ahead; of those beyond, the longest unused."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
@@ -111,42 +117,42 @@ def belady_ahead(problem: SpillProblem) -> Flags | None:
         idle = (step - p.gap_lower[gaps]).astype(float)
         return np.where(ahead > _LOOKAHEAD, p.steps + idle, ahead)
 
-    return evict(problem, score)
+    return evict(problem, score, deadline)
 
 
 @register("least recently used")
-def least_recently_used(problem: SpillProblem) -> Flags | None:
+def least_recently_used(problem: SpillProblem, deadline: Deadline) -> Flags | None:
     """Gaps kept if the tensor that was not used for the longest time is evicted."""
-    return evict(problem, lambda p, loads, step, gaps: -p.gap_lower[gaps].astype(float))
+    return evict(problem, lambda p, loads, step, gaps: -p.gap_lower[gaps].astype(float), deadline)
 
 
 @register("cheapest first")
-def cheapest_first(problem: SpillProblem) -> Flags | None:
+def cheapest_first(problem: SpillProblem, deadline: Deadline) -> Flags | None:
     """Gaps kept if the tensor that moves the fewest bytes is evicted, the furthest use first."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
         far = p.gap_upper[gaps] / (p.steps + 1)
-        return far - drop_cost(p, loads.kept, gaps)
+        return far - drop_cost(p, loads, gaps)
 
-    return evict(problem, score)
+    return evict(problem, score, deadline)
 
 
 @register("cost per byte and step")
-def cost_per_byte(problem: SpillProblem) -> Flags | None:
+def cost_per_byte(problem: SpillProblem, deadline: Deadline) -> Flags | None:
     """Gaps kept if the tensor of the least bytes moved per byte and step freed is evicted."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
         freed = p.room[p.gap_storage[gaps]] * np.maximum(p.gap_upper[gaps] - step, 1.0)
-        return freed / np.maximum(drop_cost(p, loads.kept, gaps), 0.5)
+        return freed / np.maximum(drop_cost(p, loads, gaps), 0.5)
 
-    return evict(problem, score)
+    return evict(problem, score, deadline)
 
 
 @register("largest first")
-def largest_first(problem: SpillProblem) -> Flags | None:
+def largest_first(problem: SpillProblem, deadline: Deadline) -> Flags | None:
     """Gaps kept if the largest tensor is evicted, the furthest next use first."""
 
     def score(p: SpillProblem, loads: Loads, step: int, gaps: Ints) -> NDArray[np.float64]:
         return p.room[p.gap_storage[gaps]] + p.gap_upper[gaps] / (p.steps + 1)
 
-    return evict(problem, score)
+    return evict(problem, score, deadline)

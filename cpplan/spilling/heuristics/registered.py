@@ -1,12 +1,14 @@
 """Registry of eviction rules by name: each returns the gaps that it keeps.
 
-A rule takes a :class:`~cpplan.spilling.problem.SpillProblem` and returns the gaps kept, shape
-``(gaps,)``, or ``None`` if it finds no way to stay within the capacity. ``register`` adds one::
+A rule takes a :class:`~cpplan.spilling.problem.SpillProblem` and a
+:class:`~cpplan.runtime.deadline.Deadline`, and returns the gaps kept, shape ``(gaps,)``, or
+``None`` if it finds no way to stay within the capacity. It raises ``TimeUpError`` once the deadline
+has passed. ``register`` adds one::
 
     from cpplan.spilling.heuristics import register
 
     @register("mine")
-    def mine(problem): ...
+    def mine(problem, deadline): ...
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cpplan.model.registry import Registry
+from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.problem import Flags, SpillProblem
 
-Eviction = Callable[[SpillProblem], "Flags | None"]
+Eviction = Callable[[SpillProblem, Deadline], "Flags | None"]
 
 _REGISTRY: Registry[Eviction] = Registry("an eviction rule", "eviction rule")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpplan.runtime.deadline import Deadline
 from cpplan.spilling.heuristics.registered import register
 from cpplan.spilling.loads import Loads
 from cpplan.spilling.problem import Flags, SpillProblem
 
 
 @register("whole tensors")
-def whole_tensors(problem: SpillProblem) -> Flags | None:
+def whole_tensors(problem: SpillProblem, deadline: Deadline) -> Flags | None:
     """Gaps kept if tensors lie in one pool for life, the largest that fit in the fast one.
 
     A tensor in the slow pool is copied to the fast one for each op that needs it there.
@@ -25,6 +26,7 @@ def whole_tensors(problem: SpillProblem) -> Flags | None:
     for gap, storage in enumerate(problem.gap_storage.tolist()):
         of.setdefault(storage, []).append(gap)
     for storage in np.argsort(-problem.room, kind="stable").tolist():
+        deadline.check()
         gaps = [gap for gap in of.get(storage, ()) if not loads.kept[gap]]
         if any(problem.gap_fixed[gap] == 0 for gap in gaps):
             continue
