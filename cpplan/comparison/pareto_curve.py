@@ -41,9 +41,9 @@ def pareto(
     time_limit
         Seconds for all of them together.
     options
-        For ``solve`` (``split``: ops in pieces instead of ops that run again;
-        ``order``, ``in_place``, ``placement``, ``inputs``, ``outputs``,
-        ``constants``, ``workers``, ``seed``).
+        For ``solve`` (``split``: ops in pieces instead of ops that run again; ``order``,
+        ``in_place``, ``placement``, ``inputs``, ``outputs``, ``constants``, ``workers``,
+        ``seed``).
 
     Returns
     -------

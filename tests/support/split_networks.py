@@ -27,10 +27,17 @@ class Network:
         return self._tensor(name, (rows, columns, channels), kind="input")
 
     def conv(
-        self, x: str, channels: int, *, taps: int = 3, stride: int = 1, depthwise: bool = False
+        self,
+        x: str,
+        channels: int,
+        *,
+        taps: int = 3,
+        stride: int = 1,
+        depthwise: bool = False,
+        padding: int | None = None,
     ) -> str:
         rows, columns, wide = self._shape(x)
-        pad = taps // 2
+        pad = taps // 2 if padding is None else padding
         size = [(n + 2 * pad - taps) // stride + 1 for n in (rows, columns)]
         y = self._tensor(None, (*size, wide if depthwise else channels))
         axes = [
