@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class PiecesRun:
     def _sums(
         self, source: Op, work: PieceWork, op: Op, bands: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """What the pieces before one have added up; nothing before the first."""
+        """Sums of the pieces before one; none before the first."""
         if work.begins:
             return {}
         found = {}
@@ -120,8 +120,9 @@ class PiecesRun:
         box = work.boxes[name]
         if name not in self._bands:
             value = bands[name] if name in bands else self._values[name]
-            part = (*slices(box), ...)
-            return np.asarray(value)[part]
+            place: tuple[Any, ...] = (*slices(box), ...)
+            part: Array = np.asarray(value)[place]
+            return part
         gathered = np.empty([high - low for low, high in box], self._values[name].dtype)
         for band, value in bands.items():
             tensor, part = self._described.parts.get(band, ("", ()))

@@ -217,14 +217,14 @@ class _Bands:
                         found.update({low, high} - {0, extent} if low < high else ())
         self._level(marks, cut)
         self._grid: dict[str, list[list[Span]]] = {}
-        for (name, axis), found in marks.items():
+        for (name, number), found in marks.items():
             shape = graph.tensor[name].shape
             assert shape is not None
             if name not in self._grid and any(marks.get((name, k)) for k in range(len(shape))):
                 self._grid[name] = [[(0, extent)] for extent in shape]
             if found:
-                positions = [0, *sorted(found), shape[axis]]
-                self._grid[name][axis] = list(pairwise(positions))
+                positions = [0, *sorted(found), shape[number]]
+                self._grid[name][number] = list(pairwise(positions))
 
     def _level(self, marks: dict[tuple[str, int], set[int]], cut: Mapping[str, _CutOp]) -> None:
         """Give tensors that lie in one another's place the same cuts, until nothing changes."""
@@ -520,7 +520,8 @@ def copied_bytes(
     the part does that they make up: one after another along one axis, before which there is only
     one position.
     """
-    at = dict(zip(plan.buffers, zip(plan.pool, plan.offset, strict=True), strict=True))
+    offsets = [] if plan.offset is None else plan.offset.tolist()
+    at = dict(zip(plan.buffers, zip(plan.pool.tolist(), offsets, strict=True), strict=True))
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for touch in touches:
         if touch.op is not None and touch.owner is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from support.onnx_networks import OnnxNetwork, random_network  # noqa: E402
 from support.split_plans import plan_in_pieces, random_pieces  # noqa: E402
 
 import cpplan  # noqa: E402
+from cpplan.cli.main import main  # noqa: E402
 from cpplan.io.onnx.model import read_onnx  # noqa: E402
 from cpplan.model.errors import VerificationError  # noqa: E402
 from cpplan.model.pieces import Pieces  # noqa: E402
@@ -63,6 +65,26 @@ def test_a_band_at_a_wrong_place_is_found() -> None:
     offset[row["t0[0:5]"]] = offset[row["t0[5:12]"]]
     with pytest.raises(VerificationError, match="is not that of the unplanned run: last written"):
         cpplan.execute(model, replace(plan, offset=offset))
+
+
+def test_the_c_header_names_bands(tmp_path: Path) -> None:
+    _, graph = conv_net()
+    plan = plan_in_pieces(graph, [Pieces("conv0", ("rows",), ((5,),))])
+    plan.export(tmp_path / "plan.h")
+    text = (tmp_path / "plan.h").read_text()
+    row = list(plan.buffers).index("t0[5:12]")
+    assert f"_T0_5_12__OFFSET {plan.offset[row]}u /* t0[5:12]: steps" in text
+
+
+def test_the_command_line_executes_a_plan_in_pieces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, graph = conv_net()
+    onnx.save(model, tmp_path / "net.onnx")
+    plan = plan_in_pieces(graph, [Pieces("conv2", ("channels",), ((1,),))])
+    plan.save(tmp_path / "plan.json")
+    assert main(["verify", f"{tmp_path}/net.onnx", f"{tmp_path}/plan.json", "--execute"]) == 0
+    assert "execution  ok: 4 steps" in capsys.readouterr().out
 
 
 def test_a_plan_in_pieces_of_another_model_is_refused() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from support.random_graphs import programs
 
+from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.program.anf import Program, to_anf
@@ -73,6 +74,24 @@ def test_ordering_constraints_are_attributes():
         '() = op(%x) {name = store, after = ["a, b", load], sequence = io}  # 0 B, live 4 B',
     ]
     assert parse_program(str(program)) == program
+
+
+def test_axes_are_attributes():
+    rows = Axis("rows", 4, (Window("x", 0, 2, -1, 3), Window("y", 0)))
+    picked = Axis("picked rows", 2, (Window("y", 0, table=((0, 1), (1, 4))),))
+    terms = Axis("terms", 8, (Window("x", 0),), accumulates=True)
+    tensors = (
+        Tensor("x", shape=(8,), dtype="int8", kind="input"),
+        Tensor("y", shape=(4,), dtype="int8", kind="output"),
+    )
+    op = Op("conv", "conv", ("x",), ("y",), axes=(rows, picked, terms))
+    program = to_anf(Graph("g", tensors, (op,)), ["conv", "conv"])
+    text = str(program)
+    assert (
+        "{axis rows 4 [%x 0 2 -1 3, %y 0 1 0 1], "
+        'axis "picked rows" 2 [%y 0 table 0:1 1:4], axis terms 8 adds [%x 0 1 0 1]}'
+    ) in text
+    assert parse_program(text) == program
 
 
 def test_a_recomputed_op_binds_copies_that_later_readers_name():
@@ -157,6 +176,10 @@ HEAD = "program p\ninput %x : 4\n"
         (HEAD + "%y = f(%x) : 4 {after = []}\nreturn", "line 3: expected an op's name"),
         (HEAD + "%y = f(%x) : 4 {after = [g]}\nreturn", "line 4: op 'f': must run after unknown"),
         (HEAD + "%y = f(%x) : 4 {sequence = }\nreturn", "line 3: expected the sequence's name"),
+        (HEAD + "%y = f(%x) : 4 {axis r [%y 0 1 0 1]}\nreturn", "line 3: expected its extent"),
+        (HEAD + "%y = f(%x) : 4 {axis r 2 [%y 0 1 a 1]}\nreturn", "line 3: expected an integer"),
+        (HEAD + "%y = f(%x) : 4 {axis r 1 [%y 0 table 3]}\nreturn", "line 3: expected START:STOP"),
+        (HEAD + "%y = f(%x) : 4 {axis r 0 [%y 0 1 0 1]}\nreturn", "extent must be an integer >= 1"),
         (
             HEAD + "%y = f(%x) : 4 {sequence = s}\n%y~1 = f(%x)\nreturn",
             "line 5: op 'f' runs twice, but the ops of sequence 's' run once each",

@@ -132,8 +132,8 @@ def _convolution(
         under.append(seen)
     for channel in range(image.shape[2]):
         for corner, seen in zip(corners, under, strict=True):
-            at = (slice(None), slice(None), channel, *corner)
-            tap = weights[at]
+            place = (slice(None), slice(None), channel, *corner)
+            tap = weights[place]
             result += tap.reshape(1, *tap.shape, *flat) * seen[:, :, channel, None]
     return result.reshape(shape[0], -1, *places)
 

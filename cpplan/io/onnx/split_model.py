@@ -9,7 +9,7 @@ are put together at the end. Runtimes copy for these nodes, and need memory for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class _Writer:
         return [*order, *ends]
 
     def _node(
-        self, kind: str, inputs: Sequence[str], output: str, name: str, **attributes: object
+        self, kind: str, inputs: Sequence[str], output: str, name: str, **attributes: Any
     ) -> str:
         import onnx
 
@@ -142,7 +142,7 @@ class _Writer:
         return self._numbers[key]
 
     def _slice(self, source: str, box: Box, extents: Sequence[int], output: str) -> str:
-        """A part of a tensor, of which only the axes that are cut are named."""
+        """A part of a tensor; only the axes that are cut are named."""
         axes = [k for k, span in enumerate(box) if span != (0, extents[k])]
         starts, ends = [box[k][0] for k in axes], [box[k][1] for k in axes]
         inputs = [source, *map(self._integers, (starts, ends, axes))]

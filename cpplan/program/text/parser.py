@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op, Placement, Tensor
 from cpplan.program.anf import Program
@@ -98,7 +99,8 @@ class _Draft:
     def bind_again(self, line: Line, name: str, found: _Binding) -> None:
         op = self.ops[name]
         same = (op.kind, op.inputs, len(op.outputs)) == (found.kind, found.args, len(found.results))
-        said_again = (found.types, found.workspaces, found.pairs, found.placements, found.fields)
+        relations = found.pairs, found.placements, found.axes
+        said_again = (found.types, found.workspaces, found.fields, *relations)
         if not same or any(said_again):
             raise InputError(
                 f"line {line.number}: op {name!r} is bound again: expected the same kind, "
@@ -122,6 +124,7 @@ class _Binding:
     workspaces: list[Tensor] = field(default_factory=list)
     pairs: list[tuple[str, str]] = field(default_factory=list)
     placements: list[Placement] = field(default_factory=list)
+    axes: list[Axis] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
 
 
@@ -210,10 +213,17 @@ def _bind(line: Line, lines: Lines, draft: _Draft) -> None:
                 for part, whole, offset in found.placements
             ),
             bodies=tuple(bodies),
+            axes=tuple(_read_axis(axis, draft) for axis in found.axes),
             **found.fields,
         )
     )
     draft.bind(line, op, outputs + found.workspaces)
+
+
+def _read_axis(axis: Axis, draft: _Draft) -> Axis:
+    """The axis with the tensors' own names for those of their copies."""
+    windows = (replace(w, tensor=draft.copy_of.get(w.tensor, w.tensor)) for w in axis.windows)
+    return replace(axis, windows=tuple(windows))
 
 
 def _binding(line: Line, draft: _Draft) -> _Binding:
@@ -255,6 +265,9 @@ def _attribute(line: Line, found: _Binding) -> None:
     if key == "workspace":
         found.workspaces.append(_declared(line, "workspace"))
         return
+    if key == "axis":
+        found.axes.append(_axis(line))
+        return
     if key not in _ATTRIBUTES or key in found.fields:
         line.at = at
         line.fail(f"one of {', '.join(_ATTRIBUTES)}, each once, workspace, a pair or a placement")
@@ -272,6 +285,38 @@ def _attribute(line: Line, found: _Binding) -> None:
     else:
         line.expect("false")
         found.fields[key] = False
+
+
+def _axis(line: Line) -> Axis:
+    name, extent = line.word("the axis's name"), line.bytes("its extent")
+    adds = line.take("adds")
+    line.expect("[")
+    windows = [] if line.ahead == "]" else line.several(lambda: _window(line))
+    line.expect("]")
+    return line.checked(lambda: Axis(name, extent, tuple(windows), adds))
+
+
+def _window(line: Line) -> Window:
+    tensor, axis = line.tensor(), line.bytes("an axis")
+    if not line.take("table"):
+        stride, offset, size = (_integer(line) for _ in range(3))
+        return line.checked(lambda: Window(tensor, axis, stride, offset, size))
+    table = []
+    while line.ahead is not None and line.ahead not in (",", "]"):
+        start, _, stop = line.word("START:STOP").partition(":")
+        if not (start.isdecimal() and stop.isdecimal()):
+            line.at -= 1
+            line.fail("START:STOP")
+        table.append((int(start), int(stop)))
+    return line.checked(lambda: Window(tensor, axis, table=tuple(table)))
+
+
+def _integer(line: Line) -> int:
+    word = line.word("an integer")
+    if not word.removeprefix("-").isdecimal():
+        line.at -= 1
+        line.fail("an integer")
+    return int(word)
 
 
 def _declared(line: Line, kind: str) -> Tensor:

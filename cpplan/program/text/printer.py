@@ -15,6 +15,8 @@
     attribute  := "name" "=" WORD | "cost" "=" NUMBER | "recomputable" "=" "false"
                 | "workspace" declared | tensor "over" tensor
                 | "after" "=" "[" WORD,… "]" | "sequence" "=" WORD
+                | "axis" WORD EXTENT ["adds"] "[" [window,…] "]"
+    window   := tensor AXIS (STRIDE OFFSET SIZE | "table" START:STOP…)
     tensor   := "%" WORD
     WORD     := letters, digits and _./:~- or a JSON string
 
@@ -22,10 +24,10 @@ A newline ends each header, each binding line and each line that begins with a k
 a comment. A header declares a tensor that no op binds; a view that is neither input, constant nor
 output is a ``view``. A binding's ``name`` is left out if it is the op's kind, ``in BYTES`` if it
 follows from shape and dtype. ``%y over %x`` is an in-place pair; ``after`` lists ops that must have
-run. An op that is bound again gives only its name; its results then have names of their own,
-``%t~1``, by which later bindings read them. ``tensors`` and ``ops`` give the order of listing if it
-is not the order of declaration. Sizes that depend on variables are printed at the bounds: such a
-text reads as a program of fixed sizes.
+run; the op can run in pieces along each ``axis``. An op that is bound again gives only its name;
+its results then have names of their own, ``%t~1``, by which later bindings read them. ``tensors``
+and ``ops`` give the order of listing if it is not the order of declaration. Sizes that depend on
+variables are printed at the bounds: such a text reads as a program of fixed sizes.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from cpplan.model.axes import Axis
 from cpplan.model.dtypes import BITS, tensor_bytes
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.program.anf import Program, to_anf
@@ -158,7 +161,21 @@ def _attributes(op: Op, graph: Graph, alias: dict[str, str], again: bool) -> Seq
         attributes.append(f"after = [{', '.join(map(_word, op.after))}]")
     if op.sequence is not None:
         attributes.append(f"sequence = {_word(op.sequence)}")
+    attributes += [_axis(axis, alias) for axis in op.axes]
     return attributes
+
+
+def _axis(axis: Axis, alias: dict[str, str]) -> str:
+    windows = []
+    for window in axis.windows:
+        text = f"{_tensor(alias.get(window.tensor, window.tensor))} {window.axis} "
+        if window.table is None:
+            text += f"{window.stride} {window.offset} {window.size}"
+        else:
+            text += " ".join(["table", *(f"{start}:{stop}" for start, stop in window.table)])
+        windows.append(text)
+    adds = "adds " if axis.accumulates else ""
+    return f"axis {_word(axis.name)} {axis.extent} {adds}[{', '.join(windows)}]"
 
 
 def _declared(tensor: Tensor) -> str:
