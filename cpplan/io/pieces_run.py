@@ -121,8 +121,8 @@ class PiecesRun:
         if name not in self._bands:
             value = bands[name] if name in bands else self._values[name]
             place: tuple[Any, ...] = (*slices(box), ...)
-            part: Array = np.asarray(value)[place]
-            return part
+            taken: Array = np.asarray(value)[place]
+            return taken
         gathered = np.empty([high - low for low, high in box], self._values[name].dtype)
         for band, value in bands.items():
             tensor, part = self._described.parts.get(band, ("", ()))
