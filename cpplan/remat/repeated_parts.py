@@ -22,6 +22,8 @@ from cpplan.runtime.deadline import Deadline
 NAME = "equal parts alike"
 # Rounds in which a unit's class takes in those of its neighbours.
 _ROUNDS = 3
+# Parts of the limit to come below before members are taken back.
+_PARTS = (1, 0.96, 0.92, 0.87, 0.81, 0.74)
 
 
 def find_classes(problem: RematProblem, rounds: int = _ROUNDS) -> list[int]:
@@ -85,7 +87,15 @@ def plan_alike(
     limit
         Limit on live bytes.
     """
-    return _Search(problem, order, limit, deadline).run()
+    best: tuple[int, ...] | None = None
+    for part in _PARTS:
+        # What saves most bytes below the limit is another choice, some of it then taken back.
+        found = _Search(problem, order, limit, deadline).run(int(part * limit))
+        if found is None:
+            break
+        if best is None or problem.total_cost(found) < problem.total_cost(best):
+            best = found
+    return best
 
 
 def _numbered(values: Sequence[object]) -> list[int]:
@@ -130,23 +140,24 @@ class _Search:
             members.sort(key=lambda s: self.gaps[s].last)
         self.dropped: set[int] = set()
 
-    def run(self) -> tuple[int, ...] | None:
+    def run(self, target: int) -> tuple[int, ...] | None:
+        """A sequence within the limit, made from one within the target."""
         chosen: list[tuple[int, int]] = []
         refused: set[tuple[int, int]] = set()
         sequence, places = self._sequence()
         pressure = self.problem.pressure(sequence)
-        while pressure.max(initial=0) > self.limit:
+        while pressure.max(initial=0) > target:
             if self.deadline.expired():
                 return None
-            best = self._best_class(places, pressure, refused)
+            best = self._best_class(target, places, pressure, refused)
             if best is None:
                 return None
-            before = _excess(pressure, self.limit)
+            before = _excess(pressure, target)
             self.dropped |= set(self.members[best])
             sequence, places = self._sequence()
             pressure = self.problem.pressure(sequence)
             refused.add(best)
-            if _excess(pressure, self.limit) < before:
+            if _excess(pressure, target) < before:
                 chosen.append(best)
             else:
                 self.dropped -= set(self.members[best])
@@ -156,10 +167,14 @@ class _Search:
         return self._sequence()[0]
 
     def _best_class(
-        self, places: list[int], pressure: np.ndarray, refused: set[tuple[int, int]]
+        self,
+        target: int,
+        places: list[int],
+        pressure: np.ndarray,
+        refused: set[tuple[int, int]],
     ) -> tuple[int, int] | None:
         """The class that saves most bytes, where there are too many, for its work."""
-        over = np.cumsum(np.concatenate(([0], pressure > self.limit)))
+        over = np.cumsum(np.concatenate(([0], pressure > target)))
         size = self.problem.ordering.size
         best, most = None, 0.0
         for key, members in self.members.items():

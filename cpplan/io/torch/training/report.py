@@ -82,7 +82,7 @@ class TrainingReport:
     def program(self) -> Program:
         """The schedule as a program of the step's graph."""
         position = {op.name: k for k, op in enumerate(self.joint.graph.ops)}
-        return Program(self.joint.graph, [position[name] for name in self.schedule.order])
+        return Program(self.joint.graph, tuple(position[name] for name in self.schedule.order))
 
     @cached_property
     def plan(self) -> Plan:
