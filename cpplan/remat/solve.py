@@ -342,6 +342,7 @@ class RematSearch:
 
     def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
         program = Program(self.program.graph, self.problem.expand(outcome.sequence))
+        deadline.spend(active().pack_work)
         return Trial(outcome, self._pack(program, deadline))
 
     def _fall_back(self, trials: Trials, deadline: Deadline) -> None:
@@ -367,7 +368,7 @@ class RematSearch:
     ) -> None:
         """Search for sequence and offsets at once, within a limit, until the cost is ``goal``."""
         place = self._place
-        if place is None:
+        if place is None or len(self.problem) > active().together_units:
             return
 
         def add(found: PackedSequence) -> None:

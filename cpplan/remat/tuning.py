@@ -42,6 +42,10 @@ class RematTuning:
     together_least
         Share of the time below which sequence and offsets together are not begun: with a thousand
         ops, that takes a second.
+    together_units
+        Units up to which sequence and offsets are searched for together.
+    pack_work
+        Seconds counted for packing a sequence, besides its search, where time is counted in work.
     bisections
         Peaks tried on the way to the least one under a cost limit.
     together_near
@@ -126,6 +130,8 @@ class RematTuning:
     first_bisection_share: float = 0.25
     descending_share: float = 0.7
     together_least: float = 0.1
+    together_units: int = 1_000_000
+    pack_work: float = 0.02
     bisections: int = 8
     together_near: float = 1.05
     fall_back: tuple[float, ...] = (0.96, 0.92, 0.87, 0.8, 0.7)

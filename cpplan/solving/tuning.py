@@ -136,4 +136,8 @@ def _checked(where: str, value: Any, default: Any) -> Any:
         value = float(value)
     if type(value) is not type(default) or value != value:
         raise InputError(f"{where} must be like {default!r}, not {value!r}")
+    if where.endswith("_share") and not 0 < value <= 1:
+        raise InputError(f"{where} must be more than 0 and at most 1, not {value!r}")
+    if isinstance(value, int | float) and value < 0:
+        raise InputError(f"{where} must not be negative, not {value!r}")
     return value

@@ -377,3 +377,21 @@ def test_one_pool_that_holds_nothing_at_any_cost():
     assert (plan.status, plan.offset, plan.lower_bound) == ("infeasible", None, 16)
     plan = checked(graph, cpplan.solve(graph, pools=(Pool("a", capacity=16),), **options))
     assert (plan.status, plan.peak) == ("optimal", 16)
+
+
+def test_packing_of_small_sequences_counts_as_work(monkeypatch):
+    """Thousands of five ops may be packed for nothing: each takes a moment that must be counted."""
+    from cpplan.remat.tuning import RematTuning
+    from cpplan.solving.run import Run
+
+    packed, pack = [], Run.pack
+
+    def counted(self, *args, **options):
+        packed.append(1)
+        return pack(self, *args, **options)
+
+    monkeypatch.setattr(Run, "pack", counted)
+    graph = random_remat_problem(24, 5).graph
+    plan = cpplan.solve(graph, remat=True, memory_limit=34, time_limit=0.3, deterministic=True)
+    assert plan.status in ("infeasible", "unknown")
+    assert 0 < len(packed) <= 0.3 / RematTuning().pack_work + 2

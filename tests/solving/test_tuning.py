@@ -56,6 +56,10 @@ def test_tuning_of_a_room_is_frozen_and_documents_every_field(room: type) -> Non
         ({"solving": {"rival": "2"}}, "tuning of solving: rival must be like 1.05, not '2'"),
         ({"solving": {"joint_ops": True}}, "tuning of solving: joint_ops must be like 40"),
         ({"solving": {"grace": float("nan")}}, "tuning of solving: grace must be like 1.0"),
+        ({"solving": {"order_share": 0.0}}, "tuning of solving: order_share must be more than 0"),
+        ({"solving": {"order_share": 1.5}}, "tuning of solving: order_share must be more than 0"),
+        ({"solving": {"rival": -1}}, "tuning of solving: rival must not be negative, not -1.0"),
+        ({"remat": {"halvings": -1}}, "tuning of remat: halvings must not be negative, not -1"),
     ],
 )
 def test_tuning_that_is_not_understood_is_refused(given: Any, message: str) -> None:

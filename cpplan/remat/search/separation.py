@@ -15,8 +15,9 @@ from cpplan.model.problem import Ints
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
-# Moves times stays in one call of the compiled loop, and in a second, about.
-_CALL, _RATE = 2e6, 4e7
+# Moves times stays in one call of the compiled loop, and in a second, about; and what a move takes
+# besides, in stays.
+_CALL, _RATE, _BESIDES = 2e6, 7e7, 30
 
 
 class Stays(NamedTuple):
@@ -78,7 +79,7 @@ def separate_stays(
     while True:
         tried = size if left is None else min(left, size)
         shared = separate(random, columns, weight, low, best, limit, tried)
-        deadline.spend(tried * count / _RATE)
+        deadline.spend(tried * (count + _BESIDES) / _RATE)
         if least < 0 or shared < least:
             found, least = best.copy(), int(shared)
         left = None if left is None else left - tried

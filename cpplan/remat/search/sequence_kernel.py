@@ -32,7 +32,7 @@ _INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
 _RELIEVE, _WITH_NEEDS = 0.8, 0.5
 # Work of a move, of judging one for each position of its window and of the sequence, and of
 # following a sequence, for each position: in seconds, about.
-_MOVE_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 3e-7, 2e-7, 5e-10, 3e-8
+_MOVE_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 6e-7, 4e-7, 1e-9, 6e-8
 
 
 @njit(cache=True)
