@@ -131,10 +131,6 @@ class Budget:
         """The budget with another deadline."""
         return replace(self, deadline=deadline)
 
-    def with_seed(self, seed: int) -> Budget:
-        """The budget with another seed."""
-        return replace(self, seed=seed)
-
     def on_one_thread(self) -> Budget:
         """The budget with one worker."""
         return replace(self, workers=1)

@@ -246,9 +246,7 @@ search
         if (self.first or self.last) and self.order != "search":
             raise InputError("first and last constrain a searched order: they need order='search'")
         if self.objective != "preference":
-            from cpplan.packing.pools.objective import find_objective
-
-            find_objective(self.objective)
+            self._check_objective()
         if self.algorithm is not None:
             from cpplan.packing import heuristics
 
@@ -300,6 +298,18 @@ search
         if pools > 1 and not (self.capacity is None and self.memory_limit is None):
             raise InputError(
                 "with several pools, each has a capacity: give no capacity, memory_limit"
+            )
+
+    def _check_objective(self) -> None:
+        """Raise if the objective is not known, or is no peak to which a limit applies."""
+        from cpplan.model.problem import Problem
+        from cpplan.packing.pools.objective import is_peak
+
+        alone = is_peak(Problem(("buffer",), [0], [1], [1]), self.objective)
+        if not (alone or (self.capacity is None and self.memory_limit is None)):
+            raise InputError(
+                f"objective={self.objective!r} is more than a peak: limit pools by their capacity, "
+                "not by capacity or memory_limit"
             )
 
     def _check_remat(self) -> None:

@@ -18,7 +18,7 @@ from cpplan.solving.tuning import ROOMS, SolvingTuning, make_tuning
 
 def test_an_overridden_field_travels_with_the_budget() -> None:
     budget = Budget(Deadline(10), tuning=make_tuning({"solving": {"rival": 2}}))
-    assert budget.share(0.5).with_seed(3).tuned(SolvingTuning) == SolvingTuning(rival=2.0)
+    assert budget.share(0.5).tuned(SolvingTuning) == SolvingTuning(rival=2.0)
     assert Budget(Deadline(10)).tuned(SolvingTuning) == SolvingTuning()
 
 

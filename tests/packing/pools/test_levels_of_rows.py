@@ -11,7 +11,7 @@ from support.oracles import random_problem
 from support.sizes_oracle import pushed_down
 
 import cpplan
-from cpplan.model.errors import VerificationError
+from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.pool import Pool
 from cpplan.packing.pools import objective as planned
 from cpplan.packing.pools.bounds import objective_bound
@@ -63,6 +63,16 @@ def test_two_pools_share_out_what_is_kept():
     plan = cpplan.solve(problem, objective="kept", time_limit=5)
     # 12 bytes are live at step 0, and at step 1 the 6 that are kept.
     assert (plan.status, plan.objective_value) == ("optimal", (12, 6))
+
+
+def test_a_pool_with_a_capacity_limits_it():
+    problem = cpplan.Problem(
+        ("a", "b"), lower=[0, 0], upper=[1, 1], size=[8, 4], pools=[Pool("p", capacity=10)]
+    )
+    plan = cpplan.solve(problem, objective="kept", time_limit=5)
+    assert (plan.status, plan.offset) == ("infeasible", None)
+    with pytest.raises(InputError, match="limit pools by their capacity"):
+        cpplan.solve(problem, objective="kept", memory_limit=10)
 
 
 def test_a_wrong_value_or_bound_of_a_level_is_refused():
