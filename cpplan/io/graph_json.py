@@ -258,7 +258,7 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
     return Graph(
         values["name"],
         _fold_broadcasts(made),
-        plain or [_op(row, k, symbols, checked=checked) for k, row in enumerate(ops)],
+        tuple(plain or (_op(row, k, symbols, checked=checked) for k, row in enumerate(ops))),
         symbols,
     )
 
