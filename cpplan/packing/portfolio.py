@@ -173,7 +173,7 @@ class PartSearch:
         slices = 1 if exchange is None else active().slices
         for search, moves in self._local:
             for _ in range(slices):
-                state = self._move(search, moves * effort // slices, state, aim)
+                state = self._move_while_useful(search, moves * effort // slices, state, aim)
                 if exchange is not None:
                     state = exchange(state)
                 if aim.offer(state):
@@ -181,6 +181,18 @@ class PartSearch:
         if effort > 1 or len(self.problem) <= active().cp_sat_at_once:
             state = self._solve(state, effort, aim, exchange)
         return aim.offer(state)
+
+    def _move_while_useful(
+        self, search: LocalSearch, moves: int, state: Outcome, aim: Aim
+    ) -> Outcome:
+        """Windows go on while they lower the peak: one in vain takes as long as many that help."""
+        at_once = active().windows_at_once if isinstance(search, WindowedInsertion) else moves
+        while True:
+            before = state.peak
+            state = self._move(search, min(moves, at_once), state, aim)
+            moves -= at_once
+            if moves <= 0 or state.peak >= before or aim.offer(state):
+                return state
 
     def _move(self, search: LocalSearch, moves: int, state: Outcome, aim: Aim) -> Outcome:
         goal = max(aim.goal, state.bound)

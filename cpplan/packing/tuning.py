@@ -42,7 +42,9 @@ class PackingTuning:
     work
         CP-SAT's deterministic time for each run of the first turn.
     windows
-        Windows of the first turn, where few buffers live at once.
+        Windows of the first turn, where few buffers live at once; fewer, where none helps.
+    windows_at_once
+        Windows after which others have their turn if the peak is no lower.
     wide_windows
         The same, where many do.
     rules
@@ -125,10 +127,11 @@ class PackingTuning:
     probing_heuristics: int = 3
     work: float = 0.0025
     windows: int = 1000
-    wide_windows: int = 20
+    windows_at_once: int = 3
+    wide_windows: int = 1
     rules: int = 50
     insertions_a_buffer: int = 300
-    ejections: int = 2000
+    ejections: int = 20_000
     rankings_a_buffer: int = 10
     slices: int = 10
     few_buffers: int = 40

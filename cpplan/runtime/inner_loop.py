@@ -24,7 +24,7 @@ from numba import njit
 # The type hints of numba do not list what is told here.
 _INNER: dict[str, Any] = {"cache": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # Divisors are never zero: looking out for that adds an error path to every call.
-_UNCOUNTED: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
+_UNCOUNTED: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "no_cfunc_wrapper": True}
 inner_loop = njit(**_INNER)
-uncounted_inner_loop = njit(**_INNER, **_UNCOUNTED)
-uncounted_loop = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **_UNCOUNTED)
+uncounted_inner_loop = njit(**{**_INNER, **_UNCOUNTED})
+uncounted_loop = njit(**{**_UNCOUNTED, "cache": True, "nogil": True})
