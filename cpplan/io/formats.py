@@ -53,6 +53,8 @@ class Format:
         Suffix of the model's file that the writer needs; ``None`` if it needs none.
     placed
         True if only a plan with offsets can be written.
+    moves
+        True if a plan in which tensors move can be written.
     extra
         Optional dependencies of cpplan that are needed, as in ``pip install 'cpplan[extra]'``.
     """
@@ -68,6 +70,7 @@ class Format:
     model: str | None = None
     placed: bool = True
     extra: str | None = None
+    moves: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -83,6 +86,7 @@ FORMATS = (
         (".json",),
         "cpplan.plan",
         write="cpplan.io.plan_json:save_plan",
+        moves=True,
         help="The plan as JSON, the same at every run.",
         placed=False,
     ),
@@ -167,6 +171,7 @@ FORMATS = (
         (".h",),
         "a C header",
         write="cpplan.io.c_header:write_c_header",
+        moves=True,
         help="Arena and offsets as a C header.",
     ),
     Format(
@@ -174,6 +179,7 @@ FORMATS = (
         (".html",),
         "a report to look at",
         write="cpplan.io.formats:write_report",
+        moves=True,
         help="The plan to look at, as one HTML file.",
         placed=False,
     ),
@@ -271,6 +277,10 @@ def write_plan(
     if form.placed and plan.offset is None:
         reason = plan.message or plan.status
         raise InputError(f"{fspath(path)}: plan {plan.name!r} has no offsets: {reason}")
+    if plan.moves and not form.moves:
+        raise InputError(
+            f"{fspath(path)}: {form.name} has no place for the moves of plan {plan.name!r}"
+        )
     if form.model is not None and source is None:
         raise InputError(f"{fspath(path)}: source must be the {form.model} model that was planned")
     find_function(form.write)(plan, path, source, **options)

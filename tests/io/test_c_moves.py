@@ -80,6 +80,13 @@ def test_a_header_with_moves_needs_the_graph() -> None:
         format_c_header(plan_in(768))
 
 
+@pytest.mark.parametrize("suffix", [".onnx", ".csv", ".anf"])
+def test_formats_without_moves_refuse_the_plan(tmp_path: Path, suffix: str) -> None:
+    plan = plan_in(768)
+    with pytest.raises(InputError, match="has no place for the moves"):
+        plan.export(tmp_path / f"plan{suffix}", spilled_ops())
+
+
 def test_moves_are_macros_before_their_op() -> None:
     text = format_c_header(plan_in(768), spilled_ops())
     assert text.count("SPILLED_COPY(") == 1 + 2
