@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -417,7 +418,7 @@ def spill(
     share
         True if ops may write over what they are the last to read.
     order
-        True to search the order, too.
+        True to search the order, too, unless there is only one.
     report
         Called at each improvement with the bytes moved, their bound, and the source.
 
@@ -439,7 +440,9 @@ def spill(
     (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
     """
     search = SpillSearch(program, residency, pools, share=share, report=report)
-    if order:
+    order_of, before = program.order, program.graph.predecessors
+    free = any(one not in before[two] for one, two in pairwise(order_of))
+    if order and free:
         return _search_orders(search, budget)
     _run(search, budget)
     return search.outcome()

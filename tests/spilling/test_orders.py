@@ -7,6 +7,7 @@ from support.cases import seeds
 from support.spill_oracle import random_spill_case
 
 import cpplan
+from cpplan import Graph, Op, Pool, Tensor
 
 
 @pytest.mark.parametrize("seed", seeds(15, 500))
@@ -17,11 +18,38 @@ def test_searched_order_is_bounded_by_brute_force(seed: int) -> None:
         assert plan.status == "infeasible"
         return
     given = case.solve()
-    assert plan.scope == "every order"
     assert plan.moved_bytes_bound <= least <= plan.moved_bytes
     assert given.moved_bytes is None or plan.moved_bytes <= given.moved_bytes
     assert (plan.status == "optimal") == (plan.moved_bytes == plan.moved_bytes_bound)
     cpplan.simulate(case.graph, plan)
+
+
+def test_the_only_order_is_planned_as_given() -> None:
+    tensors = (*(Tensor(name, 8) for name in "abc"), Tensor("y", 8, kind="output"))
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c"), outputs=("y",)),
+    )
+    graph, pools = Graph("only", tensors, ops), [Pool("fast", 24), Pool("slow")]
+    plan = cpplan.solve(graph, pools=pools, spill=True, order="search", time_limit=20)
+    assert (plan.status, plan.moved_bytes, plan.scope) == ("optimal", 0, "given order")
+
+
+def test_a_better_order_moves_nothing() -> None:
+    """The given order holds a and b while it makes c and d from the input: 40 B are live."""
+    tensors = (Tensor("x", 8, kind="input"), *(Tensor(name, 8) for name in "abcd"))
+    tensors += (Tensor("y", 8), Tensor("z", 8), Tensor("out", 8, kind="output"))
+    reads = {"a": "x", "b": "x", "c": "x", "d": "x", "y": "ab", "z": "cd", "out": "yz"}
+    ops = tuple(Op(f"make {k}", inputs=tuple(v), outputs=(k,)) for k, v in reads.items())
+    graph, pools = Graph("pairs", tensors, ops), [Pool("fast", 32), Pool("slow")]
+    given = cpplan.solve(graph, pools=pools, spill=True, time_limit=20)
+    searched = cpplan.solve(graph, pools=pools, spill=True, order="search", time_limit=20)
+    assert given.moved_bytes is not None
+    assert given.moved_bytes > 0
+    assert (searched.status, searched.moved_bytes, searched.scope) == ("optimal", 0, "every order")
+    cpplan.verify(graph, searched)
 
 
 def test_searched_orders_mostly_move_the_fewest_bytes() -> None:
