@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # The eviction rule that is tried with less and less room.
 _QUICK = "cost per byte and step"
+# Attempts to pack for which time must be left to go on with the next larger margin.
+_ATTEMPTS_LEFT = 3
 # Seconds that stand for no limit.
 _ENDLESS = 3600.0
 
@@ -200,8 +202,17 @@ class SpillSearch:
         return prices
 
     def _with_margin(self, prices: dict[int, float], budget: Budget) -> None:
-        """Choices that leave more and more of the pool empty, until one can be packed quickly."""
-        for margin in active().margins:
+        """Choices that leave more and more of the pool empty, until one can be packed quickly.
+
+        When time is left for few more, the rest is skipped but the last.
+        """
+        margins = active().margins
+        before, longest = budget.deadline.remaining(), 0.0
+        for margin in margins:
+            left = budget.deadline.remaining()
+            longest, before = max(longest, before - left), left
+            if left < _ATTEMPTS_LEFT * longest and margin != margins[-1]:
+                continue
             choice = self._quick_choice(self._smaller(margin), prices, budget)
             if self._place(choice, budget, quick=True):
                 self.margin = margin
