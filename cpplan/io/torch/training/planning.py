@@ -150,7 +150,7 @@ def _search(
     if limit is not None:
         found = search.best(limit)
         if search.least.bytes <= limit:
-            _treat_parts_alike(search, limit, deadline.share(0.3))
+            _treat_parts_alike(search, limit, deadline.share(0.5))
             found = search.within(limit, deadline)
         if found.peak > limit:
             found = _least(search, math.inf, Deadline(settings.time_limit / 2))
