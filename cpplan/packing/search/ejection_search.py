@@ -28,7 +28,7 @@ _FIRST_STEP, _LONGEST_STEP = 0.3, 0.5
 # After a ceiling was met, after it was not.
 _LONGER, _SHORTER = 1.5, 0.5
 # Moves a buffer before a ceiling is given up: where it can be met at all, it mostly is soon.
-_PATIENCE = 30
+_PATIENCE = 3
 # Others moved after each one placed.
 _RELOCATIONS = 1
 # Seconds a move and buffer, where time is counted in work; that much of it between two looks.
