@@ -302,11 +302,11 @@ search
 
     def _check_objective(self) -> None:
         """Raise if the objective is not known, or is no peak to which a limit applies."""
-        from cpplan.model.problem import Problem
         from cpplan.packing.pools.objective import is_peak
 
-        alone = is_peak(Problem(("buffer",), [0], [1], [1]), self.objective)
-        if not (alone or (self.capacity is None and self.memory_limit is None)):
+        if not (
+            is_peak(None, self.objective) or (self.capacity is None and self.memory_limit is None)
+        ):
             raise InputError(
                 f"objective={self.objective!r} is more than a peak: limit pools by their capacity, "
                 "not by capacity or memory_limit"

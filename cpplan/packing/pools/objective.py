@@ -168,8 +168,10 @@ def find_objective(name: str) -> Callable[[Problem], tuple[Level, ...]]:
     return OBJECTIVES[name]
 
 
-def is_peak(problem: Problem, objective: str) -> bool:
-    """True if only the peak of one pool is minimised."""
+def is_peak(problem: Problem | None, objective: str) -> bool:
+    """True if only the peak of the one pool of a problem, or of any such, is minimised."""
+    if problem is None:
+        problem = Problem(("b",), *np.array([[0], [1], [1]]))
     if len(problem.pools) > 1:
         return False
     one = problem.subset(np.arange(min(1, len(problem))))
