@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cpplan.aliasing.packed import Packed
@@ -24,8 +24,6 @@ from cpplan.splitting.tuning import SplittingTuning
 
 # Relative room for sums of floating-point costs.
 _ROUNDING = 1e-9
-# Programs of fewer steps tell little of the time that longer ones take.
-_FEW_STEPS = 500
 Packer = Callable[[Program, Deadline], Packed]
 
 
@@ -93,8 +91,6 @@ class SplitSearch:
         self._pack, self._report = pack, report
         self.unsplit = Split(unsplit, (), None, unsplit.source.cost, self.base, self.least)
         self._frontier: Frontier | None = None
-        # Seconds to pack a run, at most, in the packings so far.
-        self._pace = 0.0
         self._divisions: list[Division] = []
 
     def divisions(self, deadline: Deadline) -> list[Division]:
@@ -132,8 +128,8 @@ class SplitSearch:
         if best.packed.peak <= self.least.bytes:
             return best
         divisions = self.divisions(deadline.share(tuning.regions_share))
-        least = min(found.peak for found in divisions if found.cost <= most)
-        for split in self._packings(least, most, deadline, best.packed.peak):
+        peaks = [found.peak for found in divisions if found.cost <= most]
+        for split in self._packings(peaks, most, deadline, best.packed.peak):
             if split.cost <= most and split.packed.peak < best.packed.peak:
                 best = split
             if best.packed.peak <= self.least.bytes:
@@ -150,7 +146,7 @@ class SplitSearch:
                 # Of two that cost as good as nothing more, the smaller is easier to pack.
                 share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
                 most = division.cost * (1 + _ROUNDING)
-                for split in self._packings(division.peak, most, share, limit + 1):
+                for split in self._packings([division.peak], most, share, limit + 1):
                     if split.packed.peak < best.packed.peak:
                         best = split
                     if best.packed.peak <= limit:
@@ -169,19 +165,25 @@ class SplitSearch:
         return replace(best, packed=packed) if packed.peak < best.packed.peak else best
 
     def _packings(
-        self, least: int, most: float, deadline: Deadline, ceiling: int
+        self, peaks: Sequence[int], most: float, deadline: Deadline, ceiling: int
     ) -> Iterator[Split]:
-        """Packings of divisions within a cost, of lower and lower peaks, all below a ceiling."""
+        """Packings of divisions within a cost, of lower and lower peaks, all below a ceiling.
+
+        ``peaks`` are estimates at rising costs.
+        """
         assert self._frontier is not None
         tuning = tuned(SplittingTuning)
         tried: set[tuple[Choice, ...]] = set()
-        for factor in tuning.looser:
+        before = float("inf")
+        for room in sorted({int(peak * f) for peak in peaks for f in tuning.looser}, reverse=True):
             if deadline.expired():
                 return
-            if least * factor >= ceiling:
+            last = room == min(peaks)
+            if room >= ceiling or (room * (1 + tuning.nearest) > before and not last):
                 continue
+            before = room
             for cost in (self.base * (1 + _ROUNDING), most):
-                division = self._frontier.fewest_pieces(int(least * factor), cost)
+                division = self._frontier.fewest_pieces(room, cost)
                 few = division is not None and division.pieces <= tuning.most_pieces
                 if division is not None and few and division.choices not in tried:
                     tried.add(division.choices)
@@ -192,15 +194,12 @@ class SplitSearch:
     def _pack_division(self, division: Division, deadline: Deadline) -> Iterator[Split]:
         """The packing of a division, unless it has too many pieces."""
         tuning = tuned(SplittingTuning)
-        graph, program = schedule(self.problem, division.choices)
-        steps = len(program.order)
-        if steps > tuning.most_pieces:
-            return
-        if self._pace * steps * tuning.slower > deadline.remaining():
-            return
         begin = deadline.elapsed()
+        graph, program = schedule(self.problem, division.choices)
+        slow = tuning.slower * (deadline.elapsed() - begin) > deadline.remaining()
+        if len(program.order) > tuning.most_pieces or slow:
+            return
         packed = self._pack(program, deadline.share(tuning.packing_share))
-        self._pace = max(self._pace, (deadline.elapsed() - begin) / max(steps, _FEW_STEPS))
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"

@@ -33,13 +33,14 @@ class SplittingTuning:
     looser
         Peaks, as multiples of the smallest estimate, within which the fewest pieces are packed, in
         this order: few large buffers leave fewer holes.
+    nearest
+        Share by which the next of these peaks is smaller, at least.
     packing_share
         Of the time left, for each packing.
     limit_share
         Of the time left, for each cost at which a plan may fit into a limit.
     slower
-        Time to pack a run of a piece, as a multiple of that in the packings before, that must be
-        left for another packing.
+        Time that must be left to pack a graph of pieces, as a multiple of that to derive it.
     """
 
     unsplit_share: float = 0.2
@@ -52,6 +53,7 @@ class SplittingTuning:
     most_pieces: int = 4_000
     coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
     looser: tuple[float, ...] = (1.6, 1.25, 1.1, 1.04, 1.0)
-    packing_share: float = 0.12
+    nearest: float = 0.03
+    packing_share: float = 0.1
     limit_share: float = 0.35
-    slower: float = 1.5
+    slower: float = 15.0
