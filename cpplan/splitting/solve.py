@@ -128,8 +128,8 @@ class SplitSearch:
         if best.packed.peak <= self.least.bytes:
             return best
         divisions = self.divisions(deadline.share(tuning.regions_share))
-        peaks = [found.peak for found in divisions if found.cost <= most]
-        for split in self._packings(peaks, most, deadline, best.packed.peak):
+        within = _spread([found for found in divisions if found.cost <= most], tuning.levels)
+        for split in self._packings(within, deadline, best.packed.peak):
             if split.cost <= most and split.packed.peak < best.packed.peak:
                 best = split
             if best.packed.peak <= self.least.bytes:
@@ -145,8 +145,7 @@ class SplitSearch:
             for number, division in enumerate(fits):
                 # Of two that cost as good as nothing more, the smaller is easier to pack.
                 share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
-                most = division.cost * (1 + _ROUNDING)
-                for split in self._packings([division.peak], most, share, limit + 1):
+                for split in self._packings([division], share, limit + 1):
                     if split.packed.peak < best.packed.peak:
                         best = split
                     if best.packed.peak <= limit:
@@ -165,25 +164,20 @@ class SplitSearch:
         return replace(best, packed=packed) if packed.peak < best.packed.peak else best
 
     def _packings(
-        self, peaks: Sequence[int], most: float, deadline: Deadline, ceiling: int
+        self, known: Sequence[Division], deadline: Deadline, ceiling: int
     ) -> Iterator[Split]:
-        """Packings of divisions within a cost, of lower and lower peaks, all below a ceiling.
-
-        ``peaks`` are estimates at rising costs.
-        """
+        """Packings of the divisions of fewest pieces near known ones, all below a ceiling."""
         assert self._frontier is not None
         tuning = tuned(SplittingTuning)
         tried: set[tuple[Choice, ...]] = set()
-        before = float("inf")
-        for room in sorted({int(peak * f) for peak in peaks for f in tuning.looser}, reverse=True):
-            if deadline.expired():
-                return
-            last = room == min(peaks)
-            if room >= ceiling or (room * (1 + tuning.nearest) > before and not last):
-                continue
-            before = room
-            for cost in (self.base * (1 + _ROUNDING), most):
-                division = self._frontier.fewest_pieces(room, cost)
+        for factor in tuning.looser:
+            for least in known:
+                room = int(least.peak * factor)
+                if deadline.expired():
+                    return
+                if room >= ceiling:
+                    continue
+                division = self._frontier.fewest_pieces(room, least.cost * (1 + _ROUNDING))
                 few = division is not None and division.pieces <= tuning.most_pieces
                 if division is not None and few and division.choices not in tried:
                     tried.add(division.choices)
@@ -196,12 +190,20 @@ class SplitSearch:
         tuning = tuned(SplittingTuning)
         begin = deadline.elapsed()
         graph, program = schedule(self.problem, division.choices)
-        slow = tuning.slower * (deadline.elapsed() - begin) > deadline.remaining()
-        if len(program.order) > tuning.most_pieces or slow:
+        needed = tuning.slower * (deadline.elapsed() - begin)
+        if len(program.order) > tuning.most_pieces or needed > deadline.remaining():
             return
-        packed = self._pack(program, deadline.share(tuning.packing_share))
+        share = max(tuning.packing_share, needed / max(deadline.remaining(), needed))
+        packed = self._pack(program, deadline.share(share))
         self._report(
             f"{len(graph.graph.ops)} pieces, {division.peak} B live as estimated, "
             f"{packed.peak} B packed, cost {program.cost:.6g}"
         )
         yield Split(packed, graph.cuts, graph, program.cost, self.base, self.least)
+
+
+def _spread(divisions: list[Division], count: int) -> list[Division]:
+    """At most so many divisions, the first and the last among them."""
+    if len(divisions) <= count:
+        return divisions
+    return [divisions[k * (len(divisions) - 1) // (count - 1)] for k in range(count)]

@@ -33,10 +33,10 @@ class SplittingTuning:
     looser
         Peaks, as multiples of the smallest estimate, within which the fewest pieces are packed, in
         this order: few large buffers leave fewer holes.
-    nearest
-        Share by which the next of these peaks is smaller, at least.
+    levels
+        Pairs of peak and cost for each of these multiples.
     packing_share
-        Of the time left, for each packing.
+        Of the time left, for each packing, if it needs no more.
     limit_share
         Of the time left, for each cost at which a plan may fit into a limit.
     slower
@@ -52,8 +52,8 @@ class SplittingTuning:
     most_labels: int = 120
     most_pieces: int = 4_000
     coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
-    looser: tuple[float, ...] = (1.6, 1.25, 1.1, 1.04, 1.0)
-    nearest: float = 0.03
-    packing_share: float = 0.1
+    looser: tuple[float, ...] = (1.06, 1.2, 1.0, 1.5, 2.0)
+    levels: int = 4
+    packing_share: float = 0.03
     limit_share: float = 0.35
     slower: float = 15.0
