@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
 from torch import nn
-from torch._decomp import get_decompositions
 from torch.nn import functional
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -288,11 +287,9 @@ def ways(
                 with config.patch(changed):
                     return min_cut_rematerialization_partition(*args, **kwargs)
 
-            # Its plans run a batch norm again on statistics that are overwritten by then.
-            parts = get_decompositions([torch.ops.aten._native_batch_norm_legit_functional])
-            run = aot_autograd(
-                fw_compiler=lambda g, i: recorded(g), partition_fn=partition, decompositions=parts
-            )
+            # Of networks with batch norms, most of its plans fail here: they save statistics that
+            # the forward pass then overwrites.
+            run = aot_autograd(fw_compiler=lambda g, i: recorded(g), partition_fn=partition)
             return torch.compile(module, backend=run)
 
         return compiled
