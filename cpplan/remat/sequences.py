@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from cpplan.remat.bound_names import CHAIN, CUTS, FOOTPRINT, REACH
 from cpplan.remat.cut_bounds import RUNS_ONCE, cut_bound
 from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
+from cpplan.remat.heuristics.dropping import NAME as DROPPING
+from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.starts import first_sequence
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.reach import reach_bound
@@ -212,6 +215,15 @@ class SequenceSearch:
             )
             self._add(self._starts[limit])
         return self._starts[limit]
+
+    def lower(self, limit: int, deadline: Deadline) -> RematOutcome:
+        """The best known for a limit after dropping values from it: quick if it is near."""
+        best = self.best(limit)
+        if best.peak > limit:
+            with suppress(TimeUpError):
+                sequence = drop(self.problem, best.sequence, limit, deadline)
+                self._add(self._outcome(sequence, DROPPING))
+        return self.best(limit)
 
     def best(self, limit: int) -> RematOutcome:
         """The best known for a limit."""

@@ -354,7 +354,9 @@ class RematSearch:
             if trials.cost is not None or deadline.expired() or self.sequences.none_within(target):
                 break
             slot = deadline.share(1 / left)
-            start = self.sequences.start(target, slot)
+            start = self.sequences.lower(target, slot.share(0.5))
+            if start.peak > target:
+                start = self.sequences.start(target, slot)
             if start.peak <= target:
                 trials.keep(self._try(start, slot))
 

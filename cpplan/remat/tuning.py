@@ -135,7 +135,7 @@ class RematTuning:
     bisections: int = 8
     together_near: float = 1.05
     fall_back: tuple[float, ...] = (0.96, 0.92, 0.87, 0.8, 0.7)
-    fall_back_share: float = 0.15
+    fall_back_share: float = 0.4
     most_short: int = 500
     short_share: float = 0.1
     more_turns: int = 4

@@ -86,3 +86,12 @@ def test_too_many(tune):
     tune(RematTuning, most_stays=6)
     with pytest.raises(ValueError, match="7 stays: at most 6"):
         separate(random_stays(0, 7), 100)
+
+
+def test_moves_of_few_stays_are_counted_as_work():
+    """Two stays that do not fit: a move takes a third of a microsecond, however few there are."""
+    stays = Stays(*(np.array(row) for row in ([0, 0], [2, 2], [4, 4], [1, 1])))
+    deadline = Deadline(60, deterministic=True)
+    random = np.random.default_rng(0)
+    separate_stays(stays, np.array([0, 0]), 6, deadline, random, moves=100_000)
+    assert 60 - deadline.remaining() > 0.03

@@ -329,7 +329,7 @@ def test_a_cost_limit_is_used_whether_bytes_may_be_shared_or_not():
     # Once each, 932,184,068 B. Bisecting for the cheapest within a limit was at 691,011,588 B by
     # then; no op of this graph writes in place, so that nothing depends on whether it might.
     graph = cpplan.load(DATASETS / "training/unet_training.json")
-    options = {"cost_limit": 1.1, "time_limit": 0.4, "deterministic": True, "workers": 1}
+    options = {"cost_limit": 1.1, "time_limit": 0.8, "deterministic": True, "workers": 1}
     plans = [
         checked(graph, cpplan.solve(graph, order="search", remat=True, in_place=shared, **options))
         for shared in (False, True)
@@ -377,21 +377,3 @@ def test_one_pool_that_holds_nothing_at_any_cost():
     assert (plan.status, plan.offset, plan.lower_bound) == ("infeasible", None, 16)
     plan = checked(graph, cpplan.solve(graph, pools=(Pool("a", capacity=16),), **options))
     assert (plan.status, plan.peak) == ("optimal", 16)
-
-
-def test_packing_of_small_sequences_counts_as_work(monkeypatch):
-    """Thousands of five ops may be packed for nothing: each takes a moment that must be counted."""
-    from cpplan.remat.tuning import RematTuning
-    from cpplan.solving.run import Run
-
-    packed, pack = [], Run.pack
-
-    def counted(self, *args, **options):
-        packed.append(1)
-        return pack(self, *args, **options)
-
-    monkeypatch.setattr(Run, "pack", counted)
-    graph = random_remat_problem(24, 5).graph
-    plan = cpplan.solve(graph, remat=True, memory_limit=34, time_limit=0.3, deterministic=True)
-    assert plan.status in ("infeasible", "unknown")
-    assert 0 < len(packed) <= 0.3 / RematTuning().pack_work + 2

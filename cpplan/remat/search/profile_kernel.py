@@ -31,7 +31,7 @@ class Profile(NamedTuple):
         Accesses to every storage ``s``, ascending: ``access[start[s] : start[s + 1]]``.
     live
         Bytes live at every position.
-    first, count
+    first, times
         Position of every unit's first run, and number of its runs.
     again, total
         Positions of runs of units that run more than once, and ``total[0]``, their number.
@@ -45,7 +45,7 @@ class Profile(NamedTuple):
     access: Ints
     live: Ints
     first: Ints
-    count: Ints
+    times: Ints
     again: Ints
     total: Ints
     entry: Ints
@@ -111,14 +111,14 @@ def follow(flat, sequence, length, limit, profile):
     for s in range(storages):
         start[s + 1] = np.int64(flat.present[s])
     for unit in range(units):
-        profile.count[unit] = 0
+        profile.times[unit] = 0
         first[unit] = length
     for position in range(length - 1, -1, -1):
         unit = sequence[position]
-        profile.count[unit] += 1
+        profile.times[unit] += 1
         first[unit] = position
     for unit in range(units):
-        times = profile.count[unit]
+        times = profile.times[unit]
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
             start[flat.reads[t] + 1] += times
         for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
@@ -134,7 +134,7 @@ def follow(flat, sequence, length, limit, profile):
     total = 0
     for position in range(length):
         unit, key = sequence[position], 4 * (position + 1)
-        if profile.count[unit] > 1:
+        if profile.times[unit] > 1:
             profile.again[total] = position
             total += 1
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
@@ -375,6 +375,6 @@ def follow_window(flat, sequence, profile, low, high, new):
             else:
                 stop = middle
         for position in range(low, high):
-            if profile.count[sequence[position]] > 1:
+            if profile.times[sequence[position]] > 1:
                 profile.again[k] = position
                 k += 1

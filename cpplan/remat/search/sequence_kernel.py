@@ -104,7 +104,7 @@ def anneal(
                 low, high, size = remove_with_needs(flat, profile, position, sequence, length, new)
             else:
                 low, high, size = remove(
-                    random, flat, profile.first, profile.count, position, sequence, length, new
+                    random, flat, profile.first, profile.times, position, sequence, length, new
                 )
         else:
             low, high, size = move_units(random, flat, profile.first, sequence, length, new, reach)
