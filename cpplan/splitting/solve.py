@@ -12,7 +12,7 @@ from cpplan.model.plan import RelationKind
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.runtime.budget import tuned
-from cpplan.runtime.compiled import prepare
+from cpplan.runtime.compiled import load, prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.splitting.bounds import LeastPiece, least_piece
 from cpplan.splitting.frontier import Choice, Division, Frontier
@@ -96,8 +96,11 @@ class SplitSearch:
     def divisions(self, deadline: Deadline) -> list[Division]:
         """Divisions of less peak at more cost, as estimated; the cheapest first."""
         if self._frontier is None:
-            prepare(SPLITTING, deadline)
-            self._frontier = Frontier(self.problem, deadline)
+            # Neither compiling nor loading the loops takes from the time for regions.
+            if prepare(SPLITTING, deadline):
+                load(SPLITTING)
+            share = deadline.share(tuned(SplittingTuning).regions_share)
+            self._frontier = Frontier(self.problem, share)
             self._divisions = known = self._frontier.divisions()
             self._report(
                 f"regions in pieces: from {known[0].peak} B at cost {known[0].cost:.6g} to "
@@ -109,8 +112,7 @@ class SplitSearch:
         """Multiples of the base cost at which estimates of the peak fall, ascending from 1."""
         if self.unsplit.packed.peak <= self.least.bytes:
             return []
-        share = tuned(SplittingTuning).regions_share
-        divisions = self.divisions(deadline.share(share))
+        divisions = self.divisions(deadline)
         costs = sorted({max(1.0, found.cost / max(self.base, 1)) for found in divisions})
         if len(costs) <= count:
             return costs
@@ -127,7 +129,7 @@ class SplitSearch:
         most = cost_limit * self.base * (1 + _ROUNDING)
         if best.packed.peak <= self.least.bytes:
             return best
-        divisions = self.divisions(deadline.share(tuning.regions_share))
+        divisions = self.divisions(deadline)
         within = _spread([found for found in divisions if found.cost <= most], tuning.levels)
         for split in self._packings(within, deadline, best.packed.peak):
             if split.cost <= most and split.packed.peak < best.packed.peak:
@@ -140,7 +142,7 @@ class SplitSearch:
         """The plan of least cost whose packing has at most ``limit`` bytes."""
         tuning, best = tuned(SplittingTuning), self.unsplit
         if best.packed.peak > limit and self.least.bytes <= limit:
-            divisions = self.divisions(deadline.share(tuning.regions_share))
+            divisions = self.divisions(deadline)
             fits = [found for found in divisions if found.peak <= limit]
             for number, division in enumerate(fits):
                 # Of two that cost as good as nothing more, the smaller is easier to pack.
