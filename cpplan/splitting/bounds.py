@@ -13,7 +13,7 @@ NAME = "least piece"
 
 
 class LeastPiece(NamedTuple):
-    """Bytes that every splitting needs, and the op a piece of which needs them, if one does.
+    """Bytes that every splitting needs, and the op with a piece that needs them, if there is one.
 
     ``whole`` is true if that op cannot be split.
     """

@@ -243,7 +243,7 @@ def _undominated(labels: list[_Label]) -> list[_Label]:
 
 
 def _thin(labels: list[_Label], most: int) -> list[_Label]:
-    """At most so many labels, spread over the second value; the first and the last stay."""
+    """Labels spread over the second value, no more than ``most``; the first and the last stay."""
     if len(labels) <= most:
         return labels
     high, low = labels[0].second, labels[-1].second

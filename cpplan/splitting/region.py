@@ -24,7 +24,7 @@ _WHOLE = -1
 
 
 class Style(NamedTuple):
-    """How a region is cut.
+    """Axes and sizes of the pieces of a region.
 
     Attributes
     ----------

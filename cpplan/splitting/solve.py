@@ -205,7 +205,7 @@ class SplitSearch:
 
 
 def _spread(divisions: list[Division], count: int) -> list[Division]:
-    """At most so many divisions, the first and the last among them."""
+    """Divisions spread over the list, no more than ``count``; the first and the last stay."""
     if len(divisions) <= count:
         return divisions
     return [divisions[k * (len(divisions) - 1) // (count - 1)] for k in range(count)]
