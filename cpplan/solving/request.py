@@ -321,6 +321,10 @@ search
                     "cost_limit limits what runs again: it needs remat=True or split=True"
                 )
             return
+        if self.remat and self.split:
+            raise InputError(
+                "split=True chooses itself which halos are computed again: leave remat out"
+            )
         asked = "remat=True" if self.remat else "split=True"
         within = self.memory_limit is not None
         if self.capacity is not None or (within and cost_limit is not None):

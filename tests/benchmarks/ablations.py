@@ -141,7 +141,7 @@ ABLATIONS: dict[str, tuple[Callable[[Callable[[], Budget]], Iterator[Figure]], d
     "packing without windows": (TIMED, {"packing": {"windows": 0, "wide_windows": 0}}),
     "packing without priority rules": (RULED, {"packing": {"rules": 0}}),
     "packing without niche search": (TIGHT, {"packing": {"niche_buffers": 0}}),
-    "packing without canonical search": (LOOSE, {"packing": {"canonical_share": 0.0}}),
+    "packing without canonical search": (LOOSE, {"packing": {"canonical_share": 1e-9}}),
     "packing without insertion": (MIDDLE, {"packing": {"insertion_buffers": 0}}),
     "pools without liquid bytes": (of_pools, {"packing": {"pools_liquid_runs": 0}}),
     "pools without a climb": (of_pools, {"packing": {"pools_first_moves": 0}}),

@@ -115,6 +115,7 @@ def test_command_line_page_has_every_key_of_a_plan() -> None:
                 "Peak, at the order of the plan",
                 "Peak, over every order",
                 "Peak, where ops may run again",
+                "Peak, over every splitting",
             ),
             PEAK_BOUNDS,
         ),
@@ -138,11 +139,12 @@ def test_page_of_proofs_has_the_bounds_of_the_checker(
 
 
 def test_every_bound_is_under_the_heading_of_its_reach() -> None:
-    reaches = ["given order", "every order", "every schedule"]
+    reaches = ["given order", "every order", "every schedule", "every splitting"]
     headings = [
         "Peak, at the order of the plan",
         "Peak, over every order",
         "Peak, where ops may run again",
+        "Peak, over every splitting",
     ]
     for reach, heading in zip(reaches, headings, strict=True):
         shown = [n for cell, *_ in rows(section("proved.md", heading)) for n in quoted(cell)]

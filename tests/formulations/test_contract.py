@@ -169,7 +169,7 @@ def ask_pools(seed: int) -> Question:
 
     def value(solver: cp_model.CpSolver) -> Value:
         found = built.extract(solver)
-        check_pooled(problem, *found)
+        check_pooled(problem, found.pool, found.offset)
         return level.shown(built.in_bytes(solver.objective_value))
 
     return Question(

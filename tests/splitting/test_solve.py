@@ -144,6 +144,7 @@ def test_a_peak_that_cannot_be_split_stays_as_it_is() -> None:
         ({"capacity": 100}, "split=True needs either a memory_limit or a cost_limit"),
         ({"memory_limit": 100, "cost_limit": 2}, "split=True needs either"),
         ({"pools": [cpplan.Pool("a"), cpplan.Pool("b")]}, "split=True plans one pool"),
+        ({"remat": True, "cost_limit": 2}, "split=True chooses itself which halos"),
         ({"order": "search", "first": ["conv0"]}, "cannot be combined with first and last"),
     ],
 )

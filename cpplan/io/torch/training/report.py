@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from cpplan.io.torch.training.joint_graph import TURN, JointGraph
-from cpplan.io.torch.training.planning import Schedule
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.program.anf import Program
 
 if TYPE_CHECKING:
+    from cpplan.io.torch.training.joint_graph import JointGraph
+    from cpplan.io.torch.training.planning import Schedule
     from cpplan.model.plan import Plan
 
 
@@ -145,6 +145,8 @@ def all_reports() -> list[TrainingReport]:
 
 def _saved(joint: JointGraph, schedule: Schedule) -> int:
     """Bytes written before the turn that an op after it reads before they are written again."""
+    from cpplan.io.torch.training.joint_graph import TURN
+
     if TURN not in schedule.order:
         return 0
     turn = schedule.order.index(TURN)

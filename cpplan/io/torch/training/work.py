@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from torch.fx import Node
+if TYPE_CHECKING:
+    from torch.fx import Node
 
 # Operations that a machine does while it moves one byte: between processors and accelerators.
 OPERATIONS_PER_BYTE = 16
 
-Work = Callable[[Node, int, int], "int | float"]
+Work = Callable[["Node", int, int], "int | float"]
 
 
 def work_of(node: Node, operations: int, nbytes: int) -> int:
