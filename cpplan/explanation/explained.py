@@ -104,6 +104,9 @@ class Explanation:
         The buffer that alone gives that bound, by its fixed offset or its size, if one does.
     relaxations
         The cost of each rule, the one that may cost most first; empty from the plan alone.
+    least_piece
+        The part of the model that needs the plan's bound however ops are split, as text; ``None``
+        if that is not the plan's bound.
 
     Examples
     --------
@@ -131,6 +134,7 @@ class Explanation:
     order_bound_by: str | None = None
     forced_by: str | None = None
     relaxations: tuple[Relaxation, ...] = ()
+    least_piece: str | None = None
 
     @property
     def needed(self) -> int | None:

@@ -18,8 +18,12 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Problem
 from cpplan.packing.bounds import Bound
+from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.solving.request import Request
+from cpplan.splitting.bounds import NAME as LEAST_PIECE
+from cpplan.splitting.bounds import describe, least_piece
+from cpplan.splitting.problem import SplitProblem
 
 # Names of bounds that a single buffer gives.
 _FIXED, _LARGEST = "fixed offset", "largest buffer"
@@ -78,7 +82,10 @@ def explain(
     bound: Bound | None = None
     rules: Rules | None = None
     relaxations: list[Relaxation] = []
+    piece: str | None = None
     if source is not None:
+        if plan.bound_by == LEAST_PIECE and not isinstance(source, Problem):
+            piece = _least_piece(plan, as_program(source))
         rules, plan = rules_of(plan, source)
         bound = rules.bound()
         proved = _proved(plan, bound)
@@ -110,7 +117,15 @@ def explain(
         order_bound_by=None if bound is None else bound.name,
         forced_by=None if forced is None else plan.buffers[forced],
         relaxations=tuple(relaxations),
+        least_piece=piece,
     )
+
+
+def _least_piece(plan: Plan, source: Program | Problem) -> str:
+    """The part of a model that needs the bound on all splittings, as text."""
+    assert isinstance(source, Program)
+    problem = SplitProblem(source, plan.residency, frozenset(plan.sharing))
+    return describe(least_piece(problem)).removesuffix(",")
 
 
 def _fullest(plan: Plan, step: int | None, rules: Rules | None) -> FullestStep:

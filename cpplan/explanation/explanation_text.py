@@ -42,6 +42,7 @@ def format_explanation(found: Explanation, most: int | None = MOST) -> str:
         "why not smaller": printable(found.name),
         "peak": _peak(found),
         "lower bound": _bound(found),
+        "needed by": found.least_piece,
         "at this order": _order_bound(found),
         "fullest step": _step(found),
         "of these": _needed(found),

@@ -13,6 +13,7 @@ from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Problem
 from cpplan.program.anf import Program, to_anf
+from cpplan.splitting.piece_graph import as_pieces
 
 
 def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan]:
@@ -36,6 +37,8 @@ def rules_of(plan: Plan, source: Graph | Program | Problem) -> tuple[Rules, Plan
             f"expected a Graph, a Program or a Problem, not {type(source).__name__}: "
             "cpplan.load reads a model"
         )
+    if plan.pieces and not isinstance(source, Problem):
+        plan, source = as_pieces(plan, source)
     plan, bound_source = _at_bounds(plan, source)
     pools = None if plan.pools == (Pool(),) else tuple(plan.pools)
     if not isinstance(bound_source, Problem):

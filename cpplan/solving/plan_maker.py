@@ -249,11 +249,10 @@ def make_split_plan(
 
 
 def _split_shortfall(found: Split, limit: int) -> str:
+    from cpplan.splitting.bounds import describe
+
     least, peak = found.least, found.packed.peak
-    by = "what is there at the start, or at the end,"
-    if least.op is not None:
-        cannot = ", which cannot be split," if least.whole else ", in pieces,"
-        by = f"op {printable(least.op)}{cannot}"
+    by = describe(least)
     if least.bytes > limit:
         return f"does not fit into {limit} B, whatever is split: {by} needs {least.bytes} B"
     return (

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from cpplan.model.graph import Op
+from cpplan.model.printable import printable
 from cpplan.splitting.problem import SplitProblem
 
 NAME = "least piece"
@@ -21,6 +22,20 @@ class LeastPiece(NamedTuple):
     bytes: int
     op: str | None
     whole: bool = False
+
+
+def describe(least: LeastPiece) -> str:
+    """The part of a model that needs the bytes, as text.
+
+    Examples
+    --------
+    >>> describe(LeastPiece(8, "softmax", whole=True))
+    'op softmax, which cannot be split,'
+    """
+    if least.op is None:
+        return "what is there at the start, or at the end,"
+    how = "which cannot be split" if least.whole else "in pieces"
+    return f"op {printable(least.op)}, {how},"
 
 
 def least_piece(problem: SplitProblem) -> LeastPiece:

@@ -43,10 +43,12 @@ from typing import NamedTuple
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.dtypes import BITS
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph, Op, Placement
 from cpplan.model.pieces import Pieces
+from cpplan.model.plan import Plan
 from cpplan.model.tensor import Tensor
+from cpplan.program.anf import Program
 
 Interval = tuple[int, int]
 Box = tuple[Interval, ...]
@@ -108,6 +110,22 @@ def split_graph(graph: Graph, pieces: Iterable[Pieces]) -> PieceGraph:
     [('f[0:1]', ('x[0:1]',), ('y[0:1]',)), ('f[1:4]', ('x[1:4]',), ('y[1:4]',))]
     """
     return _Splitter(graph, tuple(pieces)).build()
+
+
+def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, Graph]:
+    """The plan as one of its graph of pieces, in which every op runs whole, and that graph.
+
+    Its bound holds there, too.
+
+    Raises
+    ------
+    InputError
+        If the plan is for another model.
+    """
+    graph = source.graph if isinstance(source, Program) else source
+    with located("the plan is for another model"):
+        graph = split_graph(graph, plan.pieces).graph
+    return replace(plan, pieces=(), copied_bytes=None), graph
 
 
 def can_be_cut(graph: Graph) -> frozenset[str]:

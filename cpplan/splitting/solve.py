@@ -154,6 +154,13 @@ class SplitSearch:
                         break
                 if best.packed.peak <= limit or deadline.expired():
                     break
+            else:
+                # Nothing fits: the smallest says by how much.
+                for split in self._packings(divisions[-1:], deadline, best.packed.peak):
+                    if split.packed.peak < best.packed.peak:
+                        best = split
+                    if best.packed.peak <= limit:
+                        break
         return replace(best, limit=limit)
 
     def _packed_again(self, best: Split, deadline: Deadline) -> Split:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
 from cpplan.model.pieces import Pieces
 from cpplan.program.anf import to_anf
+from cpplan.report.html.plan_data import plan_data
 from cpplan.splitting.piece_graph import split_graph
 from tests.support.split_networks import Network
 
@@ -171,3 +174,38 @@ def test_a_plan_in_pieces_survives_its_json(tmp_path: object) -> None:
     plan = cpplan.solve(chain(8, (8, 3, 1), (1, 3, 1)), split=True, time_limit=10)
     assert plan.pieces
     assert plan_from_dict(plan_to_dict(plan)) == plan
+
+
+def test_an_explanation_names_what_needs_the_bound_on_all_splittings() -> None:
+    graph = chain(8, (8, 3, 1), (4, 3, 1))
+    plan = cpplan.solve(graph, split=True)
+    assert plan.pieces
+    found = plan.explain(graph)
+    assert found.least_piece == "what is there at the start, or at the end"
+    assert found.fullest.op in plan.order
+    assert "needed by        what is there at the start" in str(found)
+    net = Network()
+    net.dense(net.image(4, 4, 8), 2)
+    whole = net.graph()
+    stuck = cpplan.solve(whole, split=True)
+    (dense,) = whole.ops
+    assert stuck.explain(whole).least_piece == f"op {dense.name}, which cannot be split"
+
+
+def test_a_report_shows_the_graph_of_pieces_and_keeps_the_plan(tmp_path: Path) -> None:
+    graph = chain(8, (8, 3, 1), (4, 3, 1))
+    plan = cpplan.solve(graph, split=True)
+    data = plan_data(plan, graph)
+    assert [cut["op"] for cut in data["plan"]["pieces"]] == [cut.op for cut in plan.pieces]
+    plan.report(tmp_path / "plan.html", graph)
+    assert f"{len(plan.pieces)} ops run in pieces" in (tmp_path / "plan.html").read_text("utf-8")
+
+
+def test_a_limit_below_every_plan_is_answered_with_the_smallest_found() -> None:
+    graph = chain(8, (8, 3, 1), (4, 3, 1))
+    whole = cpplan.solve(graph)
+    plan = cpplan.solve(graph, split=True, memory_limit=cpplan.solve(graph, split=True).lower_bound)
+    assert plan.offset is None
+    found = re.search(r"the best needs (\d+) B", plan.message or "")
+    assert found is not None
+    assert int(found[1]) < whole.peak

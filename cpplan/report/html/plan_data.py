@@ -13,6 +13,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.version import __version__
 from cpplan.program.anf import Program, to_anf
+from cpplan.splitting.piece_graph import as_pieces
 
 if TYPE_CHECKING:
     from cpplan.model.problem import Problem
@@ -37,6 +38,9 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
 
     head = plan_head(plan, clock=True)
     del head["buffers"]
+    whole, unsplit = plan, source
+    if plan.pieces and isinstance(source, (Graph, Program)):
+        plan, source = as_pieces(plan, source)
     graph = source.graph if isinstance(source, Program) else source
     graph = graph if isinstance(graph, Graph) else None
     if graph is not None:
@@ -59,7 +63,7 @@ def plan_data(plan: Plan, source: Graph | Program | Problem | None = None) -> di
         "starts": _starts(plan, graph),
         "given": _given_order(plan, problem, source),
         "symbols": _symbols(plan),
-        "rules": None if source is None else _rules(plan, source),
+        "rules": None if unsplit is None else _rules(whole, unsplit),
     }
 
 

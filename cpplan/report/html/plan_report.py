@@ -95,6 +95,8 @@ def plan_report(
     facts = dict(notes or {})
     if plan.spills and source is not None and plan.offset is not None:
         plan, source = _with_moves_as_ops(plan, source, facts)
+    if plan.pieces:
+        facts["pieces"] = f"{len(plan.pieces)} ops run in pieces, {len(plan.order)} steps"
     return fill_page(
         "plan.html",
         title=f"{plan.name}: memory plan",
