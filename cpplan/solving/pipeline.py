@@ -289,6 +289,8 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
             runtime=budget.deadline.elapsed(),
             history=history,
         )
+        if plan.status == "feasible" and not budget.deadline.expired():
+            plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
         if plan.offset is not None:
             verify(source, plan)
     return plan

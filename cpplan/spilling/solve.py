@@ -231,19 +231,22 @@ class SpillSearch:
     def _again(self, prices: dict[int, float], budget: Budget) -> None:
         """CP-SAT with less room where packing its best choice did not fit.
 
-        First with the room with which a quick choice could be packed, then with more and more.
+        First with the room with which a quick choice could be packed; then the least part of the
+        pool that must be left empty is told by halving.
         """
         tuning = active()
-        for turn in range(tuning.rounds):
-            if budget.deadline.expired():
-                return
-            margin = self.margin * 0.6**turn
+        low, high = 0.0, min(1.0, 2 * self.margin)
+        while high - low > tuning.finest_margin and not (self.done or budget.deadline.expired()):
+            margin = (low + high) / 2
             part = self._smaller(margin)
             start = self._quick_choice(part, prices, budget)
             kept = search_gaps(part, start.kept, budget.share(tuning.again_share))
             choice = start if kept is None else self._made(kept, SEARCHED)
-            if self._better(choice):
-                self._place(choice, budget.share(tuning.packing_share))
+            # If nothing better was found with so much left empty, no more need be.
+            if not self._better(choice) or self._place(choice, budget.share(tuning.packing_share)):
+                high = margin
+            else:
+                low = margin
 
     def _smaller(self, margin: float) -> SpillProblem:
         """The problem with this part of the fast pool left empty at each step, if the op fits."""

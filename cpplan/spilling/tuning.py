@@ -27,8 +27,8 @@ class SpillingTuning:
         Of what is left, for packing its solution.
     margins
         Parts of the fast pool left empty, one after another, where packing did not fit.
-    rounds
-        Times that CP-SAT runs again with a part left empty.
+    finest_margin
+        Part of the fast pool: how well the least part to leave empty is told.
     repairs
         Gaps dropped one after another at most until a packing fits.
     repairs_share
@@ -56,7 +56,7 @@ class SpillingTuning:
     search_share: float = 0.5
     packing_share: float = 0.3
     margins: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7)
-    rounds: int = 5
+    finest_margin: float = 0.002
     repairs: int = 40
     repairs_share: float = 0.3
     again_share: float = 0.3
