@@ -12,6 +12,8 @@ cost, base_cost cost of the plan's ops, and of running every op once; null witho
 ratio_NAME      ``bytes`` / bytes of baseline NAME for the given order with nothing shared, one
                 column for each baseline; below 1 the plan is smaller
 ops, buffers    steps and buffers of the plan
+moved_bytes     bytes moved between two pools; null unless tensors may move
+copied_bytes    bytes copied to gather and to paste pieces; null unless ops may run in pieces
 seed, options   of the setting; ``options`` are all of its keywords as JSON
 version         of cpplan
 key             digest of all that the row depends on: if it is unchanged, the row is kept
@@ -42,11 +44,14 @@ if TYPE_CHECKING:
     import pyarrow
 
 TEXTS = ("model", "setting", "status", "options", "version", "key", "error", "machine")
-COUNTS = ("bytes", "bound", "ops", "buffers", "seed")
+COUNTS = ("bytes", "bound", "ops", "buffers", "moved_bytes", "copied_bytes", "seed")
 CLOCKS = ("seconds", "task_seconds", "machine")
 NUMBERS = (*COUNTS, "gap", "cost", "base_cost", "seconds", "task_seconds")
 _BEFORE = ("model", "setting", "status", "bytes", "bound", "gap", "cost", "base_cost")
-_AFTER = ("ops", "buffers", "seed", "options", "version", "key", "error", *CLOCKS)
+_AFTER = (
+    *("ops", "buffers", "moved_bytes", "copied_bytes"),
+    *("seed", "options", "version", "key", "error", *CLOCKS),
+)
 
 
 def columns(baselines: Iterable[str]) -> tuple[str, ...]:

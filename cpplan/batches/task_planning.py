@@ -79,6 +79,8 @@ def _planned(task: Task) -> Row:
         "cost": _number(plan.cost) if found else None,
         "base_cost": _number(plan.base_cost),
         "buffers": len(plan.buffers),
+        "moved_bytes": plan.moved_bytes,
+        "copied_bytes": plan.copied_bytes if found else None,
         "ops": None if plan.base_cost is None else len(plan.order),
         "seconds": plan.runtime,
     }

@@ -8,9 +8,11 @@ import pytest
 from support.batch_manifests import DATASETS
 
 import cpplan
+from cpplan import Graph, Op, Tensor
 from cpplan.batches import running
 from cpplan.batches.table import columns, read_rows
 from cpplan.batches.task_planning import plan_task
+from cpplan.model.axes import Axis, Window
 from cpplan.model.errors import InputError
 
 # a and b, then b and c: the optimum is 12.
@@ -174,3 +176,19 @@ def test_what_is_not_understood_is_refused_before_any_task(options, message, her
 def test_names_must_differ():
     with pytest.raises(InputError, match=r"two models are named 'a\.csv'"):
         cpplan.batch(["a.csv", "a.csv"])
+
+
+def test_rows_say_what_is_moved_and_copied(here):
+    rows = {"shape": (4, 2), "dtype": "int8"}
+    ends = Tensor("x", kind="input", **rows), Tensor("y", kind="output", **rows)
+    axis = Axis("rows", 4, (Window("x", 0), Window("y", 0)))
+    graph = Graph("bands", ends, (Op("f", inputs=("x",), outputs=("y",), axes=(axis,)),))
+    pools = [cpplan.Pool("fast", capacity=16), cpplan.Pool("slow")]
+    settings = {"split": {"split": True}, "moved": {"spill": True, "pools": pools}}
+    table = cpplan.batch({"bands": graph}, settings, processes=1)
+    split, moved = table.iloc[0], table.iloc[1]
+    assert (split["copied_bytes"], moved["moved_bytes"]) == (0, 0)
+    assert table[["moved_bytes", "copied_bytes"]].isna().values.tolist() == [
+        [True, False],
+        [False, True],
+    ]
