@@ -270,8 +270,10 @@ def _announce(group: LoopGroup) -> None:
 
 def _command(group: LoopGroup) -> list[str]:
     module = "cpplan.runtime.compiled"
+    # Another copy of cpplan in the working directory is not the one that waits for its loops.
+    path = f"import sys; sys.path[:] = {sys.path!r}"
     script = f"from {module} import LoopGroup, compile_groups; compile_groups([{group!r}])"
-    return [sys.executable, "-c", script]
+    return [sys.executable, "-c", f"{path}; {script}"]
 
 
 @atexit.register

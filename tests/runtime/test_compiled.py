@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import cpplan
 from cpplan.runtime import compiled
 from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline
@@ -181,3 +182,16 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path):
     assert any(file.suffix == ".nbc" for file in files)
     subprocess.run([sys.executable, "-c", SEARCHES], env=environment, check=True)
     assert {file for file in Path(tmp_path).rglob("*.nb?") if file not in files} == set()
+
+
+def test_loops_are_compiled_for_this_copy_of_cpplan(tmp_path, monkeypatch):
+    """A copy of cpplan in the working directory is another one."""
+    (tmp_path / "cpplan" / "runtime").mkdir(parents=True)
+    for folder in ("cpplan", "cpplan/runtime"):
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "cpplan" / "runtime" / "compiled.py").write_text("raise SystemExit('another copy')")
+    monkeypatch.chdir(tmp_path)
+    *interpreter, script = compiled._command(ONE)
+    shown = f"{script.partition('; from ')[0]}; import cpplan; print(cpplan.__file__)"
+    run = subprocess.run([*interpreter, shown], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == cpplan.__file__
