@@ -156,7 +156,7 @@ def test_a_child_waits_for_no_process_of_its_parent(never_compiled, monkeypatch)
 def test_another_process_is_told_the_group_itself(never_compiled, monkeypatch, tmp_path):
     """It imports the module that the group names for its first use, and no room."""
     (tmp_path / "some_first_uses.py").write_text("import sys\ndef use(): sys.exit('used')\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.syspath_prepend(tmp_path)
     group = LoopGroup("some", ("cpplan.packing.sizes.fit_kernel",), "some_first_uses:use")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     with pytest.raises(RuntimeError, match="for some failed: used"):
