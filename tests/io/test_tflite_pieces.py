@@ -15,7 +15,7 @@ from support.split_plans import plan_in_pieces, random_pieces
 from support.tflite_kinds import FLOAT32, INT8, _net
 from support.tflite_runtimes import draw_inputs, equal, run_litert, run_micro
 
-from cpplan.io.tflite import planned_tflite, read_tflite
+from cpplan.io.tflite import micro_arena, planned_tflite, read_carried_plan, read_tflite
 from cpplan.model.errors import InputError
 from cpplan.model.pieces import Pieces
 
@@ -50,6 +50,8 @@ def test_models_in_pieces_compute_the_same(seed: int, dtype: int) -> None:
     graph = read_tflite(data)
     plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
     written = planned_tflite(data, plan)
+    carried = read_carried_plan(written).plan
+    assert micro_arena(data, plan) == micro_arena(written, carried)
     runs = draw_inputs(data)
     whole, pieces = (run_litert(each, runs, delegates=False) for each in (data, written))
     micro = run_micro(written, runs, 1 << 18)

@@ -17,6 +17,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 
+from cpplan.io.tflite.carried import read_carried_plan
 from cpplan.io.tflite.extents import bind_extents
 from cpplan.io.tflite.graph import Translation, graphs_in, translate
 from cpplan.io.tflite.model import (
@@ -29,7 +30,7 @@ from cpplan.io.tflite.model import (
 )
 from cpplan.io.tflite.offsets import AT_RUN_TIME, tensor_keys
 from cpplan.io.tflite.scratch import REFERENCE, check_kernels, rounded, scratch_sizes
-from cpplan.io.tflite.write import plan_offsets, plan_order
+from cpplan.io.tflite.write import plan_offsets, plan_order, planned_tflite
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.plan import Plan
 
@@ -170,6 +171,11 @@ def micro_arena(
     >>> plan.peak, micro_arena(path, plan).head
     (31744, 31744)
     """
+    if plan.pieces:
+        # The model in pieces has operators of its own, which gather and pad.
+        written = planned_tflite(source, plan, dims)
+        carried = read_carried_plan(written).plan
+        return micro_arena(written, carried, stated=stated, kernels=kernels)
     with naming(source):
         model = bind_extents(parse_model(source), dims)
         kernels = kernels or REFERENCE
