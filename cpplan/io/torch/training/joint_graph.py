@@ -310,6 +310,7 @@ class _Preparation:
             recomputable=op.recomputable and bool(outputs) and not is_saved(node),
             in_place=(),
             placements=(),
+            axes=(),
         )
 
     def _workspaces_of(self, op: Op) -> tuple[str, ...]:
