@@ -1,4 +1,4 @@
-"""Which storages an op lets share bytes, and at which distance."""
+"""Alias candidates: pairs of storages that an op lets share bytes, with their distance."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_suggestions_hold_every_distance_of_a_common_origin():
 
 @pytest.mark.parametrize("seed", range(150))
 def test_shifts_agree_with_every_distance_run_byte_by_byte(seed):
-    """What is listed is harmless; what is not listed and shares bytes harms one of the two."""
+    """Listed distances harm neither tensor; any other overlap harms one of the two."""
     graph = random_sharing_graph(seed, 1 + seed % 6)
     found = setting(graph)
     names, size = found.problem.names, found.problem.size.tolist()

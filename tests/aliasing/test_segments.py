@@ -122,7 +122,7 @@ def test_bounds_hold_for_every_order_and_all_links(block):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_complete_sharing_only_lowers_pressure(seed):
-    """Where it is not complete, a stretch may pause between two of its storages."""
+    """Live bytes never rise where sharing is complete; elsewhere, stretches may pause."""
     graph = random_sharing_graph(seed, 1 + seed % 6)
     ordering, (problem, complete) = order_problem(graph), shared(graph)
     order = range(len(graph.ops))

@@ -102,7 +102,7 @@ def test_alignments_against_brute_force(block):
 
 @pytest.mark.parametrize("block", seeds(3))
 def test_all_orders_against_brute_force(block):
-    """Where an input is read by nobody, the model of everything is not at hand."""
+    """Graphs with an input that no op reads have no joint model."""
     for graph in small_graphs(500 * block, 10, storages=6):
         plan = plan_of(graph, order="search", time_limit=2)
         least = min(least_peak(graph, order) for order in orders_of(graph))
@@ -225,7 +225,7 @@ def test_an_input_read_under_two_names(both):
 
 
 def test_two_results_over_one_input():
-    """Of two outputs that may both take x's place, one does."""
+    """Two outputs may overwrite x, and one of them does."""
     op = Op("both", "", ("x",), ("y", "z"), in_place=(("y", "x"), ("z", "x")))
     tensors = (Tensor("x", 4, kind="input"), *(Tensor(n, 4, kind="output") for n in "yz"))
     assert optimum(Graph("g", tensors, (op,))) == 8

@@ -1,4 +1,4 @@
-"""How time and memory grow with the number of buffers.
+"""Time and memory of planning by the number of buffers.
 
     python tests/benchmarks/growth.py [--buffers 1000 3000 … 1000000] [--seeds 1] [--seconds 10]
 

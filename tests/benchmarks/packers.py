@@ -1,4 +1,4 @@
-"""What packing benchmarks compare: ways to pack a problem, all timed and checked alike.
+"""Packers that benchmarks compare, all timed and checked alike.
 
 A packer gets a problem, a capacity that is good enough or none, a time limit and a seed, and works
 on one thread. A rival is somebody else's program, run as a process.

@@ -1,4 +1,4 @@
-"""What the command line refuses: exit code 2, one line that names the thing, nothing written."""
+"""Bad input is refused: exit code 2, one line that names the thing, nothing written."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def quoted(cell: str) -> list[str]:
-    """What a cell has between backticks."""
+    """Words between backticks in a cell."""
     return re.findall(r"`([^`]+)`", cell)
 
 

@@ -65,7 +65,7 @@ def runs(*shape, count=3):
 
 
 class Attention(nn.Module):
-    """Of any number of tokens: its views take their sizes from the input's."""
+    """A model of any number of tokens, whose views take their sizes from its input."""
 
     def __init__(self):
         super().__init__()

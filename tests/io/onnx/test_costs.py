@@ -28,7 +28,7 @@ def read(text: str, *, opset: int = 17) -> Graph:
 
 
 def costs(text: str, *, opset: int = 17) -> list[int | float]:
-    """Of all ops, in the order of the file."""
+    """Costs of all ops, in the order of the file."""
     return [op.cost for op in read(text, opset=opset).ops]
 
 

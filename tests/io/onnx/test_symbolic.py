@@ -260,7 +260,7 @@ def test_a_transpose_that_moves_no_bytes_at_one_size_only_is_no_view() -> None:
 
 
 def test_bodies_have_expressions_too() -> None:
-    """What a branch captures has the size that it has outside, bounds or none."""
+    """A captured tensor has the same size in the branch as outside, with or without bounds."""
     text = """case (bool c, float[N, 4] x) => (float[a, b] z) {
         y = Neg(x)
         z = If (c) <
