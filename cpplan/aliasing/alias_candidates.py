@@ -1,4 +1,4 @@
-"""Alias candidates of a graph (links): storages that may share bytes, their distance and the op."""
+"""Alias candidates of a graph: storages that may share bytes, their distance and the op."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cpplan.program.liveness import outside_storages
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class AliasCandidate:
     """An alias candidate: two storages that may share bytes because of one op.
 
     Attributes
     ----------
     relation
-        The relation listed in a plan that uses the link.
+        The relation listed in a plan that uses the candidate.
     op
         Position of the op in ``graph.ops``.
     inner, outer
@@ -53,9 +53,9 @@ class Link:
         return not self.in_place and 0 < abs(distance - self.shift) < self.end - self.begin
 
 
-def find_links(
+def find_candidates(
     graph: Graph, residency: Residency, kinds: Collection[RelationKind] = get_args(RelationKind)
-) -> tuple[Link, ...]:
+) -> tuple[AliasCandidate, ...]:
     """All alias candidates of these kinds in the arena, op by op. O(ops + tensors).
 
     Left out are those that no plan can use: storages outside the arena, constants, storages that
@@ -74,20 +74,20 @@ def find_links(
     ...         Op("relu", inputs=("t",), outputs=("y",), in_place=(("y", "t"),)),
     ...     ),
     ... )
-    >>> for link in find_links(graph, Residency()):
-    ...     print(*link.relation)
+    >>> for candidate in find_candidates(graph, Residency()):
+    ...     print(*candidate.relation)
     in place y t 0
     """
-    # Stages ask again and again; a graph never changes, and neither do its links.
+    # Stages ask again and again; a graph never changes, and neither do its candidates.
     known = vars(graph).setdefault("_alias_candidates", {})
     if residency not in known:
         barred = outside_storages(graph, residency) | _not_written_once(graph)
         barred |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
-        known[residency] = tuple(_links(graph, barred))
-    return tuple(link for link in known[residency] if link.relation.kind in kinds)
+        known[residency] = tuple(_candidates(graph, barred))
+    return tuple(candidate for candidate in known[residency] if candidate.relation.kind in kinds)
 
 
-def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
+def _candidates(graph: Graph, barred: Collection[str]) -> Iterator[AliasCandidate]:
     for number, op in enumerate(graph.ops):
         if op.bodies:
             continue
@@ -100,7 +100,9 @@ def _links(graph: Graph, barred: Collection[str]) -> Iterator[Link]:
             if inner == outer or inner in barred or outer in barred or size == 0:
                 continue
             begin = start + relation.offset
-            yield Link(relation, number, inner, outer, begin - within, begin, begin + size)
+            yield AliasCandidate(
+                relation, number, inner, outer, begin - within, begin, begin + size
+            )
 
 
 def _not_written_once(graph: Graph) -> set[str]:

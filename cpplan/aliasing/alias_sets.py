@@ -1,7 +1,7 @@
-"""Alias sets (clusters): storages at fixed distances from one another that may share bytes.
+"""Alias sets: storages at fixed distances from one another that may share bytes.
 
-Links are taken one after another; a link is kept if no value that is still needed is then
-overwritten. Two storages of a cluster may occupy a byte at the same step only if
+Candidates are taken one after another; a candidate is kept if no value that is still needed is then
+overwritten. Two storages of an alias set may occupy a byte at the same step only if
 
 * both hold the same value there: it has one origin, and the ops between only copied it, or
 * both are live only at the step of one op, which writes the one over the other in place.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.lives import Lives
 from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
@@ -31,26 +31,26 @@ class Storage:
 
 
 @dataclass(slots=True)
-class Clusters:
-    """A partition of the storages that links name into alias sets.
+class AliasSets:
+    """A partition of the storages that candidates name into alias sets.
 
     Attributes
     ----------
     members
-        Number of a cluster -> its storages.
+        Number of an alias set -> its storages.
     number
-        Storage -> the number of its cluster.
+        Storage -> the number of its alias set.
     place
-        Storage -> its address less that of its cluster, bytes. A cluster's address is a multiple of
-        all alignments in it, and the lowest storage lies as near above it as it can.
-    links
-        The links in force.
+        Storage -> its address less that of its alias set, bytes. An alias set's address is a
+        multiple of all alignments in it, and the lowest storage lies as near above it as it can.
+    candidates
+        The candidates in force.
     """
 
     members: dict[int, list[str]] = field(default_factory=dict)
     number: dict[str, int] = field(default_factory=dict)
     place: dict[str, int] = field(default_factory=dict)
-    links: list[Link] = field(default_factory=list)
+    candidates: list[AliasCandidate] = field(default_factory=list)
 
 
 class SharingRules:
@@ -64,8 +64,8 @@ class SharingRules:
         Their lifespans.
     origins
         The origins of their bytes.
-    links
-        All links between them.
+    candidates
+        All candidates between them.
     """
 
     def __init__(
@@ -73,17 +73,19 @@ class SharingRules:
         storages: Mapping[str, Storage],
         lives: Lives,
         origins: Origins,
-        links: Iterable[Link],
+        candidates: Iterable[AliasCandidate],
     ):
         self.storages, self.lives, self.origins = storages, lives, origins
-        self._in_place: dict[tuple[str, str], list[Link]] = defaultdict(list)
-        self._copies: dict[tuple[str, str], list[Link]] = defaultdict(list)
-        for link in links:
-            (self._in_place if link.in_place else self._copies)[link.outer, link.inner].append(link)
+        self._in_place: dict[tuple[str, str], list[AliasCandidate]] = defaultdict(list)
+        self._copies: dict[tuple[str, str], list[AliasCandidate]] = defaultdict(list)
+        for candidate in candidates:
+            (self._in_place if candidate.in_place else self._copies)[
+                candidate.outer, candidate.inner
+            ].append(candidate)
 
     @cached_property
     def together(self) -> Callable[[str], Sequence[str]]:
-        """Function from a linked storage to the other linked storages that may be live with it."""
+        """Function from a storage of a set to those of its set that may be live with it."""
         return self.lives.together(list(self.origins.of))
 
     def may_meet(self, one: str, other: str, shift: int) -> bool:
@@ -95,7 +97,10 @@ class SharingRules:
         if not self._share_addresses(one, other, shift):
             return True
         for outer, inner, distance in ((one, other, shift), (other, one, -shift)):
-            if any(link.overlaps_itself(distance) for link in self._copies.get((outer, inner), ())):
+            if any(
+                candidate.overlaps_itself(distance)
+                for candidate in self._copies.get((outer, inner), ())
+            ):
                 return False
         if self.origins.equal(one, other, shift):
             return True
@@ -109,49 +114,51 @@ class SharingRules:
         begin = max(0, shift)
         end = min(self.storages[old].size, shift + self.storages[new].size)
         return any(
-            link.shift == shift
-            and link.begin <= begin
-            and end <= link.end
-            and self.lives.hands_over(old, new, link.op)
-            for link in self._in_place.get((old, new), ())
+            candidate.shift == shift
+            and candidate.begin <= begin
+            and end <= candidate.end
+            and self.lives.hands_over(old, new, candidate.op)
+            for candidate in self._in_place.get((old, new), ())
         )
 
 
-def form_clusters(
-    links: Sequence[Link],
+def form_alias_sets(
+    candidates: Sequence[AliasCandidate],
     rules: SharingRules,
-    skip: Collection[Link] = (),
+    skip: Collection[AliasCandidate] = (),
     *,
     poll: Callable[[], object] = lambda: None,
-) -> Clusters:
-    """Form alias sets by taking every allowed link in the order given, except those in ``skip``.
+) -> AliasSets:
+    """Form alias sets: take every allowed candidate in the order given, except those in ``skip``.
 
-    ``poll`` is called for every link, and may raise. O(links + pairs of storages of one cluster
-    that may be live together).
+    ``poll`` is called for every candidate, and may raise. O(candidates + pairs of storages of one
+    alias set that may be live together).
     """
-    forming = _Forming(links, rules)
+    forming = _Forming(candidates, rules)
     taken = set()
-    for link in links:
-        if link not in skip:
+    for candidate in candidates:
+        if candidate not in skip:
             poll()
-            if forming.take(link):
-                taken.add(link)
-    # A link whose storages others have put at its distance is in force as well.
-    return forming.clusters(link for link in links if link in taken or forming.holds(link))
+            if forming.take(candidate):
+                taken.add(candidate)
+    # A candidate whose storages others have put at its distance is in force as well.
+    return forming.alias_sets(
+        candidate for candidate in candidates if candidate in taken or forming.holds(candidate)
+    )
 
 
-def place_clusters(
-    links: Sequence[Link], rules: SharingRules, address: Mapping[str, int]
-) -> Clusters:
-    """The alias sets of a layout: storages that lie at the distance of a link between them.
+def place_alias_sets(
+    candidates: Sequence[AliasCandidate], rules: SharingRules, address: Mapping[str, int]
+) -> AliasSets:
+    """The alias sets of a layout: storages that lie at the distance of a candidate between them.
 
     ``address`` has every storage's offset, bytes; the layout must be valid.
     """
-    forming = _Forming(links, rules)
-    for link in links:
-        if address[link.inner] - address[link.outer] == link.shift:
-            forming.join(link)
-    return forming.clusters(filter(forming.holds, links))
+    forming = _Forming(candidates, rules)
+    for candidate in candidates:
+        if address[candidate.inner] - address[candidate.outer] == candidate.shift:
+            forming.join(candidate)
+    return forming.alias_sets(filter(forming.holds, candidates))
 
 
 @dataclass(slots=True)
@@ -184,18 +191,20 @@ class _Group:
 
 
 class _Forming:
-    def __init__(self, links: Iterable[Link], rules: SharingRules):
+    def __init__(self, candidates: Iterable[AliasCandidate], rules: SharingRules):
         self.rules, self.lives = rules, rules.lives
         self.group: dict[str, _Group] = {}
         self.place: dict[str, int] = {}
-        for root in dict.fromkeys(root for link in links for root in (link.outer, link.inner)):
+        for root in dict.fromkeys(
+            root for candidate in candidates for root in (candidate.outer, candidate.inner)
+        ):
             storage = rules.storages[root]
             self.group[root] = _Group([root], 0, 0, storage.alignment, storage.pools)
             self.place[root] = 0
 
-    def clusters(self, links: Iterable[Link]) -> Clusters:
-        """The alias sets formed, with the links in force."""
-        found = Clusters(links=list(links))
+    def alias_sets(self, candidates: Iterable[AliasCandidate]) -> AliasSets:
+        """The alias sets formed, with the candidates in force."""
+        found = AliasSets(candidates=list(candidates))
         for number, group in enumerate({id(g): g for g in self.group.values()}.values()):
             found.members[number] = group.members
             lead = (group.lowest + group.residue) % group.period - group.lowest
@@ -204,27 +213,38 @@ class _Forming:
                 found.place[root] = self.place[root] + lead
         return found
 
-    def holds(self, link: Link) -> bool:
-        """True if the two storages lie at the link's distance and the link may be used."""
-        distance = self.place[link.inner] - self.place[link.outer]
-        if self.group[link.inner] is not self.group[link.outer] or distance != link.shift:
+    def holds(self, candidate: AliasCandidate) -> bool:
+        """True if the two storages lie at the candidate's distance and may share bytes by it."""
+        distance = self.place[candidate.inner] - self.place[candidate.outer]
+        if (
+            self.group[candidate.inner] is not self.group[candidate.outer]
+            or distance != candidate.shift
+        ):
             return False
-        return not link.in_place or self.lives.hands_over(link.outer, link.inner, link.op)
+        return not candidate.in_place or self.lives.hands_over(
+            candidate.outer, candidate.inner, candidate.op
+        )
 
-    def take(self, link: Link) -> bool:
-        """Join the clusters of the two storages if the rules allow it; returns True if they do."""
-        if self.group[link.outer] is self.group[link.inner]:
-            return self.holds(link)
-        if link.in_place and not self.lives.hands_over(link.outer, link.inner, link.op):
+    def take(self, candidate: AliasCandidate) -> bool:
+        """Join the two storages' alias sets if the rules allow it; returns True if they do."""
+        if self.group[candidate.outer] is self.group[candidate.inner]:
+            return self.holds(candidate)
+        if candidate.in_place and not self.lives.hands_over(
+            candidate.outer, candidate.inner, candidate.op
+        ):
             return False
-        if not self._fit_together(link):
+        if not self._fit_together(candidate):
             return False
-        self.join(link)
+        self.join(candidate)
         return True
 
-    def join(self, link: Link) -> None:
-        """Join the clusters of the two storages, at the distance that the link asks for."""
-        ours, theirs, moved = self.group[link.outer], self.group[link.inner], self._moved(link)
+    def join(self, candidate: AliasCandidate) -> None:
+        """Join the alias sets of the two storages, at the distance that the candidate asks for."""
+        ours, theirs, moved = (
+            self.group[candidate.outer],
+            self.group[candidate.inner],
+            self._moved(candidate),
+        )
         if ours is theirs:
             return
         if len(ours.members) < len(theirs.members):
@@ -239,12 +259,16 @@ class _Forming:
             self.place[root] += moved
             self.group[root] = ours
 
-    def _moved(self, link: Link) -> int:
-        """Bytes by which the inner storage's cluster moves so that both count from one base."""
-        return self.place[link.outer] + link.shift - self.place[link.inner]
+    def _moved(self, candidate: AliasCandidate) -> int:
+        """Bytes by which the inner storage's alias set moves so that both count from one base."""
+        return self.place[candidate.outer] + candidate.shift - self.place[candidate.inner]
 
-    def _fit_together(self, link: Link) -> bool:
-        ours, theirs, moved = self.group[link.outer], self.group[link.inner], self._moved(link)
+    def _fit_together(self, candidate: AliasCandidate) -> bool:
+        ours, theirs, moved = (
+            self.group[candidate.outer],
+            self.group[candidate.inner],
+            self._moved(candidate),
+        )
         pools = ours.common_pools(theirs)
         if ours.base(theirs, moved) is None or (pools is not None and not pools):
             return False

@@ -1,4 +1,4 @@
-"""A lower bound on the live bytes of a step, for every choice of links.
+"""A lower bound on the live bytes of a step, for every choice of candidates.
 
 Assume all placements at once, even if they exclude each other. At any step, the live storages then
 cover at most the bytes that they cover in any plan: a plan that uses fewer placements only moves
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.model.problem import Problem
 from cpplan.packing.bounds import Bound
@@ -21,10 +21,12 @@ from cpplan.packing.bounds import Bound
 NAME = "live bytes, shared"
 
 
-def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -> Bound:
-    """A lower bound on the peak of every plan at this order, whichever links it uses.
+def shared_bound(
+    problem: Problem, candidates: Sequence[AliasCandidate], lives: ProgramLives
+) -> Bound:
+    """A lower bound on the peak of every plan at this order, whichever candidates it uses.
 
-    O(n log n + links × storages that placements join).
+    O(n log n + candidates × storages that placements join).
 
     Examples
     --------
@@ -32,7 +34,7 @@ def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -
     >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.program.liveness import to_problem
     >>> from cpplan.model.residency import Residency
-    >>> from cpplan.aliasing.alias_candidates import find_links
+    >>> from cpplan.aliasing.alias_candidates import find_candidates
     >>> graph = Graph(
     ...     "tiny",
     ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
@@ -41,11 +43,11 @@ def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -
     >>> program, residency = to_anf(graph), Residency()
     >>> problem = to_problem(program, residency)
     >>> lives = ProgramLives(program, problem, residency)
-    >>> shared_bound(problem, find_links(graph, residency), lives)
+    >>> shared_bound(problem, find_candidates(graph, residency), lives)
     Bound(value=8, name='live bytes, shared', step=0)
     """
     row = {name: k for k, name in enumerate(problem.names)}
-    groups = placement_groups([link for link in links if not link.in_place])
+    groups = placement_groups([candidate for candidate in candidates if not candidate.in_place])
     grouped = {root for places in groups for root in places}
     times = np.unique(np.concatenate([problem.lower, problem.upper]))
     change = np.zeros(len(times), np.int64)
@@ -57,7 +59,7 @@ def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -
     live = np.cumsum(change)
     for places in groups:
         live += _covered(problem, row, places, times)
-    for step, size in _credits(links, lives).items():
+    for step, size in _credits(candidates, lives).items():
         live[np.searchsorted(times, step)] -= size
     if not len(live):
         return Bound(0, NAME, None)
@@ -65,13 +67,13 @@ def shared_bound(problem: Problem, links: Sequence[Link], lives: ProgramLives) -
     return Bound(int(live[k]), NAME, int(times[k]))
 
 
-def _credits(links: Sequence[Link], lives: ProgramLives) -> Mapping[int, int]:
+def _credits(candidates: Sequence[AliasCandidate], lives: ProgramLives) -> Mapping[int, int]:
     """Bytes of results that may lie over an input whose last reader is their op, by step."""
     saved: dict[str, tuple[int, int]] = {}
-    for link in links:
-        if link.in_place and lives.hands_over(link.outer, link.inner, link.op):
-            size = max(link.end - link.begin, saved.get(link.inner, (0, 0))[1])
-            saved[link.inner] = lives.step[link.op], size
+    for candidate in candidates:
+        if candidate.in_place and lives.hands_over(candidate.outer, candidate.inner, candidate.op):
+            size = max(candidate.end - candidate.begin, saved.get(candidate.inner, (0, 0))[1])
+            saved[candidate.inner] = lives.step[candidate.op], size
     at: dict[int, int] = defaultdict(int)
     for step, size in saved.values():
         at[step] += size
@@ -79,16 +81,16 @@ def _credits(links: Sequence[Link], lives: ProgramLives) -> Mapping[int, int]:
 
 
 def placement_groups(
-    placements: Iterable[Link],
+    placements: Iterable[AliasCandidate],
 ) -> list[dict[str, int] | dict[str, None]]:
     """Groups of storages that placements join, with their relative places, bytes.
 
     If the placements of a group contradict each other, its places are ``None``.
     """
     neighbours: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for link in placements:
-        neighbours[link.outer].append((link.inner, link.shift))
-        neighbours[link.inner].append((link.outer, -link.shift))
+    for candidate in placements:
+        neighbours[candidate.outer].append((candidate.inner, candidate.shift))
+        neighbours[candidate.inner].append((candidate.outer, -candidate.shift))
     seen: set[str] = set()
     groups: list[dict[str, int] | dict[str, None]] = []
     for start in neighbours:

@@ -1,4 +1,4 @@
-"""Links and offsets together by CP-SAT, for programs with few buffers."""
+"""Candidates and offsets together by CP-SAT, for programs with few buffers."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.alias_sets import SharingRules
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.problem import Problem
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def allowed_shifts(
-    problem: Problem, links: Sequence[Link], rules: SharingRules
+    problem: Problem, candidates: Sequence[AliasCandidate], rules: SharingRules
 ) -> dict[tuple[int, int], list[int]]:
     """Rows ``(i, j)``, ``i < j`` -> addresses of ``j`` less that of ``i`` that both survive.
 
@@ -26,14 +26,17 @@ def allowed_shifts(
     row, names = {name: k for k, name in enumerate(problem.names)}, problem.names
     return {
         (i, j): shifts
-        for (i, j), found in suggested_shifts(row, links, rules.origins).items()
+        for (i, j), found in suggested_shifts(row, candidates, rules.origins).items()
         if not rules.lives.apart(names[i], names[j])
         and (shifts := sorted(d for d in found if rules.may_meet(names[i], names[j], d)))
     }
 
 
 def find_meetings(
-    row: Mapping[str, int], size: Sequence[int], links: Sequence[Link], origins: Origins
+    row: Mapping[str, int],
+    size: Sequence[int],
+    candidates: Sequence[AliasCandidate],
+    origins: Origins,
 ) -> dict[tuple[int, int], list[Meeting]]:
     """Storages ``(i, j)``, ``i < j`` -> the distances at which both may survive, and why.
 
@@ -43,7 +46,7 @@ def find_meetings(
         Number of every storage.
     size
         Bytes, by number.
-    links
+    candidates
         Between these storages.
     origins
         Of their bytes.
@@ -52,44 +55,44 @@ def find_meetings(
 
     names = {k: name for name, k in row.items()}
     found: dict[tuple[int, int], list[Meeting]] = defaultdict(list)
-    copies: dict[tuple[int, int], list[Link]] = defaultdict(list)
-    for link in links:
-        copies[row[link.outer], row[link.inner]].append(link)
-    for (i, j), shifts in suggested_shifts(row, links, origins).items():
+    copies: dict[tuple[int, int], list[AliasCandidate]] = defaultdict(list)
+    for candidate in candidates:
+        copies[row[candidate.outer], row[candidate.inner]].append(candidate)
+    for (i, j), shifts in suggested_shifts(row, candidates, origins).items():
         for shift in sorted(shifts):
             overlap = shift < size[i] and -shift < size[j]
             overlap &= not any(
-                link.overlaps_itself(distance)
+                candidate.overlaps_itself(distance)
                 for pair, distance in (((i, j), shift), ((j, i), -shift))
-                for link in copies[pair]
+                for candidate in copies[pair]
             )
             if overlap and origins.equal(names[i], names[j], shift):
                 found[i, j].append(Meeting(shift))
-    for link in links:
-        if link.in_place:
-            old, new = row[link.outer], row[link.inner]
-            whole = link.begin <= max(0, link.shift)
-            whole &= min(size[old], link.shift + size[new]) <= link.end
+    for candidate in candidates:
+        if candidate.in_place:
+            old, new = row[candidate.outer], row[candidate.inner]
+            whole = candidate.begin <= max(0, candidate.shift)
+            whole &= min(size[old], candidate.shift + size[new]) <= candidate.end
             i, j = min(old, new), max(old, new)
-            shift = link.shift if old < new else -link.shift
-            meeting = Meeting(shift, link.op, old)
+            shift = candidate.shift if old < new else -candidate.shift
+            meeting = Meeting(shift, candidate.op, old)
             if whole and meeting not in found[i, j] and Meeting(shift) not in found[i, j]:
                 found[i, j].append(meeting)
     return {pair: meetings for pair, meetings in sorted(found.items()) if meetings}
 
 
 def suggested_shifts(
-    row: Mapping[str, int], links: Sequence[Link], origins: Origins
+    row: Mapping[str, int], candidates: Sequence[AliasCandidate], origins: Origins
 ) -> dict[tuple[int, int], set[int]]:
-    """Pairs of rows -> distances at which they lie by a link, or bytes of one origin meet."""
+    """Pairs of rows -> distances at which they lie by a candidate, or bytes of one origin meet."""
     wanted: dict[tuple[int, int], set[int]] = defaultdict(set)
 
     def suggest(one: str, other: str, shift: int) -> None:
         i, j = row[one], row[other]
         wanted[min(i, j), max(i, j)].add(shift if i < j else -shift)
 
-    for link in links:
-        suggest(link.outer, link.inner, link.shift)
+    for candidate in candidates:
+        suggest(candidate.outer, candidate.inner, candidate.shift)
     pieces = defaultdict(list)
     for name, found in origins.of.items():
         for piece in found:

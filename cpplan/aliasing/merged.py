@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cpplan.aliasing.alias_sets import Clusters, Storage
+from cpplan.aliasing.alias_sets import AliasSets, Storage
 from cpplan.model.problem import Gap, Ints, Problem
 
 
@@ -19,7 +19,7 @@ class Merged:
     Attributes
     ----------
     problem
-        One buffer for each cluster and for each buffer in none.
+        One buffer for each alias set and for each buffer in none.
     row
         Row in ``problem`` of every original buffer, shape ``(n,)``.
     within
@@ -44,15 +44,15 @@ def storages_of(problem: Problem) -> dict[str, Storage]:
     }
 
 
-def merge_clusters(problem: Problem, clusters: Clusters) -> Merged:
-    """The problem with one buffer per cluster, which holds its members' bytes at each step.
+def merge_alias_sets(problem: Problem, alias_sets: AliasSets) -> Merged:
+    """The problem with one buffer per alias set, which holds its members' bytes at each step.
 
     A byte that several members hold counts once; a byte that none holds is in a gap, free for other
     buffers. Members must have no gaps and no fixed offset. O(n log n).
     """
     names = np.array(problem.names, object)
     position = {name: row for row, name in enumerate(problem.names)}
-    joined = [m for m in clusters.members.values() if len(m) > 1]
+    joined = [m for m in alias_sets.members.values() if len(m) > 1]
     inside = {position[name] for members in joined for name in members}
     alone = np.array([row for row in range(len(problem)) if row not in inside], np.int64)
     row, within = np.zeros(len(problem), np.int64), np.zeros(len(problem), np.int64)
@@ -63,10 +63,10 @@ def merge_clusters(problem: Problem, clusters: Clusters) -> Merged:
     gaps, candidates = dict(rest.gaps), dict(rest.candidates)
     for members in joined:
         rows = np.array([position[name] for name in members], np.int64)
-        places = np.array([clusters.place[name] for name in members], np.int64)
+        places = np.array([alias_sets.place[name] for name in members], np.int64)
         number = len(all_names)
         row[rows], within[rows] = number, places
-        # The member with the highest end names the cluster; of equals the first.
+        # The member with the highest end names the alias set; of equals the first.
         all_names.append(members[int(np.argmax(places + problem.size[rows]))])
         columns["lower"].append(int(problem.lower[rows].min()))
         columns["upper"].append(int(problem.upper[rows].max()))
@@ -108,7 +108,7 @@ def _pools(problem: Problem, row: int) -> frozenset[int] | None:
 
 
 def _gaps(problem: Problem, rows: Ints, places: Ints, size: int) -> list[Gap]:
-    """Gaps of a cluster: steps at which its members hold only a part, and the bytes held."""
+    """Gaps of an alias set: steps at which its members hold only a part, and the bytes held."""
     starts, ends = problem.lower[rows].tolist(), problem.upper[rows].tolist()
     spans = list(zip(places.tolist(), (places + problem.size[rows]).tolist(), strict=True))
     times = sorted({*starts, *ends})

@@ -41,12 +41,12 @@ class Packed:
 
     @property
     def bound(self) -> Bound:
-        """Bound on every packing of this program in one pool, whichever links it uses."""
+        """Bound on every packing of this program in one pool, whichever candidates it uses."""
         return self._state.bound
 
     @property
     def good_enough(self) -> bool:
-        """True if the peak is at most the goal."""
+        """True if the peak is at most the target."""
         return self.pooled is None and self._state.good_enough
 
     @property
@@ -66,8 +66,8 @@ class Packed:
         """Relations between tensors that share bytes by choice."""
         if self.pooled is not None:
             return self.pooled.relations
-        links = self.sharing.best.clusters.links if self.sharing is not None else ()
-        return tuple(link.relation for link in links)
+        candidates = self.sharing.best.alias_sets.candidates if self.sharing is not None else ()
+        return tuple(candidate.relation for candidate in candidates)
 
     def cannot_be_beaten_by(self, floor: int) -> bool:
         """True if no packing with ``floor`` live bytes at some step can be better."""

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cpplan.aliasing.alias_candidates import Link
-from cpplan.aliasing.alias_sets import form_clusters
+from cpplan.aliasing.alias_candidates import AliasCandidate
+from cpplan.aliasing.alias_sets import form_alias_sets
 from cpplan.aliasing.bounds import NAME as SHARED
-from cpplan.aliasing.merged import merge_clusters
+from cpplan.aliasing.merged import merge_alias_sets
 from cpplan.aliasing.packed import Packed
 from cpplan.aliasing.solve import SharingSearch
 from cpplan.aliasing.tuning import active
@@ -56,8 +56,8 @@ def pack_in_pools(
 ) -> Packed:
     """The best layout over several pools found in time.
 
-    With sharing, several choices of links are packed, first all that go together. The bounds of
-    these packings hold for one choice only and are replaced by weaker ones.
+    With sharing, several choices of candidates are packed, first all that go together. The bounds
+    of these packings hold for one choice only and are replaced by weaker ones.
     """
     levels, deadline = objective_levels(problem, objective), budget.deadline
 
@@ -73,16 +73,16 @@ def pack_in_pools(
     search = SharingSearch(source, _on_every_grid(problem), residency, kinds=sharing)
     apart = never_shared(problem, sharing, *replay(source, residency))
 
-    def choose(skip: frozenset[Link], deadline: Deadline) -> _Choice:
-        clusters = form_clusters(search.links, search.rules, skip)
-        merged = merge_clusters(problem, clusters)
+    def choose(skip: frozenset[AliasCandidate], deadline: Deadline) -> _Choice:
+        alias_sets = form_alias_sets(search.candidates, search.rules, skip)
+        merged = merge_alias_sets(problem, alias_sets)
         packed = packing(merged.problem, merged.row, deadline)
         if packed.offset is not None and packed.pool is not None:
             pool, offset = packed.pool[merged.row], merged.spread(packed.offset)
             value = levels_value(problem, levels, pool, offset)
             packed = replace(packed, pool=pool, offset=offset, objective_value=value)
         bounded = _bounded(packed, apart, levels, search.bound.value)
-        return _Choice(skip, clusters.links, bounded)
+        return _Choice(skip, alias_sets.candidates, bounded)
 
     def first_pool(slot: Deadline) -> _Choice | None:
         """The choice found with all buffers in the first pool, or ``None`` if it is too small."""
@@ -95,7 +95,7 @@ def pack_in_pools(
             problem.in_pool(0, everyone),
             residency,
             kinds=sharing,
-            ceiling=capacity,
+            limit=capacity,
             seed=budget.seed,
         )
         try:
@@ -109,12 +109,12 @@ def pack_in_pools(
         name = alone.best.incumbent.found_by
         packed = PooledPacking("feasible", pool, offset, value, (), name, ())
         bounded = _bounded(packed, apart, levels, search.bound.value)
-        return _Choice(alone.best.skip, alone.best.clusters.links, bounded)
+        return _Choice(alone.best.skip, alone.best.alias_sets.candidates, bounded)
 
     if algorithm is not None:
         best = choose(frozenset(), deadline)
     else:
-        first, *others = _choices(problem, search.links)
+        first, *others = _choices(problem, search.candidates)
         best = choose(first, deadline.share(active().pools_choice_share))
         if not (best.done or deadline.expired()):
             together = first_pool(deadline.share(active().pools_choice_share))
@@ -127,15 +127,15 @@ def pack_in_pools(
                     key=_Choice.value,
                 )
         best = _leave_out(problem, levels, best, choose, deadline)
-    relations = tuple(link.relation for link in best.links)
+    relations = tuple(candidate.relation for candidate in best.candidates)
     return Packed(source, problem, pooled=PooledResult(best.packing, objective, sharing, relations))
 
 
 class _Choice(NamedTuple):
-    """A choice of links: those left out, those in force, and the packing."""
+    """A choice of candidates: those left out, those in force, and the packing."""
 
-    skip: frozenset[Link]
-    links: Sequence[Link]
+    skip: frozenset[AliasCandidate]
+    candidates: Sequence[AliasCandidate]
     packing: PooledPacking
 
     @property
@@ -150,21 +150,21 @@ def _leave_out(
     problem: Problem,
     levels: Sequence[Level],
     best: _Choice,
-    choose: Callable[[frozenset[Link], Deadline], _Choice],
+    choose: Callable[[frozenset[AliasCandidate], Deadline], _Choice],
     deadline: Deadline,
 ) -> _Choice:
-    """Leave out one link at a time of buffers that cost less in another pool, if that is better."""
+    """Leave out candidates of buffers that cost less in another pool, one at a time, if better."""
     row = {name: k for k, name in enumerate(problem.names)}
-    tried: set[Link] = set()
+    tried: set[AliasCandidate] = set()
     while not (best.done or deadline.expired() or best.packing.pool is None):
         dear = _dear(problem, levels, best.packing.pool)
-        left = (k for k in best.links if dear[row[k.inner]] or dear[row[k.outer]])
-        link = next((link for link in left if link not in tried), None)
-        if link is None:
+        left = (k for k in best.candidates if dear[row[k.inner]] or dear[row[k.outer]])
+        candidate = next((candidate for candidate in left if candidate not in tried), None)
+        if candidate is None:
             break
-        tried.add(link)
+        tried.add(candidate)
         slot = deadline.share(active().pools_move_share)
-        best = min(best, choose(best.skip | {link}, slot), key=_Choice.value)
+        best = min(best, choose(best.skip | {candidate}, slot), key=_Choice.value)
     return best
 
 
@@ -178,8 +178,10 @@ def _dear(problem: Problem, levels: Sequence[Level], pool: Ints) -> NDArray[np.b
     return dear
 
 
-def _choices(problem: Problem, links: Sequence[Link]) -> list[frozenset[Link]]:
-    """Sets of links to leave out, each tried once.
+def _choices(
+    problem: Problem, candidates: Sequence[AliasCandidate]
+) -> list[frozenset[AliasCandidate]]:
+    """Sets of candidates to leave out, each tried once.
 
     None; those between a storage that fits into its first pool and one that does not; all
     placements; all in place; all.
@@ -190,9 +192,11 @@ def _choices(problem: Problem, links: Sequence[Link]) -> list[frozenset[Link]]:
         capacity = problem.pools[problem.candidates_of(row[name])[0]].capacity
         return capacity is None or bool(problem.size[row[name]] <= capacity)
 
-    in_place = frozenset(link for link in links if link.in_place)
-    dragging = frozenset(link for link in links if fits(link.outer) != fits(link.inner))
-    everything = frozenset(links)
+    in_place = frozenset(candidate for candidate in candidates if candidate.in_place)
+    dragging = frozenset(
+        candidate for candidate in candidates if fits(candidate.outer) != fits(candidate.inner)
+    )
+    everything = frozenset(candidates)
     return list(dict.fromkeys((frozenset(), dragging, everything - in_place, in_place, everything)))
 
 
@@ -211,7 +215,7 @@ def _bounded(
     """The packing with a bound that holds whatever is shared."""
     value = packing.objective_value
     if packing.offset is None:
-        # Buffers that do not fit with these links may fit with others.
+        # Buffers that do not fit with these candidates may fit with others.
         status, message = _shortfall(packing, apart, floor)
         return replace(
             packing, status=status, objective_bound=(), bound_by=(SHARED,), message=message

@@ -1,8 +1,8 @@
 """The ordering problem with shared bytes, in which stretches of bytes take the place of storages.
 
-Links that hold in every order of the ops can be used whatever the order. A cluster is cut at the
-addresses at which its storages begin and end. Each stretch is live from the first op that accesses
-a storage over it to the last, as a storage is.
+Candidates that hold in every order of the ops can be used whatever the order. An alias set is cut
+at the addresses at which its storages begin and end. Each stretch is live from the first op that
+accesses a storage over it to the last, as a storage is.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.aliasing.alias_candidates import Link, find_links
-from cpplan.aliasing.alias_sets import Clusters, SharingRules, Storage, form_clusters
+from cpplan.aliasing.alias_candidates import AliasCandidate, find_candidates
+from cpplan.aliasing.alias_sets import AliasSets, SharingRules, Storage, form_alias_sets
 from cpplan.aliasing.bounds import placement_groups
 from cpplan.aliasing.lives import AnyOrderLives
 from cpplan.aliasing.tuning import active
@@ -25,12 +25,15 @@ from cpplan.ordering.problem import OrderProblem
 
 
 def share_in_any_order(
-    graph: Graph, ordering: OrderProblem, residency: Residency, links: Sequence[Link] | None = None
+    graph: Graph,
+    ordering: OrderProblem,
+    residency: Residency,
+    candidates: Sequence[AliasCandidate] | None = None,
 ) -> tuple[OrderProblem, bool]:
-    """The ordering problem with all links that hold in every order, and True if it is exact.
+    """The ordering problem with all candidates that hold in every order, and True if it is exact.
 
-    If the second is true, no order needs fewer bytes under any links than in this problem: its
-    bounds hold for every plan. O(ops² / 64 + links × storages that they join). With more than
+    If the second is true, no order needs fewer bytes under any candidates than in this problem: its
+    bounds hold for every plan. O(ops² / 64 + candidates × storages that they join). With more than
     `any_order_ops` ops, only in-place pairs are used whose op is the last reader by its direct
     predecessors alone, in linear time.
 
@@ -42,8 +45,8 @@ def share_in_any_order(
         Its ordering problem (``order_problem``), without sharing.
     residency
         The boundary tensors that the arena holds.
-    links
-        The links that may be used; all by default.
+    candidates
+        The candidates that may be used; all by default.
 
     Examples
     --------
@@ -58,53 +61,66 @@ def share_in_any_order(
     >>> order_problem(graph).peak([0]), shared.peak([0]), complete
     (16, 8, True)
     """
-    links = find_links(graph, residency) if links is None else links
+    candidates = find_candidates(graph, residency) if candidates is None else candidates
     size = dict(zip(ordering.storages, ordering.size.tolist(), strict=True))
-    usable = [link for link in links if link.inner in size and link.outer in size]
+    usable = [
+        candidate for candidate in candidates if candidate.inner in size and candidate.outer in size
+    ]
     if len(graph.ops) > active().any_order_ops:
         problem, whole = _cut_up(ordering, _handed_over(ordering, usable))
-        return problem, whole and not links
+        return problem, whole and not candidates
     lives = AnyOrderLives(graph, residency)
     # Bytes are only counted here; alignment is left to packing.
     storages = {name: Storage(count) for name, count in size.items()}
-    rules = SharingRules(storages, lives, Origins(graph, links), usable)
-    clusters = form_clusters(usable, rules)
+    rules = SharingRules(storages, lives, Origins(graph, candidates), usable)
+    alias_sets = form_alias_sets(usable, rules)
     groups = [
-        {name: clusters.place[name] for name in members}
-        for members in clusters.members.values()
+        {name: alias_sets.place[name] for name in members}
+        for members in alias_sets.members.values()
         if len(members) > 1
     ]
     problem, whole = _cut_up(ordering, groups)
-    return problem, whole and len(usable) == len(links) and _none_better(usable, clusters)
+    return problem, whole and len(usable) == len(candidates) and _none_better(usable, alias_sets)
 
 
-def _handed_over(ordering: OrderProblem, links: Sequence[Link]) -> list[dict[str, int]]:
+def _handed_over(
+    ordering: OrderProblem, candidates: Sequence[AliasCandidate]
+) -> list[dict[str, int]]:
     """Chains of storages that ops write in place, each over the one before, in every order.
 
     The op is the last to access the old storage, as all other ops that access it are its direct
     predecessors, and the first to access the new one, as it is a direct predecessor of all others.
-    So only neighbours in a chain are ever live together. O(links + accesses): precedences that
+    So only neighbours in a chain are ever live together. O(candidates + accesses): precedences that
     follow only from longer paths are not used.
     """
     row = {name: k for k, name in enumerate(ordering.storages)}
     following: dict[str, str] = {}
     taken: set[str] = set()
-    for link in links:
-        old, new = row[link.outer], row[link.inner]
+    for candidate in candidates:
+        old, new = row[candidate.outer], row[candidate.inner]
         size = int(ordering.size[old])
-        whole = link.shift == 0 and link.begin == 0 and link.end == size == ordering.size[new]
-        if not (link.in_place and whole) or link.outer in following or link.inner in taken:
+        whole = (
+            candidate.shift == 0
+            and candidate.begin == 0
+            and candidate.end == size == ordering.size[new]
+        )
+        if (
+            not (candidate.in_place and whole)
+            or candidate.outer in following
+            or candidate.inner in taken
+        ):
             continue
-        before = set(ordering.predecessors[link.op])
+        before = set(ordering.predecessors[candidate.op])
         last = not ordering.kept[old] and before.issuperset(
-            op for op in ordering.touched_by[old] if op != link.op
+            op for op in ordering.touched_by[old] if op != candidate.op
         )
         first = not ordering.present[new] and all(
-            op == link.op or link.op in ordering.predecessors[op] for op in ordering.touched_by[new]
+            op == candidate.op or candidate.op in ordering.predecessors[op]
+            for op in ordering.touched_by[new]
         )
         if last and first:
-            following[link.outer] = link.inner
-            taken.add(link.inner)
+            following[candidate.outer] = candidate.inner
+            taken.add(candidate.inner)
     groups = []
     for start in [name for name in following if name not in taken]:
         group, name = {start: 0}, start
@@ -115,8 +131,10 @@ def _handed_over(ordering: OrderProblem, links: Sequence[Link]) -> list[dict[str
     return groups
 
 
-def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderProblem, int]:
-    """A relaxed problem that needs no more bytes, in any order, than any choice of links.
+def relax_sharing(
+    ordering: OrderProblem, candidates: Sequence[AliasCandidate]
+) -> tuple[OrderProblem, int]:
+    """A relaxed problem that needs no more bytes, in any order, than any choice of candidates.
 
     All placements are taken at once, as in ``cpplan.aliasing.bounds``; if those of a group
     contradict each other, only its largest storage counts. Results that an op may write in place
@@ -132,7 +150,7 @@ def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderP
     ...     (Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")),
     ...     (Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),),
     ... )
-    >>> relaxed, more = relax_sharing(order_problem(graph), find_links(graph, Residency()))
+    >>> relaxed, more = relax_sharing(order_problem(graph), find_candidates(graph, Residency()))
     >>> relaxed.peak([0]) - more
     8
     """
@@ -140,7 +158,7 @@ def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderP
     row = {name: k for k, name in enumerate(size)}
     groups: list[dict[str, int]] = []
     hidden: set[str] = set()
-    for places in placement_groups(link for link in links if not link.in_place):
+    for places in placement_groups(candidate for candidate in candidates if not candidate.in_place):
         known = {name: place for name, place in places.items() if name in size}
         if None in known.values() or len(known) < len(places):
             hidden.update(sorted(known, key=lambda name: (-size[name], row[name]))[1:])
@@ -150,7 +168,7 @@ def relax_sharing(ordering: OrderProblem, links: Sequence[Link]) -> tuple[OrderP
     problem, _ = _cut_up(ordering, groups)
     kept = [k for k, name in enumerate(problem.storages) if name not in hidden]
     saved = np.zeros(len(ordering), np.int64)
-    for op, count in _savings(links).values():
+    for op, count in _savings(candidates).values():
         saved[op] += count
     more = int(saved.max(initial=0))
     relaxed = replace(
@@ -214,13 +232,13 @@ def _cut_up(
     return problem, whole
 
 
-def _savings(links: Iterable[Link]) -> dict[str, tuple[int, int]]:
+def _savings(candidates: Iterable[AliasCandidate]) -> dict[str, tuple[int, int]]:
     """The op that may write a storage in place, and the most bytes of it, by storage."""
     savings: dict[str, tuple[int, int]] = {}
-    for link in links:
-        if link.in_place:
-            saved = max(link.end - link.begin, savings.get(link.inner, (0, 0))[1])
-            savings[link.inner] = link.op, saved
+    for candidate in candidates:
+        if candidate.in_place:
+            saved = max(candidate.end - candidate.begin, savings.get(candidate.inner, (0, 0))[1])
+            savings[candidate.inner] = candidate.op, saved
     return savings
 
 
@@ -258,15 +276,19 @@ def _connected(touched: Sequence[Sequence[int]]) -> bool:
     return len(reached) == len(touched)
 
 
-def _none_better(links: Sequence[Link], clusters: Clusters) -> bool:
+def _none_better(candidates: Sequence[AliasCandidate], alias_sets: AliasSets) -> bool:
     """True if all placements are in force, and all results that can be in place are.
 
     The layout then has all placements, as ``cpplan.aliasing.bounds`` assumes, and each result that
     could lie over an input lies over one. So no choice saves more at any step of any order.
     """
-    used = set(clusters.links)
-    placed = all(link in used for link in links if not link.in_place)
-    saved = {link.inner: link.end - link.begin for link in used if link.in_place}
+    used = set(alias_sets.candidates)
+    placed = all(candidate in used for candidate in candidates if not candidate.in_place)
+    saved = {
+        candidate.inner: candidate.end - candidate.begin for candidate in used if candidate.in_place
+    }
     return placed and all(
-        saved.get(link.inner, -1) >= link.end - link.begin for link in links if link.in_place
+        saved.get(candidate.inner, -1) >= candidate.end - candidate.begin
+        for candidate in candidates
+        if candidate.in_place
     )

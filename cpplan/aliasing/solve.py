@@ -1,8 +1,8 @@
-"""Search for the links to use, and for offsets, at a given order.
+"""Search for the candidates to use, and for offsets, at a given order.
 
-The search takes as many links as go together. While a gap is left, it tries fewer or other links
-around the step of the peak, each choice packed by heuristics; it packs the best choice by search;
-and for small programs CP-SAT searches links and offsets together.
+The search takes as many candidates as go together. While a gap is left, it tries fewer or other
+candidates around the step of the peak, each choice packed by heuristics; it packs the best choice
+by search; and for small programs CP-SAT searches candidates and offsets together.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from functools import partial
 
 import numpy as np
 
-from cpplan.aliasing.alias_candidates import Link, find_links
-from cpplan.aliasing.alias_sets import Clusters, SharingRules, form_clusters, place_clusters
+from cpplan.aliasing.alias_candidates import AliasCandidate, find_candidates
+from cpplan.aliasing.alias_sets import AliasSets, SharingRules, form_alias_sets, place_alias_sets
 from cpplan.aliasing.bounds import shared_bound
 from cpplan.aliasing.distances import allowed_shifts
 from cpplan.aliasing.lives import ProgramLives
-from cpplan.aliasing.merged import Merged, merge_clusters, storages_of
+from cpplan.aliasing.merged import Merged, merge_alias_sets, storages_of
 from cpplan.aliasing.tuning import active
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.errors import VerificationError
@@ -39,15 +39,15 @@ from cpplan.verification.verifier import check_offsets
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice of links, and the best packing with them.
+    """A choice of candidates, and the best packing with them.
 
     Attributes
     ----------
     order
-        All links, in the order in which they were tried.
+        All candidates, in the order in which they were tried.
     skip
-        The links left out.
-    clusters
+        The candidates left out.
+    alias sets
         The alias sets that they form.
     merged
         The problem packed, one buffer per alias set.
@@ -55,9 +55,9 @@ class Choice:
         Its best packing.
     """
 
-    order: Sequence[Link]
-    skip: frozenset[Link]
-    clusters: Clusters
+    order: Sequence[AliasCandidate]
+    skip: frozenset[AliasCandidate]
+    alias_sets: AliasSets
     merged: Merged
     incumbent: Incumbent
 
@@ -74,7 +74,7 @@ class Choice:
 
 
 class SharingSearch(LevelIncumbent[Choice]):
-    """An anytime search for the best links at one order, and the best choice so far.
+    """An anytime search for the best candidates at one order, and the best choice so far.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class SharingSearch(LevelIncumbent[Choice]):
     residency
         The boundary tensors that the arena holds.
     kinds
-        Kinds of the links that may be used.
-    goal, ceiling
+        Kinds of the candidates that may be used.
+    target, limit
         As in :class:`~cpplan.packing.incumbent.Incumbent`.
     seed
         For random choices.
@@ -106,29 +106,29 @@ class SharingSearch(LevelIncumbent[Choice]):
         residency: Residency,
         *,
         kinds: Collection[RelationKind],
-        goal: int | None = None,
-        ceiling: int | None = None,
+        target: int | None = None,
+        limit: int | None = None,
         seed: int = 0,
         report: Report = lambda peak, bound, source: None,
     ):
         self.problem, self.kinds = problem, frozenset(kinds)
         unrolled = unroll(program)
-        self.links = find_links(unrolled.graph, residency, kinds)
+        self.candidates = find_candidates(unrolled.graph, residency, kinds)
         lives = ProgramLives(unrolled, problem, residency)
-        origins = Origins(unrolled.graph, self.links)
-        self.rules = SharingRules(storages_of(problem), lives, origins, self.links)
+        origins = Origins(unrolled.graph, self.candidates)
+        self.rules = SharingRules(storages_of(problem), lives, origins, self.candidates)
         self._random = random.Random(seed)
         # Every choice is packed towards these.
-        self.goal, self.ceiling = goal, ceiling
-        self.bounds = [shared_bound(problem, self.links, lives)]
+        self.target, self.limit = target, limit
+        self.bounds = [shared_bound(problem, self.candidates, lives)]
         # Permission to share must never cost bytes: with many buffers, plan without sharing first.
-        self._plain = self._choose(self.links, frozenset(self.links))
+        self._plain = self._choose(self.candidates, frozenset(self.candidates))
         self._many = len(problem) > active().many_buffers
-        few = self.links and not self._many
-        first = self._choose(self.links, frozenset()) if few else self._plain
+        few = self.candidates and not self._many
+        first = self._choose(self.candidates, frozenset()) if few else self._plain
         super().__init__(
             OneLevel(lambda choice: choice.peak), first, "bump", self.bounds,
-            goal=goal, ceiling=ceiling,
+            target=target, limit=limit,
             report=lambda search, source: report(search.values[0], search.bound.value, source),
         )  # fmt: skip
 
@@ -164,7 +164,7 @@ class SharingSearch(LevelIncumbent[Choice]):
             return
 
     def _pack_first(self, deadline: Deadline) -> None:
-        """Run heuristics on the choice of all links; with many buffers, first without links."""
+        """Run heuristics on the choice of all candidates; with many buffers, first on that of none."""
         if not self._many:
             self._run_heuristics(self.best, deadline)
             return
@@ -172,11 +172,11 @@ class SharingSearch(LevelIncumbent[Choice]):
             self._run_heuristics(self.best, deadline.share(active().plain_share))
         except TimeUpError:
             deadline.check()
-        if not self.done and self.links:
-            self._offer(self._choose(self.links, frozenset(), deadline), deadline)
+        if not self.done and self.candidates:
+            self._offer(self._choose(self.candidates, frozenset(), deadline), deadline)
 
     def pack_by(self, name: str, deadline: Deadline) -> None:
-        """Let one heuristic alone pack the choice of all links that go together."""
+        """Let one heuristic alone pack the choice of all candidates that go together."""
         choice = self.choose_all()
         try:
             pack_by(name, choice.incumbent, deadline)
@@ -184,26 +184,34 @@ class SharingSearch(LevelIncumbent[Choice]):
             self.replace(choice, choice.incumbent.found_by)
 
     def choose_all(self) -> Choice:
-        """The choice of all links that go together, not packed yet."""
-        return self._choose(self.links, frozenset())
+        """The choice of all candidates that go together, not packed yet."""
+        return self._choose(self.candidates, frozenset())
 
     def _choose(
-        self, order: Sequence[Link], skip: frozenset[Link], deadline: Deadline | None = None
+        self,
+        order: Sequence[AliasCandidate],
+        skip: frozenset[AliasCandidate],
+        deadline: Deadline | None = None,
     ) -> Choice:
-        """The choice of all links except ``skip``; raises ``TimeUpError`` once time is up."""
+        """The choice of all candidates except ``skip``; raises ``TimeUpError`` once time is up."""
         poll = deadline.check if deadline is not None else lambda: None
-        return self._pack(order, skip, form_clusters(order, self.rules, skip, poll=poll))
+        return self._pack(order, skip, form_alias_sets(order, self.rules, skip, poll=poll))
 
-    def _pack(self, order: Sequence[Link], skip: frozenset[Link], clusters: Clusters) -> Choice:
-        merged = merge_clusters(self.problem, clusters)
-        goal = max(self.goal or 0, self.bound.value)
-        incumbent = Incumbent(merged.problem, goal=goal, ceiling=self.ceiling)
-        return Choice(order, skip, clusters, merged, incumbent)
+    def _pack(
+        self,
+        order: Sequence[AliasCandidate],
+        skip: frozenset[AliasCandidate],
+        alias_sets: AliasSets,
+    ) -> Choice:
+        merged = merge_alias_sets(self.problem, alias_sets)
+        target = max(self.target or 0, self.bound.value)
+        incumbent = Incumbent(merged.problem, target=target, limit=self.limit)
+        return Choice(order, skip, alias_sets, merged, incumbent)
 
     def _move(self, count: int, deadline: Deadline) -> None:
-        """Try neighbours of the best choice: a link left out, taken back, or moved to the front."""
+        """Try neighbours of the best choice: a candidate left out, put back, or moved to the front."""
         for _ in range(count):
-            if self.done or not self.links:
+            if self.done or not self.candidates:
                 return
             deadline.check(1e-4 * len(self.problem))
             order, skip = self._neighbour(self.best)
@@ -212,42 +220,48 @@ class SharingSearch(LevelIncumbent[Choice]):
             if choice.incumbent.bound.value <= self.best.peak:
                 self._offer(choice, deadline)
 
-    def _neighbour(self, choice: Choice) -> tuple[Sequence[Link], frozenset[Link]]:
-        near = self._links_at_the_peak(choice)
-        link = self._random.choice(near or self.links)
-        if link in choice.skip:
-            return choice.order, choice.skip - {link}
-        if link in choice.clusters.links and self._random.random() < 0.7:
-            return choice.order, choice.skip | {link}
-        return (link, *(other for other in choice.order if other != link)), choice.skip
+    def _neighbour(
+        self, choice: Choice
+    ) -> tuple[Sequence[AliasCandidate], frozenset[AliasCandidate]]:
+        near = self._candidates_at_the_peak(choice)
+        candidate = self._random.choice(near or self.candidates)
+        if candidate in choice.skip:
+            return choice.order, choice.skip - {candidate}
+        if candidate in choice.alias_sets.candidates and self._random.random() < 0.7:
+            return choice.order, choice.skip | {candidate}
+        return (candidate, *(other for other in choice.order if other != candidate)), choice.skip
 
-    def _links_at_the_peak(self, choice: Choice) -> list[Link]:
-        """Links of storages that are live at the highest buffer's steps."""
+    def _candidates_at_the_peak(self, choice: Choice) -> list[AliasCandidate]:
+        """Candidates of storages that are live at the highest buffer's steps."""
         ends = choice.offsets + self.problem.size
         top = int(np.argmax(ends))
         lower, upper = self.problem.lower[top], self.problem.upper[top]
         near = (self.problem.lower < upper) & (self.problem.upper > lower)
         names = {self.problem.names[row] for row in np.flatnonzero(near).tolist()}
-        return [link for link in self.links if link.inner in names or link.outer in names]
+        return [
+            candidate
+            for candidate in self.candidates
+            if candidate.inner in names or candidate.outer in names
+        ]
 
     def _try_fewer(self, deadline: Deadline) -> None:
-        """Try only in-place links, only placements, and no links."""
-        everything = frozenset(self.links)
-        in_place = frozenset(link for link in self.links if link.in_place)
+        """Try only in-place candidates, only placements, and no candidates."""
+        everything = frozenset(self.candidates)
+        in_place = frozenset(candidate for candidate in self.candidates if candidate.in_place)
         for skip in (everything - in_place, in_place):
             if not self.done and skip and skip != everything:
-                self._offer(self._choose(self.links, skip, deadline), deadline)
+                self._offer(self._choose(self.candidates, skip, deadline), deadline)
         if not (self.done or self._many):
             self._offer(self._plain, deadline)
 
     def _prove(self, work: float, budget: Budget, deadline: Deadline) -> None:
-        """Search links and offsets together by CP-SAT, unless there are too many pairs."""
+        """Search candidates and offsets together by CP-SAT, unless there are too many pairs."""
         from cpplan.aliasing.cp_sat_sharing import NAME, sharing_model
         from cpplan.runtime.cp_sat_proof import Proof, prove_peak
 
         if self._pairs() > active().cp_sat_pairs:
             return
-        shifts = allowed_shifts(self.problem, self.links, self.rules)
+        shifts = allowed_shifts(self.problem, self.candidates, self.rules)
 
         def keep(proof: Proof[Ints]) -> None:
             self.offer_bound(0, proof.bound, NAME)
@@ -266,21 +280,23 @@ class SharingSearch(LevelIncumbent[Choice]):
     def _pairs(self) -> int:
         """Number of pairs live together with at least one buffer that may share bytes."""
         problem = self.problem
-        sharing = {name for link in self.links for name in (link.inner, link.outer)}
+        sharing = {
+            name for candidate in self.candidates for name in (candidate.inner, candidate.outer)
+        }
         rows = [row for row, name in enumerate(problem.names) if name in sharing]
         ended = np.searchsorted(np.sort(problem.upper), problem.lower[rows], side="right")
         begun = np.searchsorted(np.sort(problem.lower), problem.upper[rows], side="left")
         return int((begun - ended).sum())
 
     def adopt(self, offsets: Ints, name: str) -> None:
-        """Make a layout of the program's buffers the best choice, if links explain it.
+        """Make a layout of the program's buffers the best choice, if candidates explain it.
 
         The model lets two buffers share bytes whenever they hold the same value. A plan must name
         the op that allows it, and there may be none.
         """
         address = dict(zip(self.problem.names, offsets.tolist(), strict=True))
-        clusters = place_clusters(self.links, self.rules, address)
-        choice = self._pack(self.links, frozenset(), clusters)
+        alias_sets = place_alias_sets(self.candidates, self.rules, address)
+        choice = self._pack(self.candidates, frozenset(), alias_sets)
         merged = choice.merged
         where = np.zeros(len(merged.problem), np.int64)
         where[merged.row] = offsets - merged.within

@@ -29,14 +29,14 @@ class AliasingTuning:
         Pairs of buffers of which one may share bytes, up to which CP-SAT is asked: each makes three
         literals or more.
     pools_choice_share
-        With several pools: of the time left, for each choice of links but the last.
+        With several pools: of the time left, for each choice of candidates but the last.
     pools_move_share
-        With several pools: of the time left, for packing without one more link.
+        With several pools: of the time left, for packing without one more candidate.
     any_order_ops
-        Ops up to which links that hold in any order are looked for: ancestors as bits, and pairs of
-        storages that may meet, take gigabytes for many more.
+        Ops up to which candidates that hold in any order are looked for: ancestors as bits, and
+        pairs of storages that may meet, take gigabytes for many more.
     few_members
-        Storages of a cluster above which those that live with one are looked up.
+        Storages of an alias set above which those that live with one are looked up.
     """
 
     plain_share: float = 0.3

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.model.graph import Graph
 from cpplan.program.anf import to_anf
 
@@ -26,44 +26,50 @@ class Piece(NamedTuple):
 
 
 class Origins:
-    """The pieces of every storage that a link names, ascending and without holes.
+    """The pieces of every storage that a candidate names, ascending and without holes.
 
-    Only links count: bytes that no link says to be copied have an origin of their own.
+    Only candidates count: bytes that no candidate says to be copied have an origin of their own.
 
     Examples
     --------
     >>> from cpplan.model.graph import Op, Placement, Tensor
     >>> from cpplan.model.residency import Residency
-    >>> from cpplan.aliasing.alias_candidates import find_links
+    >>> from cpplan.aliasing.alias_candidates import find_candidates
     >>> graph = Graph(
     ...     "g",
     ...     (Tensor("a", 4, kind="input"), Tensor("b", 4, kind="input"), Tensor("y", 8)),
     ...     (Op("cat", inputs=("a", "b"), outputs=("y",),
     ...         placements=(Placement("a", "y", 0), Placement("b", "y", 4))),),
     ... )
-    >>> origins = Origins(graph, find_links(graph, Residency()))
+    >>> origins = Origins(graph, find_candidates(graph, Residency()))
     >>> [tuple(piece) for piece in origins.of["y"]]
     [(0, 4, 'a', 0), (4, 8, 'b', 0)]
     >>> origins.equal("b", "y", shift=-4), origins.equal("b", "y", shift=0)
     (True, False)
     """
 
-    def __init__(self, graph: Graph, links: Iterable[Link]):
+    def __init__(self, graph: Graph, candidates: Iterable[AliasCandidate]):
         self.of: dict[str, list[Piece]] = {}
-        copies: dict[int, list[Link]] = {}
-        for link in links:
-            for root in (link.inner, link.outer):
+        copies: dict[int, list[AliasCandidate]] = {}
+        for candidate in candidates:
+            for root in (candidate.inner, candidate.outer):
                 size = graph.tensor[root].nbytes
                 self.of.setdefault(root, [Piece(0, size, root, 0)])
-            if not link.in_place:
-                copies.setdefault(link.op, []).append(link)
+            if not candidate.in_place:
+                copies.setdefault(candidate.op, []).append(candidate)
         for number in to_anf(graph).order:
-            for link in copies.get(number, ()):
-                if link.relation.other in graph.ops[number].outputs:
-                    self._copy(link.inner, link.outer, -link.shift, link.begin, link.end)
+            for candidate in copies.get(number, ()):
+                if candidate.relation.other in graph.ops[number].outputs:
+                    self._copy(
+                        candidate.inner,
+                        candidate.outer,
+                        -candidate.shift,
+                        candidate.begin,
+                        candidate.end,
+                    )
                 else:
-                    begin, end = link.begin - link.shift, link.end - link.shift
-                    self._copy(link.outer, link.inner, link.shift, begin, end)
+                    begin, end = candidate.begin - candidate.shift, candidate.end - candidate.shift
+                    self._copy(candidate.outer, candidate.inner, candidate.shift, begin, end)
 
     def equal(self, one: str, other: str, shift: int) -> bool:
         """True if the bytes that two storages share have the same origin.

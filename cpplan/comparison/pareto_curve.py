@@ -82,7 +82,7 @@ def pareto_plans(
     source: Graph | Program, points: int, time_limit: float, **options: Any
 ) -> list[Plan]:
     """The plans of :func:`pareto`, the one with most memory first."""
-    from cpplan.aliasing.alias_candidates import find_links
+    from cpplan.aliasing.alias_candidates import find_candidates
     from cpplan.remat.footprint import least_footprint, shared_footprint
     from cpplan.remat.problem import remat_problem
 
@@ -101,9 +101,11 @@ def pareto_plans(
     plans: list[Plan] = []
     with noting_interrupts() as interrupted:
         first = solve_request(source, once)
-        links = find_links(program.graph, first.residency, first.sharing)
+        candidates = find_candidates(program.graph, first.residency, first.sharing)
         problem = remat_problem(program, first.residency)
-        least = (shared_footprint(problem, links) if links else least_footprint(problem)).bytes
+        least = (
+            shared_footprint(problem, candidates) if candidates else least_footprint(problem)
+        ).bytes
         most = first.peak or least
         for k in range(points):
             if plans and interrupted():

@@ -134,7 +134,7 @@ def _graph(rules: Rules) -> Graph:
 def _relax_program(rules: Rules, program: Program, plan: Plan) -> Iterator[Relaxed]:
     graph = program.graph
     for kind in get_args(RelationKind):
-        if kind not in rules.sharing and any(x.relation.kind == kind for x in rules.links):
+        if kind not in rules.sharing and any(x.relation.kind == kind for x in rules.candidates):
             more = replace(rules, sharing=rules.sharing | {kind})
             yield Relaxed(f"no {kind}", _SHARING[kind], more)
     once = len(program.order) == len(graph.ops)
@@ -174,9 +174,11 @@ def _outside(rules: Rules, residency: Residency) -> Rules:
     # Every buffer is a storage here, so the remaining buffers do not change.
     outside = outside_storages(graph, residency)
     stays = [row for row, name in enumerate(rules.problem.names) if name not in outside]
-    links = tuple(x for x in rules.links if x.inner not in outside and x.outer not in outside)
+    candidates = tuple(
+        x for x in rules.candidates if x.inner not in outside and x.outer not in outside
+    )
     problem = rules.problem.subset(np.array(stays, np.int64))
-    return replace(rules, residency=residency, problem=problem, links=links)
+    return replace(rules, residency=residency, problem=problem, candidates=candidates)
 
 
 def _is_only_order(graph: Graph) -> bool:

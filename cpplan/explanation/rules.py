@@ -16,7 +16,7 @@ from cpplan.program.anf import Program
 from cpplan.remat.bound_names import FOOTPRINT
 
 if TYPE_CHECKING:
-    from cpplan.aliasing.alias_candidates import Link
+    from cpplan.aliasing.alias_candidates import AliasCandidate
     from cpplan.remat.problem import RematProblem
     from cpplan.solving.request import Request
 
@@ -42,7 +42,7 @@ class Rules:
         The kinds of relations that may be chosen.
     problem
         The buffers at the plan's order.
-    links
+    candidates
         Alias candidates of the program, of either kind, allowed or not.
     aligned
         True if the program's tensors lie at multiples of their alignments.
@@ -59,7 +59,7 @@ class Rules:
     pools: tuple[Pool, ...] | None
     sharing: frozenset[RelationKind]
     problem: Problem
-    links: tuple[Link, ...] = ()
+    candidates: tuple[AliasCandidate, ...] = ()
     aligned: bool = True
     any_order: bool = False
     runs_again: bool = False
@@ -76,17 +76,17 @@ class Rules:
         >>> make_rules(problem, Residency(), None, frozenset()).bound()
         Bound(value=12, name='live bytes', step=1)
         """
-        problem, links = self.problem, self.allowed()
+        problem, candidates = self.problem, self.allowed()
         if isinstance(self.source, Program):
             if self.runs_again or self.any_order:
-                return self._bound_in_any_order(self.source.graph, links)
-            if links:
+                return self._bound_in_any_order(self.source.graph, candidates)
+            if candidates:
                 from cpplan.aliasing.bounds import shared_bound
                 from cpplan.aliasing.lives import ProgramLives
                 from cpplan.program.unrolled import unroll
 
                 lives = ProgramLives(unroll(self.source), problem, self.residency)
-                return shared_bound(problem, links, lives)
+                return shared_bound(problem, candidates, lives)
         if len(problem.pools) == 1:
             return lower_bound(problem)
         from cpplan.packing.pools.bounds import objective_bound
@@ -94,9 +94,11 @@ class Rules:
         (total,), (name,) = objective_bound(problem, "total", (0,))
         return Bound(int(total), name, None)
 
-    def allowed(self) -> tuple[Link, ...]:
-        """The links that may be used."""
-        return tuple(link for link in self.links if link.relation.kind in self.sharing)
+    def allowed(self) -> tuple[AliasCandidate, ...]:
+        """The candidates that may be used."""
+        return tuple(
+            candidate for candidate in self.candidates if candidate.relation.kind in self.sharing
+        )
 
     def solve(self, search: Request) -> Plan:
         """Plan under the rules, at the plan's order unless the order may change.
@@ -130,32 +132,32 @@ class Rules:
             ),
         )
 
-    def _bound_in_any_order(self, graph: Graph, links: tuple[Link, ...]) -> Bound:
-        touched = touched_bound(graph, self.residency, links)
+    def _bound_in_any_order(self, graph: Graph, candidates: tuple[AliasCandidate, ...]) -> Bound:
+        touched = touched_bound(graph, self.residency, candidates)
         most = int(self.problem.live_profile()[1].max(initial=0))
         if len(graph.ops) > MOST_OPS or touched.value >= most:
             return touched
         if not self.runs_again:
-            return max(touched, self._any_order(graph, links), key=lambda bound: bound.value)
+            return max(touched, self._any_order(graph, candidates), key=lambda bound: bound.value)
         if self.again is None:
             return touched
-        return max(touched, _footprint(self.again, links), key=lambda bound: bound.value)
+        return max(touched, _footprint(self.again, candidates), key=lambda bound: bound.value)
 
-    def _any_order(self, graph: Graph, links: tuple[Link, ...]) -> Bound:
+    def _any_order(self, graph: Graph, candidates: tuple[AliasCandidate, ...]) -> Bound:
         from cpplan.aliasing.segments import relax_sharing
         from cpplan.ordering.bounds import FORCED, order_bounds
         from cpplan.ordering.problem import order_problem
 
         ordering, more = order_problem(graph, self.residency), 0
-        if links:
-            ordering, more = relax_sharing(ordering, links)
+        if candidates:
+            ordering, more = relax_sharing(ordering, candidates)
         return Bound(max(0, order_bounds(ordering).bound - more), FORCED, None)
 
 
-def _footprint(problem: RematProblem, links: tuple[Link, ...]) -> Bound:
+def _footprint(problem: RematProblem, candidates: tuple[AliasCandidate, ...]) -> Bound:
     from cpplan.remat.footprint import least_footprint, shared_footprint
 
-    least = shared_footprint(problem, links) if links else least_footprint(problem)
+    least = shared_footprint(problem, candidates) if candidates else least_footprint(problem)
     return Bound(least.bytes, FOOTPRINT, None)
 
 
@@ -180,7 +182,7 @@ def make_rules(
     pools: tuple[Pool, ...] | None,
     sharing: frozenset[RelationKind],
 ) -> Rules:
-    """Make rules, with the problem and the links that follow from them.
+    """Make rules, with the problem and the candidates that follow from them.
 
     Examples
     --------
@@ -190,11 +192,11 @@ def make_rules(
     """
     from cpplan.packing.problem import as_problem
 
-    links: tuple[Link, ...] = ()
+    candidates: tuple[AliasCandidate, ...] = ()
     if isinstance(source, Program):
-        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.aliasing.alias_candidates import find_candidates
         from cpplan.program.unrolled import unroll
 
-        links = find_links(unroll(source).graph, residency)
+        candidates = find_candidates(unroll(source).graph, residency)
     problem = as_problem(source, residency, pools)
-    return Rules(source, residency, pools, sharing, problem, links)
+    return Rules(source, residency, pools, sharing, problem, candidates)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound
@@ -13,22 +13,24 @@ from cpplan.program.liveness import outside_storages
 TOUCHED = "bytes that one op touches"
 
 
-def touched_bound(graph: Graph, residency: Residency, links: Iterable[Link] = ()) -> Bound:
-    """The most bytes that one op reads, writes and uses as workspace. O(accesses + links).
+def touched_bound(
+    graph: Graph, residency: Residency, candidates: Iterable[AliasCandidate] = ()
+) -> Bound:
+    """The most bytes that one op reads, writes and uses as workspace. O(accesses + candidates).
 
-    With links, a result that the op may write in place does not count. Of the storages that some
-    op copies from or to another, only the largest that the op accesses counts.
+    With candidates, a result that the op may write in place does not count. Of the storages that
+    some op copies from or to another, only the largest that the op accesses counts.
 
     Examples
     --------
     >>> from cpplan.model.graph import Op, Tensor
-    >>> from cpplan.aliasing.alias_candidates import find_links
+    >>> from cpplan.aliasing.alias_candidates import find_candidates
     >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
     >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
     >>> graph = Graph("g", tensors, (relu,))
     >>> touched_bound(graph, Residency()).value
     16
-    >>> touched_bound(graph, Residency(), find_links(graph, Residency())).value
+    >>> touched_bound(graph, Residency(), find_candidates(graph, Residency())).value
     8
     """
     size = {t.name: t.nbytes for t in graph.tensors if graph.is_storage(t.name)}
@@ -36,11 +38,11 @@ def touched_bound(graph: Graph, residency: Residency, links: Iterable[Link] = ()
         size[name] = 0
     copied: set[str] = set()
     written: dict[int, set[str]] = {}
-    for link in links:
-        if link.in_place:
-            written.setdefault(link.op, set()).add(link.inner)
+    for candidate in candidates:
+        if candidate.in_place:
+            written.setdefault(candidate.op, set()).add(candidate.inner)
         else:
-            copied |= {link.inner, link.outer}
+            copied |= {candidate.inner, candidate.outer}
     best, root = 0, graph.root
     for number, op in enumerate(graph.ops):
         touched = {root[name][0] for name in op.inputs + op.outputs + op.workspaces}

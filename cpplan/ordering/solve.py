@@ -44,7 +44,7 @@ def search_order(
     given: Ints,
     budget: Budget,
     *,
-    goal: int = 0,
+    target: int = 0,
     report: Callable[[OrderOutcome], None] = lambda outcome: None,
 ) -> OrderOutcome:
     """The order with the smallest peak found, and a bound on every order's peak.
@@ -57,7 +57,7 @@ def search_order(
         A valid order; the result is never worse.
     budget
         When its deadline passes, the best so far is returned.
-    goal
+    target
         A peak that is good enough, bytes.
     report
         Called when the order or the bound improves; the last outcome reported is the result after
@@ -74,7 +74,7 @@ def search_order(
     >>> outcome.peak, outcome.bound
     (10, 10)
     """
-    search = OrderSearch(problem, given, budget, goal=goal, report=report)
+    search = OrderSearch(problem, given, budget, target=target, report=report)
     search.run(budget.deadline)
     return search.best
 
@@ -94,11 +94,11 @@ class OrderSearch:
         given: Ints,
         budget: Budget,
         *,
-        goal: int = 0,
+        target: int = 0,
         report: Callable[[OrderOutcome], None] = lambda outcome: None,
     ):
         # Models of orders are small: a second thread only takes longer to begin.
-        self._problem, self._goal, self._budget = problem, goal, budget.on_one_thread()
+        self._problem, self._target, self._budget = problem, target, budget.on_one_thread()
         self._report = report
         self._bounds = order_bounds(
             problem, order=given, deadline=budget.deadline.share(active().bound_share)
@@ -120,7 +120,7 @@ class OrderSearch:
     @property
     def done(self) -> bool:
         """True if the best order is good enough, or proved to be of least peak."""
-        return self.best.peak <= max(self._goal, self.best.bound)
+        return self.best.peak <= max(self._target, self.best.bound)
 
     @property
     def exhausted(self) -> bool:
@@ -141,7 +141,7 @@ class OrderSearch:
         """Run the constructive orders and the minimum cuts, then make the pieces for the turns."""
         problem, bounds = self._problem, self._bounds
         self.best, self._cuts = _construct(
-            problem, bounds, self.best, self._goal, self._budget.until(deadline), self._report
+            problem, bounds, self.best, self._target, self._budget.until(deadline), self._report
         )
         if not self.done:
             deadline.check()  # asked again, what had no time is made first
@@ -172,8 +172,8 @@ class OrderSearch:
         pieces, best = self._pieces, self.best
         piece = max(pieces, key=lambda piece: piece.peak)
         below = (other.peak for other in pieces if other.peak < piece.peak)
-        goal = max(self._goal, best.bound, *below, 0)
-        _improve(piece, goal, effort, budget)
+        target = max(self._target, best.bound, *below, 0)
+        _improve(piece, target, effort, budget)
         highest = max(pieces, key=lambda piece: piece.peak)
         proof = max(pieces, key=lambda piece: piece.bound)
         if highest.peak < best.peak or proof.bound > best.bound:
@@ -191,7 +191,7 @@ def _construct(
     problem: OrderProblem,
     bounds: OrderBounds,
     best: OrderOutcome,
-    goal: int,
+    target: int,
     budget: Budget,
     report: Callable[[OrderOutcome], None],
 ) -> tuple[OrderOutcome, OrderCuts | None]:
@@ -209,15 +209,15 @@ def _construct(
         return best, cuts
     plain = [name for name in orders.names() if name not in COMPILED]
     try:
-        best = _construct_by(plain, problem, best, goal, deadline, report)
-        if best.peak > max(goal, best.bound):
+        best = _construct_by(plain, problem, best, target, deadline, report)
+        if best.peak > max(target, best.bound):
             deadline.check()
             cuts = OrderCuts(problem, bounds.forced, best.order)
             cuts.run(deadline.share(active().cuts_share))
             best = _merged(best, cuts)
             report(best)
-            best = _divide(problem, best, goal, deadline.share(active().cuts_share), report)
-        if best.peak > max(goal, best.bound) and len(problem) <= active().few_ops:
+            best = _divide(problem, best, target, deadline.share(active().cuts_share), report)
+        if best.peak > max(target, best.bound) and len(problem) <= active().few_ops:
             proof = prove_peak(
                 order_model(problem),
                 best.order,
@@ -230,8 +230,8 @@ def _construct(
             if proof.bound > best.bound:
                 best = best._replace(bound=proof.bound, bound_by=CP_SAT, certificate=None)
             report(best)
-        if best.peak > max(goal, best.bound) and _compiled(deadline):
-            best = _construct_by(COMPILED, problem, best, goal, deadline, report)
+        if best.peak > max(target, best.bound) and _compiled(deadline):
+            best = _construct_by(COMPILED, problem, best, target, deadline, report)
     except TimeUpError:
         pass  # the loop that follows sees it too
     return best, cuts
@@ -250,7 +250,7 @@ def _construct_by(
     names: Sequence[str],
     problem: OrderProblem,
     best: OrderOutcome,
-    goal: int,
+    target: int,
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
 ) -> OrderOutcome:
@@ -263,7 +263,7 @@ def _construct_by(
             if peak < best.peak:
                 best = best._replace(order=order, peak=peak, found_by=name)
                 report(best)
-            if best.peak <= max(goal, best.bound):
+            if best.peak <= max(target, best.bound):
                 break
     except TimeUpError:
         pass  # the loop that follows sees it too
@@ -273,14 +273,14 @@ def _construct_by(
 def _divide(
     problem: OrderProblem,
     best: OrderOutcome,
-    goal: int,
+    target: int,
     deadline: Deadline,
     report: Callable[[OrderOutcome], None],
 ) -> OrderOutcome:
     """The best outcome after orders made by dividing at minimum cuts, each from the one before."""
     order = best.order
     for _ in range(active().divisions):
-        least = max(goal, best.bound)
+        least = max(target, best.bound)
         if best.peak <= least or deadline.expired():
             break
         # Half way: at the bound itself, parts are divided that are better left alone.
@@ -292,7 +292,7 @@ def _divide(
     return best
 
 
-def _improve(piece: OrderPiece, goal: int, effort: int, budget: Budget) -> None:
+def _improve(piece: OrderPiece, target: int, effort: int, budget: Budget) -> None:
     """Take a turn on one piece: exact search, windows and CP-SAT, for longer at more effort."""
     deadline = budget.deadline
     compiled = _compiled(deadline)
@@ -300,18 +300,18 @@ def _improve(piece: OrderPiece, goal: int, effort: int, budget: Budget) -> None:
         _search_exactly(piece, effort, deadline)
     if piece.peak < piece.windows.peak:
         piece.windows.restart(piece.order)
-    target = max(goal, piece.bound)
+    enough = max(target, piece.bound)
     if compiled:
         piece.windows.run(
             active().first_windows * effort,
-            goal=target,
+            target=enough,
             states=active().window_states,
             deadline=deadline,
         )
     if len(piece.problem) > active().cp_sat_ops:
-        piece.windows.run_cp_sat(effort, goal=target, budget=budget)
+        piece.windows.run_cp_sat(effort, target=enough, budget=budget)
     piece.offer(piece.windows.order, WINDOWS)
-    if target < piece.peak and len(piece.problem) <= active().cp_sat_ops:
+    if enough < piece.peak and len(piece.problem) <= active().cp_sat_ops:
         work = active().first_cp_sat_work * effort
         model = order_model(piece.problem)
         proof = prove_peak(model, piece.order, budget, bound=piece.bound, work=work)

@@ -23,14 +23,14 @@ def use_niche() -> None:
     """Search exactly through 1000 nodes on 200 buffers, by niches."""
     problem = _random_packing(200)
     search = NicheSearch(problem, seed=0)
-    search.run(_stacked(problem), nodes=1000, goal=0, ceiling=None, deadline=_ENDLESS)
+    search.run(_stacked(problem), nodes=1000, target=0, limit=None, deadline=_ENDLESS)
 
 
 def use_canonical() -> None:
     """Search exactly through 1000 nodes on 200 buffers, in canonical order."""
     problem = _random_packing(200)
     search = CanonicalSearch(problem, seed=0)
-    search.run(_stacked(problem), nodes=1000, goal=0, ceiling=None, deadline=_ENDLESS)
+    search.run(_stacked(problem), nodes=1000, target=0, limit=None, deadline=_ENDLESS)
 
 
 def use_sizes() -> None:
@@ -50,13 +50,13 @@ def use_many_buffers() -> None:
 def use_ejection() -> None:
     """Make nine moves of the ejection search."""
     problem = _random_packing(9)
-    EjectionSearch(problem, seed=0).run(_stacked(problem), moves=9, goal=0, deadline=_ENDLESS)
+    EjectionSearch(problem, seed=0).run(_stacked(problem), moves=9, target=0, deadline=_ENDLESS)
 
 
 def use_insertion() -> None:
     """Make nine moves of the insertion search."""
     problem = _random_packing(9)
-    InsertionSearch(problem, seed=0).run(_stacked(problem), moves=9, goal=0, deadline=_ENDLESS)
+    InsertionSearch(problem, seed=0).run(_stacked(problem), moves=9, target=0, deadline=_ENDLESS)
 
 
 def use_skyline() -> None:

@@ -34,8 +34,8 @@ class Incumbent(LevelIncumbent[Ints]):
         self,
         problem: Problem,
         *,
-        goal: int | None = None,
-        ceiling: int | None = None,
+        target: int | None = None,
+        limit: int | None = None,
         report: Report = lambda peak, bound, source: None,
     ):
         bound = lower_bound(problem)
@@ -51,7 +51,7 @@ class Incumbent(LevelIncumbent[Ints]):
         self.part_bound = np.zeros(parts, np.int64)
         self._found_by: list[str | None] = ["bump"] * parts
         super().__init__(
-            OneLevel(self._peak_of), start, first, [bound], goal=goal, ceiling=ceiling,
+            OneLevel(self._peak_of), start, first, [bound], target=target, limit=limit,
             report=lambda incumbent, source: report(incumbent.peak, incumbent.bound.value, source),
         )  # fmt: skip
 

@@ -54,9 +54,9 @@ class LevelIncumbent(Generic[S]):
         A solution to begin with, and its source.
     bounds
         Of every level, for all solutions.
-    goal
+    target
         A value of the first level that ends the run, if one is good enough.
-    ceiling
+    limit
         A value of the first level above which a solution is of no use, if there is one.
     report
         Called with the incumbent and a source when a value or a bound improves.
@@ -83,12 +83,12 @@ class LevelIncumbent(Generic[S]):
         found_by: str,
         bounds: Sequence[Bound],
         *,
-        goal: int | None = None,
-        ceiling: int | None = None,
+        target: int | None = None,
+        limit: int | None = None,
         report: Callable[[Any, str], object] = lambda incumbent, source: None,
     ):
         self.objective, self.best, self.found_by = objective, best, found_by
-        self.goal, self.ceiling, self._report = goal, ceiling, report
+        self.target, self.limit, self._report = target, limit, report
         self.values, self.bounds = objective.values(best), list(bounds)
         self._bounded = 1
         self._reported: tuple[tuple[int, ...], ...] | None = None
@@ -106,17 +106,17 @@ class LevelIncumbent(Generic[S]):
 
     @property
     def fits(self) -> bool:
-        return self.ceiling is None or self.values[0] <= self.ceiling
+        return self.limit is None or self.values[0] <= self.limit
 
     @property
     def hopeless(self) -> bool:
-        """True if it is proved that no solution keeps the ceiling."""
-        return self.ceiling is not None and self.bound.value > self.ceiling
+        """True if it is proved that no solution keeps the limit."""
+        return self.limit is not None and self.bound.value > self.limit
 
     @property
     def good_enough(self) -> bool:
-        """True if the first value is at most the goal."""
-        return self.goal is not None and self.values[0] <= self.goal
+        """True if the first value is at most the target."""
+        return self.target is not None and self.values[0] <= self.target
 
     @property
     def active(self) -> int | None:

@@ -36,7 +36,7 @@ class Aim(NamedTuple):
 
     Attributes
     ----------
-    goal, ceiling
+    target, limit
         A peak that is good enough, and one above which none is of use, if there is one.
     deadline
         Ends the turn.
@@ -44,8 +44,8 @@ class Aim(NamedTuple):
         Called with every improvement; returns true if the part needs no more.
     """
 
-    goal: int
-    ceiling: int | None
+    target: int
+    limit: int | None
     deadline: Deadline
     offer: Callable[[Outcome], bool]
 
@@ -144,8 +144,8 @@ class PartSearch:
         return self._exact().run(
             state,
             nodes=nodes_a_buffer * len(self.problem),
-            goal=aim.goal,
-            ceiling=aim.ceiling,
+            target=aim.target,
+            limit=aim.limit,
             deadline=aim.deadline,
             report=aim.offer,
         )
@@ -153,7 +153,7 @@ class PartSearch:
     def _improve_beside(self, state: Outcome, effort: int, aim: Aim) -> bool:
         """Everything else, and the exact search in a thread."""
         thread = ExactThread(
-            self._exact(), state, goal=aim.goal, ceiling=aim.ceiling, deadline=aim.deadline
+            self._exact(), state, target=aim.target, limit=aim.limit, deadline=aim.deadline
         )
         try:
             self._improve(state, effort, aim, thread.exchange)
@@ -195,9 +195,9 @@ class PartSearch:
                 return state
 
     def _move(self, search: LocalSearch, moves: int, state: Outcome, aim: Aim) -> Outcome:
-        goal = max(aim.goal, state.bound)
+        target = max(aim.target, state.bound)
         try:
-            return search.run(state, moves=moves, goal=goal, deadline=aim.deadline)
+            return search.run(state, moves=moves, target=target, deadline=aim.deadline)
         finally:
             aim.offer(search.best(state))
 
@@ -218,8 +218,8 @@ class PartSearch:
             state,
             aim.deadline,
             work=active().work * effort,
-            goal=aim.goal,
-            ceiling=aim.ceiling,
+            target=aim.target,
+            limit=aim.limit,
             workers=self.workers if exchange is None else self.workers - 1,
             seed=self.seed,
             report=aim.offer,

@@ -151,13 +151,13 @@ def _next_turn(
         incumbent.offer_part(part, rows, outcome)
         return incumbent.done or incumbent.highest_part() != part
 
-    # A part that another would still exceed has to fit below the ceiling nevertheless.
+    # A part that another would still exceed has to fit below the limit nevertheless.
     enough = incumbent.next_peak()
-    if incumbent.ceiling is not None:
-        enough = min(enough, incumbent.ceiling)
+    if incumbent.limit is not None:
+        enough = min(enough, incumbent.limit)
     aim = Aim(
-        goal=max(incumbent.goal or 0, incumbent.bound.value, enough),
-        ceiling=incumbent.ceiling,
+        target=max(incumbent.target or 0, incumbent.bound.value, enough),
+        limit=incumbent.limit,
         deadline=budget.deadline,
         offer=offer,
     )

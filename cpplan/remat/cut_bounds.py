@@ -57,7 +57,7 @@ def cut_bound(
     deadline: Deadline,
     *,
     order: Sequence[int] | None = None,
-    goal: float | None = None,
+    target: float | None = None,
     workers: int = 1,
     seed: int = 0,
 ) -> CutBound:
@@ -76,7 +76,7 @@ def cut_bound(
         When it passes, the best so far is returned; that every unit runs once, if nothing better.
     order
         All units in the order of their first runs, if only such sequences count.
-    goal
+    target
         A bound that is good enough: the cost of a known sequence.
     workers, seed
         For CP-SAT.
@@ -93,12 +93,12 @@ def cut_bound(
     ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
     ... )
     >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
-    >>> cut_bound(problem, 24, Deadline(60), goal=6)
+    >>> cut_bound(problem, 24, Deadline(60), target=6)
     CutBound(cost=6, name='linear bound at cuts', cuts=(3,), infeasible=False)
     >>> cut_bound(problem, 23, Deadline(60)).infeasible
     True
     """
-    search = _Search(problem, limit, deadline, order, goal, workers, seed)
+    search = _Search(problem, limit, deadline, order, target, workers, seed)
     search.run()
     return search.best
 
@@ -112,12 +112,12 @@ class _Search:
         limit: int,
         deadline: Deadline,
         order: Sequence[int] | None,
-        goal: float | None,
+        target: float | None,
         workers: int,
         seed: int,
     ):
         self.problem, self.limit, self.deadline = problem, limit, deadline
-        self.goal, self.workers, self.seed = goal, workers, seed
+        self.target, self.workers, self.seed = target, workers, seed
         self.given = None if order is None else tuple(order)
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
 
@@ -232,7 +232,7 @@ class _Search:
 
     def _settled(self) -> bool:
         best = self.best
-        return best.infeasible or (self.goal is not None and best.cost >= self.goal)
+        return best.infeasible or (self.target is not None and best.cost >= self.target)
 
 
 def _heaviest(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:

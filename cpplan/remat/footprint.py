@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.ordering.bounds import order_bounds
 from cpplan.remat.problem import RematProblem
 
@@ -81,28 +81,28 @@ def least_footprint(problem: RematProblem) -> Footprint:
     return Footprint(int(forced[unit]), unit)
 
 
-def shared_footprint(problem: RematProblem, links: Iterable[Link]) -> Footprint:
+def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]) -> Footprint:
     """The least bytes that some unit needs, whichever of these alias candidates are used.
 
     They are the bytes of the storages that it touches, those that its bodies hold at once, and
     those live throughout that no unit touches. A storage that the unit may write in place does not
     count there. Of the storages that are copied to or from one another anywhere, only the largest
     counts: all others may lie within it. ``cpplan.verification.footprint`` proves the same again.
-    O(touches + links).
+    O(touches + candidates).
 
     Examples
     --------
     >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
     >>> from cpplan.model.residency import Residency
-    >>> from cpplan.aliasing.alias_candidates import find_links
+    >>> from cpplan.aliasing.alias_candidates import find_candidates
     >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
     >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
     >>> graph = Graph("g", tensors, (relu,))
     >>> problem = remat_problem(graph)
     >>> least_footprint(problem).bytes
     16
-    >>> shared_footprint(problem, find_links(graph, Residency())).bytes
+    >>> shared_footprint(problem, find_candidates(graph, Residency())).bytes
     8
     """
     ordering = problem.ordering
@@ -110,11 +110,11 @@ def shared_footprint(problem: RematProblem, links: Iterable[Link]) -> Footprint:
     unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
     copied: set[int] = set()
     written: dict[int, set[int]] = {}
-    for link in links:
-        if link.in_place:
-            written.setdefault(unit_of[link.op], set()).add(row[link.inner])
+    for candidate in candidates:
+        if candidate.in_place:
+            written.setdefault(unit_of[candidate.op], set()).add(row[candidate.inner])
         else:
-            copied |= {row[link.inner], row[link.outer]}
+            copied |= {row[candidate.inner], row[candidate.outer]}
     best = Footprint(ordering.base, None)
     for unit, storages in enumerate(ordering.touches):
         own = {*storages} - written.get(unit, set())

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.model.costs import sum_costs
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph
@@ -254,13 +254,13 @@ def _overwrites(
 ) -> tuple[tuple[int, ...], ...]:
     """For every unit, the storages that its results may write over: at most one for each result."""
     taken: dict[int, dict[str, str]] = {}
-    for link in find_links(graph, residency) if in_place else ():
-        if not link.in_place:
+    for candidate in find_candidates(graph, residency) if in_place else ():
+        if not candidate.in_place:
             continue
-        sizes = {graph.tensor[name].nbytes for name in (link.inner, link.outer)}
-        pairs = taken.setdefault(link.op, {})
-        if len(sizes) == 1 and not link.shift and link.outer not in pairs.values():
-            pairs.setdefault(link.inner, link.outer)
+        sizes = {graph.tensor[name].nbytes for name in (candidate.inner, candidate.outer)}
+        pairs = taken.setdefault(candidate.op, {})
+        if len(sizes) == 1 and not candidate.shift and candidate.outer not in pairs.values():
+            pairs.setdefault(candidate.inner, candidate.outer)
     return tuple(
         tuple(sorted(row[outer] for op in ops for outer in taken.get(op, {}).values()))
         for ops in units

@@ -29,7 +29,7 @@ def reach_bound(
     problem: RematProblem,
     deadline: Deadline,
     *,
-    goal: int | None = None,
+    target: int | None = None,
     states: int | None = None,
 ) -> Footprint:
     """Bytes that every sequence needs, and the unit that cannot be reached with less.
@@ -39,7 +39,7 @@ def reach_bound(
 
     Parameters
     ----------
-    goal
+    target
         A bound that is good enough: one above the limit proves that nothing fits.
     states
         Sets of values looked at; if left out, as many as the tuning says.
@@ -66,7 +66,7 @@ def reach_bound(
     own = ways.own_bytes()
     for unit in sorted(range(len(problem)), key=lambda unit: -own[unit]):
         left = min(states, active().reach_states_of_one)
-        while left > 0 and not deadline.expired() and (goal is None or best.bytes < goal):
+        while left > 0 and not deadline.expired() and (target is None or best.bytes < target):
             beyond, looked = ways.least_beyond(unit, best.bytes, left, deadline)
             left, states = left - looked, states - looked
             if beyond is None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.model.costs import sum_costs
 from cpplan.ordering.solve import search_order
 from cpplan.remat.bound_names import CHAIN, CUTS, FOOTPRINT, REACH
@@ -50,7 +50,7 @@ class SequenceSearch:
         An order of all units.
     joint
         True if the order may change; else first runs keep the given one.
-    links
+    candidates
         Alias candidates, if storages may share bytes. Bounds on live bytes then do not hold, and
         only the plainest bounds are computed.
     workers, seed
@@ -72,7 +72,7 @@ class SequenceSearch:
         given: Sequence[int],
         *,
         joint: bool = True,
-        links: Sequence[Link] = (),
+        candidates: Sequence[AliasCandidate] = (),
         workers: int = 1,
         seed: int = 0,
         report: Callable[[RematOutcome], None] = lambda outcome: None,
@@ -80,18 +80,20 @@ class SequenceSearch:
         self.problem, self.given, self.joint = problem, tuple(given), joint
         self.workers, self.seed, self._report = workers, seed, report
         self.base = problem.total_cost(range(len(problem)))
-        self._exact = not links
+        self._exact = not candidates
         # What is proved must hold for repetitions too that are not looked for.
         self._relaxed = relax_repetition(problem)
         self._complete = self._relaxed is problem
         self._chain = as_chain(problem) if self._exact and self._complete else None
-        self.least = shared_footprint(problem, links) if links else least_footprint(problem)
+        self.least = (
+            shared_footprint(problem, candidates) if candidates else least_footprint(problem)
+        )
         self.least_by = FOOTPRINT
         self._orders = [self.given]
         # A smaller peak than this has not been looked for among orders.
-        self._order_goal: float = math.inf if joint else 0
+        self._order_target: float = math.inf if joint else 0
         # So large a bound was looked for among ways to reach a unit.
-        self._reach_goal: float = 0
+        self._reach_target: float = 0
         # For every limit, what no sequence within it costs less than.
         self._bounds: dict[int, tuple[int | float, str]] = {}
         self._starts: dict[int, RematOutcome] = {}
@@ -132,7 +134,7 @@ class SequenceSearch:
         outcome = self._outcome(order, name)
         self._add(outcome)
         self._orders.append(outcome.sequence)
-        self._order_goal = 0
+        self._order_target = 0
         return outcome
 
     def take_sequence(self, sequence: Sequence[int], name: str) -> RematOutcome:
@@ -145,15 +147,15 @@ class SequenceSearch:
         """True if every sequence is proved to have more than ``limit`` live bytes."""
         return self.least.bytes > limit and self._exact
 
-    def within(self, limit: int, deadline: Deadline, goal: int | float = 0) -> RematOutcome:
+    def within(self, limit: int, deadline: Deadline, target: int | float = 0) -> RematOutcome:
         """The cheapest sequence with at most ``limit`` live bytes; of least peak if none is found.
 
-        Another call continues the search. A cost of ``goal`` is good enough.
+        Another call continues the search. A cost of ``target`` is good enough.
         """
         try:
-            for _ in self._stages(limit, goal, deadline):
+            for _ in self._stages(limit, target, deadline):
                 best = self.best(limit)
-                proved = best.peak <= limit and best.cost <= max(goal, best.bound)
+                proved = best.peak <= limit and best.cost <= max(target, best.bound)
                 if proved or self.none_within(limit) or deadline.expired():
                     break
         except TimeUpError:
@@ -177,7 +179,7 @@ class SequenceSearch:
                 report=self._add,
             )
             self._turns += 1
-        descent.run(deadline, goal=self.least.bytes)
+        descent.run(deadline, target=self.least.bytes)
         return self._cheap(most)
 
     def ended(self, most: float) -> bool:
@@ -251,7 +253,7 @@ class SequenceSearch:
             limit,
             deadline,
             order=None if self.joint else self.given,
-            goal=best.cost - once if best.peak <= limit else None,
+            target=best.cost - once if best.peak <= limit else None,
             workers=self.workers,
             seed=self.seed,
         )
@@ -261,7 +263,7 @@ class SequenceSearch:
         else:
             self._prove(limit, proof.cost + once, proof.name)
 
-    def _stages(self, limit: int, goal: int | float, deadline: Deadline) -> Iterator[None]:
+    def _stages(self, limit: int, target: int | float, deadline: Deadline) -> Iterator[None]:
         """Run the stages one by one, to the last or until local search finds nothing more."""
         yield
         self.search_order(limit, deadline.share(active().live_order_share))
@@ -272,7 +274,8 @@ class SequenceSearch:
             return
         if limit not in self._starts:
             self.start(
-                limit, deadline.share(active().quick_start_share if goal else active().start_share)
+                limit,
+                deadline.share(active().quick_start_share if target else active().start_share),
             )
             yield
             self._look_for_reach(limit + 1, deadline)
@@ -286,7 +289,7 @@ class SequenceSearch:
         before = None
         while before is None or before != self.best(limit) or before.peak > limit:
             before = self.best(limit)
-            self._search(limit, goal, deadline.share(active().local_share))
+            self._search(limit, target, deadline.share(active().local_share))
             yield
             if self._exact and self.joint and self.best(limit).peak <= limit:
                 self._improve_windows(limit, deadline.share(active().windows_share))
@@ -300,27 +303,27 @@ class SequenceSearch:
     def search_order(self, limit: int, deadline: Deadline) -> None:
         """Search for an order of at most ``limit`` live bytes, unless done before or known."""
         once = self.once
-        if once.peak <= limit or limit >= self._order_goal:
+        if once.peak <= limit or limit >= self._order_target:
             return
         found = search_order(
             self.problem.ordering,
             np.array(once.sequence, np.int64),
             Budget(deadline, seed=self.seed),
-            goal=limit,
+            target=limit,
         )
-        # Where the goal was met the search has ended there, and may find more.
-        self._order_goal = limit if found.peak <= limit else 0
+        # Where the target was met the search has ended there, and may find more.
+        self._order_target = limit if found.peak <= limit else 0
         if found.peak < once.peak:
             self._orders.append(tuple(found.order.tolist()))
             self._add(self._outcome(self._orders[-1], found.found_by))
 
-    def _look_for_reach(self, goal: int | None, deadline: Deadline) -> None:
-        """Raise the bound on every sequence's bytes by the reach of its units, up to ``goal``."""
-        wanted = math.inf if goal is None else goal
-        # What was looked for does not depend on the goal, but for where it ends.
-        if self._exact and self.least.bytes < wanted and self._reach_goal < wanted:
-            self._reach_goal = wanted
-            found = reach_bound(self.problem, deadline.share(active().reach_share), goal=goal)
+    def _look_for_reach(self, target: int | None, deadline: Deadline) -> None:
+        """Raise the bound on every sequence's bytes by the reach of its units, up to ``target``."""
+        wanted = math.inf if target is None else target
+        # What was looked for does not depend on the target, but for where it ends.
+        if self._exact and self.least.bytes < wanted and self._reach_target < wanted:
+            self._reach_target = wanted
+            found = reach_bound(self.problem, deadline.share(active().reach_share), target=target)
             self._needs(found, REACH)
 
     def _solve_chain(self, limit: int, deadline: Deadline) -> None:
@@ -332,7 +335,7 @@ class SequenceSearch:
             self._add(found)
             self._prove(limit, found.bound, found.bound_by)
 
-    def _search(self, limit: int, goal: int | float, deadline: Deadline) -> None:
+    def _search(self, limit: int, target: int | float, deadline: Deadline) -> None:
         """Search locally from the best sequence, first from those found for another limit.
 
         Where costs differ much, the search first counts runs instead: repetitions far cheaper than
@@ -355,7 +358,7 @@ class SequenceSearch:
                 limit,
                 (best if best.peak <= limit else begin).sequence,
                 deadline.share(1 / left),
-                goal_cost=0 if count else max(goal, best.bound),
+                target_cost=0 if count else max(target, best.bound),
                 joint=self.joint,
                 seed=self.seed + self._turns,
                 report=lambda outcome: self._add(self._outcome(outcome.sequence, LOCAL)),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cpplan.aliasing.alias_candidates import Link
+from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.packed import Packed
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
@@ -107,7 +107,7 @@ class RematSearch:
     pack, place
         Functions that pack a program and that take offsets found for it; ``place`` is ``None``
         where such offsets are not valid: with several pools, or shared bytes.
-    links
+    candidates
         Alias candidates, if storages may share bytes.
     workers, seed
         For the searches.
@@ -126,7 +126,7 @@ class RematSearch:
         order: OrderSearch | None = None,
         pack: Packer,
         place: Placer | None = None,
-        links: Sequence[Link] = (),
+        candidates: Sequence[AliasCandidate] = (),
         workers: int,
         seed: int,
         report: Callable[[str], None] = lambda text: None,
@@ -134,16 +134,16 @@ class RematSearch:
     ):
         if len(program.order) > len(program.graph.ops):
             raise InputError("remat=True needs a program that runs every op once")
-        self.program, self._pack, self._place, self._links = program, pack, place, links
+        self.program, self._pack, self._place, self._candidates = program, pack, place, candidates
         self._residency, self._joint, self._seed = residency, joint, seed
         self._order = order
-        in_place = any(link.in_place for link in links)
+        in_place = any(candidate.in_place for candidate in candidates)
         self.problem = remat_problem(program, residency, in_place=in_place)
         self.sequences = SequenceSearch(
             self.problem,
             _units(self.problem, program),
             joint=joint,
-            links=links,
+            candidates=candidates,
             workers=workers,
             seed=seed,
             report=lambda outcome: report(self._line(outcome)),
@@ -160,9 +160,9 @@ class RematSearch:
         search = self.sequences
         if search.least.bytes > limit:
             return self._judged(self._try(search.best(limit), deadline), limit)
-        trials, first = Trials(limit, search.least.bytes, sharing=bool(self._links)), True
+        trials, first = Trials(limit, search.least.bytes, sharing=bool(self._candidates)), True
         try:
-            if self._links:
+            if self._candidates:
                 # What sharing saves where every op runs once, it may save elsewhere.
                 trials.add(self._try(search.once, deadline.share(active().packing_share)))
             small = len(self.problem) <= MOST_UNITS
@@ -214,7 +214,7 @@ class RematSearch:
         def settled() -> bool:
             return trials.cost == most or search.none_within(limit)
 
-        live = math.inf if self._links else limit
+        live = math.inf if self._candidates else limit
         for outcome in self._short(live, lambda: trials.cost, deadline):
             if settled():
                 return
@@ -277,7 +277,7 @@ class RematSearch:
             for outcome in self._short(math.inf, lambda: most, deadline):
                 if least.best.packed.value <= (self.sequences.least.bytes,):
                     break
-                may = self._links or (outcome.peak,) < least.best.packed.value
+                may = self._candidates or (outcome.peak,) < least.best.packed.value
                 if may or least.best.packed.pooled is not None:
                     least.keep(self._try(outcome, deadline.share(active().short_share)))
         except KeyboardInterrupt:
@@ -320,7 +320,7 @@ class RematSearch:
                 limit = (outcome.peak + least.best.packed.peak) // 2
                 slot = deadline.share(active().descent_share)
                 if slot.remaining() >= active().together_least * deadline.seconds:
-                    self._search_together(limit, outcome, slot, least.keep, goal=least.most)
+                    self._search_together(limit, outcome, slot, least.keep, target=least.most)
             if least.best is before and search.ended(least.most):
                 break
 
@@ -333,7 +333,7 @@ class RematSearch:
                 break
             limit = (low + high) // 2
             slot = deadline.share(1 / left)
-            outcome = search.within(limit, slot.share(active().sequence_share), goal=most)
+            outcome = search.within(limit, slot.share(active().sequence_share), target=most)
             if outcome.peak > limit or outcome.cost > most:
                 low = limit + 1
                 continue
@@ -366,9 +366,9 @@ class RematSearch:
         start: RematOutcome,
         deadline: Deadline,
         keep: Callable[[Trial], None],
-        goal: float = 0,
+        target: float = 0,
     ) -> None:
-        """Search for sequence and offsets at once, within a limit, until the cost is ``goal``."""
+        """Search for sequence and offsets at once, within a limit, until the cost is ``target``."""
         place = self._place
         if place is None or len(self.problem) > active().together_units:
             return
@@ -390,7 +390,7 @@ class RematSearch:
             start.sequence,
             deadline,
             residency=self._residency,
-            goal_cost=goal,
+            target_cost=target,
             joint=self._joint,
             seed=self._seed,
             report=add,

@@ -104,9 +104,13 @@ def _with_aliases(
     assert isinstance(program, Program)
     assert search is not None
     row = {name: k for k, name in enumerate(ordering.storages)}
-    links = [link for link in search.links if link.inner in row and link.outer in row]
-    origins = Origins(program.graph, search.links)
-    meetings = find_meetings(row, ordering.size.tolist(), links, origins)
+    candidates = [
+        candidate
+        for candidate in search.candidates
+        if candidate.inner in row and candidate.outer in row
+    ]
+    origins = Origins(program.graph, search.candidates)
+    meetings = find_meetings(row, ordering.size.tolist(), candidates, origins)
     start = SharedLayout(np.array(program.order, np.int64), packed.offsets[rows])
     return joint_sharing_model(ordering, packed.problem.alignment[rows], meetings), start, NAME
 
@@ -120,7 +124,7 @@ def _packed(
     if before.sharing is None:
         known = before.incumbent
         assert known is not None
-        incumbent = Incumbent(problem, goal=known.goal, ceiling=known.ceiling)
+        incumbent = Incumbent(problem, target=known.target, limit=known.limit)
         incumbent.offer(offsets[incumbent.reduction.rows], name)
         return Packed(program, problem, incumbent)
     search = SharingSearch(
@@ -128,8 +132,8 @@ def _packed(
         problem,
         residency,
         kinds=before.sharing.kinds,
-        goal=before.sharing.goal,
-        ceiling=before.sharing.ceiling,
+        target=before.sharing.target,
+        limit=before.sharing.limit,
     )
     search.adopt(offsets, name)
     return Packed(program, problem, sharing=search)

@@ -238,7 +238,7 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
                 run.residency,
                 searched=searched,
                 ends=(request.first, request.last),
-                ceiling=run.ceiling,
+                limit=run.limit,
                 runtime=runtime,
                 history=history,
             )
@@ -339,20 +339,20 @@ def _make_run(source: Program | Problem, request: Request, budget: Budget) -> Ru
     limits = [bytes_of(limit, source, residency, request.pools) for limit in given]
     if len(regions) == 1 and regions[0].capacity is not None:
         limits.append(regions[0].capacity)
-    ceiling = min(limits, default=None)
+    limit = min(limits, default=None)
     run = Run(
         request=request,
         budget=budget,
         residency=residency,
         sharing=request.sharing,
-        goal=ceiling if request.capacity is not None else None,
-        ceiling=ceiling,
+        target=limit if request.capacity is not None else None,
+        limit=limit,
     )
     searches = request.order == "search" and not request.remat and len(regions) == 1
     if run.sharing and searches and isinstance(source, Program):
-        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.aliasing.alias_candidates import find_candidates
 
-        if not find_links(source.graph, residency, run.sharing):
+        if not find_candidates(source.graph, residency, run.sharing):
             # Nothing can be shared: the search that knows nothing of it finds more.
             return replace(run, sharing=frozenset())
     return run
@@ -360,7 +360,7 @@ def _make_run(source: Program | Problem, request: Request, budget: Budget) -> Ru
 
 def _with_reason(plan: Plan, run: Run) -> Plan:
     """The plan, with the reason why the run ended if both a gap and time are left."""
-    fits = run.goal is not None and plan.peak is not None and plan.peak <= run.goal
+    fits = run.target is not None and plan.peak is not None and plan.peak <= run.target
     if plan.status in ("optimal", "infeasible") or fits:
         return plan
     if run.deadline.expired():

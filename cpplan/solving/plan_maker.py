@@ -41,7 +41,7 @@ def make_plan(
     *,
     searched: OrderOutcome | None = None,
     ends: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-    ceiling: int | None = None,
+    limit: int | None = None,
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
@@ -53,7 +53,7 @@ def make_plan(
         The best packing.
     residency
         What the arena holds of the boundary.
-    ceiling
+    limit
         The limit, if there is one, bytes.
     searched
         The outcome of the order search; its bound then replaces the packing's, which holds for one
@@ -74,10 +74,10 @@ def make_plan(
     if searched is not None:
         bound = Bound(searched.bound, searched.bound_by, bound.step)
         found_by = f"{searched.found_by}, {found_by}"
-    fits = ceiling is None or peak <= ceiling
+    fits = limit is None or peak <= limit
     status: Status = "optimal" if peak == bound.value else "feasible"
     if not fits:
-        status = "infeasible" if bound.value > (ceiling or 0) else "unknown"
+        status = "infeasible" if bound.value > (limit or 0) else "unknown"
     return Plan(
         **_columns(packed),
         status=status,
@@ -85,7 +85,7 @@ def make_plan(
         peak=peak if fits else None,
         lower_bound=bound.value,
         scope=scope,
-        capacity=ceiling,
+        capacity=limit,
         found_by=found_by if fits else None,
         bound_by=bound.name,
         residency=residency,
@@ -93,7 +93,7 @@ def make_plan(
         relations=packed.relations if fits else (),
         runtime=runtime,
         history=tuple(history),
-        message=None if fits else explain_shortfall(problem, bound, peak, ceiling or 0),
+        message=None if fits else explain_shortfall(problem, bound, peak, limit or 0),
         first=first,
         last=last,
         certificate=_certificate(searched),
@@ -217,7 +217,7 @@ def make_split_plan(
         Every improvement.
     """
     packed, limit, least = found.packed, found.limit, found.least
-    plan = make_plan(packed, residency, ceiling=limit, runtime=runtime, history=history)
+    plan = make_plan(packed, residency, limit=limit, runtime=runtime, history=history)
     copied = None
     if plan.offset is not None:
         copied = 0

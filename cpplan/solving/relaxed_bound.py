@@ -18,7 +18,7 @@ ALIASED = "aliases in every order"
 
 
 class RelaxedBound:
-    """Lower bound on every order and all links, from a relaxed problem.
+    """Lower bound on every order and all alias candidates, from a relaxed problem.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Run:
         What the arena holds of the boundary.
     sharing
         The kinds of relations that may be chosen.
-    goal, ceiling
+    target, limit
         A peak that ends the run; one that must not be exceeded.
     history
         Every improvement.
@@ -72,8 +72,8 @@ class Run:
     budget: Budget
     residency: Residency
     sharing: frozenset[RelationKind]
-    goal: int | None
-    ceiling: int | None
+    target: int | None
+    limit: int | None
     history: list[Progress] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
@@ -106,7 +106,7 @@ class Run:
 
         if self.sharing and isinstance(source, Program):
             return self._pack_sharing(source, problem, deadline, record)
-        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling, report=record)
+        incumbent = Incumbent(problem, target=self.target, limit=self.limit, report=record)
         try:
             if self.request.algorithm is not None:
                 pack_by(self.request.algorithm, incumbent, deadline)
@@ -119,7 +119,7 @@ class Run:
     def place(self, program: Program, offsets: Ints, name: str) -> Packed:
         """Packing from offsets found together with the program, one a buffer of its problem."""
         problem = as_problem(program, self.residency)
-        incumbent = Incumbent(problem, goal=self.goal, ceiling=self.ceiling)
+        incumbent = Incumbent(problem, target=self.target, limit=self.limit)
         incumbent.replace(offsets[incumbent.reduction.rows], name)
         return Packed(program, problem, incumbent=incumbent)
 
@@ -135,8 +135,8 @@ class Run:
             problem,
             self.residency,
             kinds=self.sharing,
-            goal=self.goal,
-            ceiling=self.ceiling,
+            target=self.target,
+            limit=self.limit,
             seed=self.budget.seed,
             report=record,
         )
@@ -172,16 +172,16 @@ class Run:
         )
 
     def rematerialize(self, source: Program | Problem) -> Rematerialized:
-        """The cheapest program within the ceiling, or the smallest within a limit on the cost."""
-        from cpplan.aliasing.alias_candidates import find_links
+        """The cheapest program within the limit, or the smallest within a limit on the cost."""
+        from cpplan.aliasing.alias_candidates import find_candidates
         from cpplan.remat.solve import RematSearch
 
         if not isinstance(source, Program):
             raise InputError("remat=True needs a graph: a bare problem has no ops to run again")
         joint, cost_limit = self.request.order == "search", self.request.cost_limit
-        links = find_links(source.graph, self.residency, self.sharing)
+        candidates = find_candidates(source.graph, self.residency, self.sharing)
         # Where nothing can be shared, what is proved of live bytes holds.
-        run = self if links else replace(self, sharing=frozenset())
+        run = self if candidates else replace(self, sharing=frozenset())
         search = RematSearch(
             source,
             self.residency,
@@ -189,7 +189,7 @@ class Run:
             order=run.search_within(source) if joint else None,
             pack=run.pack,
             place=run.place if self.request.pools is None and not run.sharing else None,
-            links=links,
+            candidates=candidates,
             workers=self.budget.workers,
             seed=self.budget.seed,
             report=lambda text: self.record(None, None, text),
@@ -197,18 +197,18 @@ class Run:
         )
         if cost_limit is not None:
             found = search.cheap(cost_limit * search.base, self.deadline)
-            pooled, ceiling = found.packed.pooled, self.ceiling
-            if pooled is None and ceiling is not None and found.packed.peak > ceiling:
-                return replace(found, limit=ceiling)  # the one pool does not hold it
+            pooled, limit = found.packed.pooled, self.limit
+            if pooled is None and limit is not None and found.packed.peak > limit:
+                return replace(found, limit=limit)  # the one pool does not hold it
             return found
-        limit = self.ceiling
+        limit = self.limit
         if limit is None:
             limit = sum(pool.capacity or 0 for pool in self.request.pools or ())
         return search.within(limit, self.deadline)
 
     def split(self, source: Program | Problem) -> Split:
-        """The fewest bytes within a limit on the cost, or the least cost within the ceiling."""
-        search, limit = self.split_search(source), self.ceiling
+        """The fewest bytes within a limit on the cost, or the least cost within the limit."""
+        search, limit = self.split_search(source), self.limit
         if limit is not None and self.request.cost_limit is None:
             return search.cheapest(limit, self.deadline)
         return replace(search.smallest(self.request.cost_limit or 1.0, self.deadline), limit=limit)
@@ -224,7 +224,7 @@ class Run:
             raise InputError("split=True needs a program that runs every op once")
         if source.graph.symbols is not None:
             raise InputError("split=True needs fixed sizes: bind the graph's variables first")
-        free = replace(self, goal=None, ceiling=None)
+        free = replace(self, target=None, limit=None)
         first = self.deadline.share(self.budget.tuned(SplittingTuning).unsplit_share)
         if self.request.order == "search":
             unsplit, _ = free.search_within(source)(first)
@@ -290,7 +290,7 @@ class Run:
 
     def _settled(self, best: Packed, outcome: OrderOutcome) -> bool:
         """True if nothing is left to search for: proved, good enough, or proved not to fit."""
-        hopeless = self.ceiling is not None and outcome.bound > self.ceiling
+        hopeless = self.limit is not None and outcome.bound > self.limit
         return hopeless or best.good_enough or best.peak <= outcome.bound
 
     def _search_jointly(
@@ -371,7 +371,7 @@ class Run:
 
         def report(outcome: OrderOutcome) -> None:
             if not complete:
-                # Other links may save more in other orders: what was proved says nothing.
+                # Other candidates may save more in other orders: what was proved says nothing.
                 outcome = outcome._replace(bound=0, bound_by=FORCED, certificate=None)
             elif proof is not None:
                 outcome = proof.unproved(outcome)
@@ -388,9 +388,9 @@ class Run:
             try:
                 turn = self._turn()
                 if search is None:
-                    goal = self.goal or 0
+                    target = self.target or 0
                     search = OrderSearch(
-                        ordering, start, self.budget.until(turn), goal=goal, report=report
+                        ordering, start, self.budget.until(turn), target=target, report=report
                     )
                 search.run(turn)
                 ended = search.done or search.exhausted
@@ -411,29 +411,31 @@ class Run:
     def _shared_ordering(
         self, graph: Graph, ordering: OrderProblem
     ) -> tuple[OrderProblem, tuple[OrderProblem, int], bool]:
-        """The problem under the links that hold in any order, and a relaxed one.
+        """The problem under the candidates that hold in any order, and a relaxed one.
 
-        The third value is True if no other links could save more: what is proved of the first
-        problem then holds for every order and all links.
+        The third value is True if no other candidates could save more: what is proved of the first
+        problem then holds for every order and all candidates.
         """
-        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.aliasing.alias_candidates import find_candidates
         from cpplan.aliasing.segments import relax_sharing, share_in_any_order
 
-        links = find_links(graph, self.residency, self.sharing)
-        shared, complete = share_in_any_order(graph, ordering, self.residency, links)
-        return shared, relax_sharing(ordering, links), complete
+        candidates = find_candidates(graph, self.residency, self.sharing)
+        shared, complete = share_in_any_order(graph, ordering, self.residency, candidates)
+        return shared, relax_sharing(ordering, candidates), complete
 
     def _floor(self, program: Program) -> int:
         """Lower bound on the bytes live at once in this order, whichever aliases are used."""
         problem = as_problem(program, self.residency)
         if not self.sharing:
             return int(problem.live_bytes().max(initial=0))
-        from cpplan.aliasing.alias_candidates import find_links
+        from cpplan.aliasing.alias_candidates import find_candidates
         from cpplan.aliasing.bounds import shared_bound
         from cpplan.aliasing.lives import ProgramLives
 
-        links = find_links(program.graph, self.residency, self.sharing)
-        return shared_bound(problem, links, ProgramLives(program, problem, self.residency)).value
+        candidates = find_candidates(program.graph, self.residency, self.sharing)
+        return shared_bound(
+            problem, candidates, ProgramLives(program, problem, self.residency)
+        ).value
 
     def stop_early(self, reason: str) -> None:
         """Record why a stage ends without a proof, if it has time left."""

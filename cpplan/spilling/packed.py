@@ -147,10 +147,10 @@ def _pack_fast(
     quick: bool,
 ) -> _Packed:
     """Offsets in the fast pool; the search ends once they fit."""
-    goal = part.pools[0].capacity
+    target = part.pools[0].capacity
     if share:
         search = SharingSearch(
-            program, part, residency, kinds={"in place"}, goal=goal, seed=budget.seed
+            program, part, residency, kinds={"in place"}, target=target, seed=budget.seed
         )
         if quick:
             best = search.choose_all()
@@ -159,9 +159,9 @@ def _pack_fast(
         else:
             search.run(budget)
             best = search.best
-        relations = tuple(link.relation for link in best.clusters.links)
+        relations = tuple(candidate.relation for candidate in best.alias_sets.candidates)
         return _Packed(best.offsets, best.peak, best.incumbent.found_by, relations)
-    incumbent = Incumbent(part, goal=goal)
+    incumbent = Incumbent(part, target=target)
     pack(incumbent, budget, most_effort=0 if quick else None)
     offset = incumbent.reduction.restore(incumbent.offsets, part)
     return _Packed(offset, incumbent.peak, incumbent.found_by)
@@ -169,11 +169,11 @@ def _pack_fast(
 
 def _pack_slow(part: Problem, budget: Budget) -> _Packed:
     """Offsets in the slow pool: by heuristics, and by searches only where it has a capacity."""
-    goal = part.pools[0].capacity
-    incumbent = Incumbent(part, goal=goal)
+    target = part.pools[0].capacity
+    incumbent = Incumbent(part, target=target)
     with suppress(TimeUpError):
         run_heuristics(incumbent, budget.deadline.share(_SLOW_SHARE))
-    if goal is not None and not incumbent.good_enough:
+    if target is not None and not incumbent.good_enough:
         pack(incumbent, budget.share(_SLOW_SHARE))
     offset = incumbent.reduction.restore(incumbent.offsets, part)
     return _Packed(offset, incumbent.peak, incumbent.found_by)

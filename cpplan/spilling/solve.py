@@ -138,13 +138,13 @@ class SpillSearch:
         # Part of the fast pool that was left empty when a choice could be packed quickly.
         self.margin = active().margins[0]
         # Only plans that move fewer bytes than this are wanted.
-        self.ceiling: int | None = None
+        self.below: int | None = None
         self.report = report
 
     @property
     def done(self) -> bool:
         """True if the best plan moves no more bytes than the bound, or none can be good enough."""
-        if self.ceiling is not None and self.bound.value >= self.ceiling:
+        if self.below is not None and self.bound.value >= self.below:
             return True
         return self.choice is not None and self.choice.moved <= self.bound.value
 
@@ -186,7 +186,7 @@ class SpillSearch:
                 self._again(prices, budget)
 
     def _better(self, choice: Choice) -> bool:
-        if self.ceiling is not None and choice.moved >= self.ceiling:
+        if self.below is not None and choice.moved >= self.below:
             return False
         return self.choice is None or choice.moved < self.choice.moved
 
@@ -477,7 +477,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     program, tuning = given.program, active()
     graph, share = program.graph, given.share
     bound = bound_of_every_order(graph, given.problem, program.order, share=share)
-    given.ceiling = None
+    given.below = None
     _run(given, budget.share(tuning.given_share))
     best, found_by = given, "given order"
 
@@ -493,7 +493,7 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
                 report=given.report,
             )  # fmt: skip
             if best.choice is not None:
-                other.ceiling = best.choice.moved
+                other.below = best.choice.moved
             _run(other, budget.share(tuning.search_share))
             if best.choice is None or (
                 other.choice is not None and other.choice.moved < best.choice.moved

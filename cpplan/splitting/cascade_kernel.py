@@ -57,12 +57,12 @@ def run_cascade(ops, reads, tensors, tables, sinks, step, longest, state, events
         while done[sink] < extent[sink]:
             stack[0], until[0], depth = sink, min(extent[sink], done[sink] + step), 1
             while depth:
-                k, goal = stack[depth - 1], until[depth - 1]
+                k, needed = stack[depth - 1], until[depth - 1]
                 start = done[k]
-                if start >= goal:
+                if start >= needed:
                     depth -= 1
                     continue
-                stop = min(goal, start + longest)
+                stop = min(needed, start + longest)
                 blocked = False
                 for e in range(read_start[k], read_start[k + 1]):
                     m = read[e]

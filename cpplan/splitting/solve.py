@@ -173,9 +173,9 @@ class SplitSearch:
         return replace(best, packed=packed) if packed.peak < best.packed.peak else best
 
     def _packings(
-        self, known: Sequence[Division], deadline: Deadline, ceiling: int
+        self, known: Sequence[Division], deadline: Deadline, below: int
     ) -> Iterator[Split]:
-        """Packings of the divisions of fewest pieces near known ones, all below a ceiling."""
+        """Packings of fewer than ``below`` bytes: divisions of fewest pieces near known ones."""
         assert self._frontier is not None
         tuning = tuned(SplittingTuning)
         tried: set[tuple[Choice, ...]] = set()
@@ -184,14 +184,14 @@ class SplitSearch:
                 room = int(least.peak * factor)
                 if deadline.expired():
                     return
-                if room >= ceiling:
+                if room >= below:
                     continue
                 division = self._frontier.fewest_pieces(room, least.cost * (1 + _ROUNDING))
                 few = division is not None and division.pieces <= tuning.most_pieces
                 if division is not None and few and division.choices not in tried:
                     tried.add(division.choices)
                     for split in self._pack_division(division, deadline):
-                        ceiling = min(ceiling, split.packed.peak)
+                        below = min(below, split.packed.peak)
                         yield split
 
     def _pack_division(self, division: Division, deadline: Deadline) -> Iterator[Split]:

@@ -9,29 +9,32 @@ from support.sharing_instances import calling, concat, halves, two_branches, una
 from support.sharing_oracle import random_sharing_graph
 
 import cpplan
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.model.graph import Graph, Op, Placement, Tensor
 from cpplan.model.plan import Relation
 from cpplan.model.residency import Residency
 
 
 def relations(graph: Graph, residency: Residency | None = None, **kinds) -> list[Relation]:
-    return [link.relation for link in find_links(graph, residency or Residency(), **kinds)]
+    return [
+        candidate.relation
+        for candidate in find_candidates(graph, residency or Residency(), **kinds)
+    ]
 
 
 def test_distances_and_bytes_of_a_concatenation():
     """a fills bytes 0..4 of y and b 4..8."""
-    links = find_links(two_branches(), Residency())
-    assert [(k.inner, k.outer, k.shift, k.begin, k.end) for k in links] == [
+    candidates = find_candidates(two_branches(), Residency())
+    assert [(k.inner, k.outer, k.shift, k.begin, k.end) for k in candidates] == [
         ("a", "y", 0, 0, 4),
         ("b", "y", 4, 4, 8),
     ]
-    assert not any(link.in_place for link in links)
+    assert not any(candidate.in_place for candidate in candidates)
 
 
 def test_the_outputs_of_a_split_lie_within_its_input():
-    links = find_links(halves(), Residency())
-    assert [(k.inner, k.outer, k.shift, k.begin, k.end) for k in links] == [
+    candidates = find_candidates(halves(), Residency())
+    assert [(k.inner, k.outer, k.shift, k.begin, k.end) for k in candidates] == [
         ("p", "x", 0, 0, 4),
         ("q", "x", 4, 4, 8),
         ("r", "p", 0, 0, 4),
@@ -45,11 +48,23 @@ def test_views_count_from_their_storages():
         Tensor("v", 4, view_of=("x", 2)),
         Tensor("y", 4, kind="output"),
     )
-    (link,) = find_links(Graph("g", tensors, (unary("f", "v", "y"),)), Residency())
-    assert (link.inner, link.outer, link.shift, link.begin, link.end) == ("y", "x", 2, 2, 6)
+    (candidate,) = find_candidates(Graph("g", tensors, (unary("f", "v", "y"),)), Residency())
+    assert (candidate.inner, candidate.outer, candidate.shift, candidate.begin, candidate.end) == (
+        "y",
+        "x",
+        2,
+        2,
+        6,
+    )
     placed = Op("copy", "", ("v",), ("y",), placements=(Placement("v", "y"),))
-    (link,) = find_links(Graph("g", tensors, (placed,)), Residency())
-    assert (link.inner, link.outer, link.shift, link.begin, link.end) == ("x", "y", -2, 0, 4)
+    (candidate,) = find_candidates(Graph("g", tensors, (placed,)), Residency())
+    assert (candidate.inner, candidate.outer, candidate.shift, candidate.begin, candidate.end) == (
+        "x",
+        "y",
+        -2,
+        0,
+        4,
+    )
 
 
 def test_a_storage_that_the_caller_brings_and_an_op_writes_into_is_no_candidate():
@@ -59,9 +74,9 @@ def test_a_storage_that_the_caller_brings_and_an_op_writes_into_is_no_candidate(
         Tensor("s", 8, kind="output"),
         Tensor("w", 4, view_of=("s", 1)),
     )
-    assert not find_links(Graph("g", tensors, (unary("f", "x", "w"),)), Residency())
+    assert not find_candidates(Graph("g", tensors, (unary("f", "x", "w"),)), Residency())
     placed = Op("copy", "", ("x",), ("w",), placements=(Placement("x", "w"),))
-    assert not find_links(Graph("g", tensors, (placed,)), Residency())
+    assert not find_candidates(Graph("g", tensors, (placed,)), Residency())
 
 
 def test_only_the_kinds_asked_for():
@@ -156,11 +171,11 @@ def test_one_tensor_twice_in_a_concatenation():
 @pytest.mark.parametrize("seed", range(50))
 def test_links_lie_within_both_storages(seed):
     graph = random_sharing_graph(seed, 6)
-    for link in find_links(graph, Residency()):
-        inner, outer = graph.tensor[link.inner].nbytes, graph.tensor[link.outer].nbytes
-        assert 0 <= link.begin < link.end <= outer
-        assert 0 <= link.begin - link.shift < link.end - link.shift <= inner
-        assert link.relation.tensor in graph.ops[link.op].tensors
+    for candidate in find_candidates(graph, Residency()):
+        inner, outer = graph.tensor[candidate.inner].nbytes, graph.tensor[candidate.outer].nbytes
+        assert 0 <= candidate.begin < candidate.end <= outer
+        assert 0 <= candidate.begin - candidate.shift < candidate.end - candidate.shift <= inner
+        assert candidate.relation.tensor in graph.ops[candidate.op].tensors
 
 
 @pytest.mark.parametrize("reads", [False, True])

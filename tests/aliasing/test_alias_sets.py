@@ -1,4 +1,4 @@
-"""Links taken one after another: what goes together, and what does not."""
+"""Candidates taken one after another: what goes together, and what does not."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from support.sharing_instances import (
 )
 from support.sharing_oracle import may_lie, random_sharing_graph
 
-from cpplan.aliasing.alias_sets import form_clusters, place_clusters
+from cpplan.aliasing.alias_sets import form_alias_sets, place_alias_sets
 from cpplan.model.graph import Graph, Op, Tensor
 
 
 def places(graph: Graph, **more) -> dict[str, int]:
     found = setting(graph)
-    return form_clusters(found.links, found.rules, **more).place
+    return form_alias_sets(found.candidates, found.rules, **more).place
 
 
 def test_parts_lie_in_their_concatenation():
@@ -32,10 +32,10 @@ def test_parts_lie_in_their_concatenation():
 
 
 def test_a_chain_lies_at_one_address():
-    clusters = form_clusters(setting(relu_chain(5)).links, setting(relu_chain(5)).rules)
-    assert set(clusters.place.values()) == {0}
-    assert [sorted(m) for m in clusters.members.values()] == [["t1", "t2", "t3", "t4", "t5", "x"]]
-    assert len(clusters.links) == 5
+    alias_sets = form_alias_sets(setting(relu_chain(5)).candidates, setting(relu_chain(5)).rules)
+    assert set(alias_sets.place.values()) == {0}
+    assert [sorted(m) for m in alias_sets.members.values()] == [["t1", "t2", "t3", "t4", "t5", "x"]]
+    assert len(alias_sets.candidates) == 5
 
 
 def test_agreeing_concatenations_overlap_in_what_they_share():
@@ -43,24 +43,24 @@ def test_agreeing_concatenations_overlap_in_what_they_share():
 
 
 def test_contradicting_concatenations_share_one_part():
-    """The link of b within z would put y and z over one another at different bytes."""
+    """The candidate of b within z would put y and z over one another at different bytes."""
     found = setting(contradiction())
-    clusters = form_clusters(found.links, found.rules)
-    assert [tuple(k.relation)[1:] for k in clusters.links] == [
+    alias_sets = form_alias_sets(found.candidates, found.rules)
+    assert [tuple(k.relation)[1:] for k in alias_sets.candidates] == [
         ("a", "y", 0),
         ("b", "y", 4),
         ("b", "z", 0),
     ]
     # y = a b at 0, and z = b a behind it, at the address of its b.
-    assert clusters.place == {"a": 0, "b": 4, "y": 0, "z": 4}
+    assert alias_sets.place == {"a": 0, "b": 4, "y": 0, "z": 4}
 
 
 def test_the_order_of_offers_decides_and_a_link_can_be_left_out():
     found = setting(contradiction())
-    clusters = form_clusters(found.links[::-1], found.rules)
+    alias_sets = form_alias_sets(found.candidates[::-1], found.rules)
     # z = b a whole, and y = a b ends in its b, with an a of its own.
-    assert clusters.place == {"y": 0, "z": 4, "b": 4, "a": 8}
-    without = form_clusters(found.links, found.rules, skip=[found.link("b", "z")])
+    assert alias_sets.place == {"y": 0, "z": 4, "b": 4, "a": 8}
+    without = form_alias_sets(found.candidates, found.rules, skip=[found.candidate("b", "z")])
     assert without.number["z"] == without.number["a"]
     assert without.place["a"] - without.place["z"] == 4
 
@@ -76,9 +76,9 @@ def test_an_input_with_a_later_reader_is_not_overwritten():
         Op("add", "", ("x", "a"), ("y",), in_place=(("y", "x"), ("y", "a"))),
     )
     found = setting(Graph("g", tensors, ops))
-    clusters = form_clusters(found.links, found.rules)
+    alias_sets = form_alias_sets(found.candidates, found.rules)
     # y may take the place of x or of a, which are different values: of one.
-    assert [tuple(k.relation)[1:3] for k in clusters.links] == [("y", "x")]
+    assert [tuple(k.relation)[1:3] for k in alias_sets.candidates] == [("y", "x")]
 
 
 def test_a_copy_that_is_read_later_saves_no_one_from_being_overwritten():
@@ -91,9 +91,9 @@ def test_a_copy_that_is_read_later_saves_no_one_from_being_overwritten():
     )
     ops = (concat("one", ["x"], "y", [0]), unary("f", "x", "r"), Op("g", "", ("y", "r"), ("z",)))
     found = setting(Graph("g", tensors, ops))
-    taken = form_clusters(found.links, found.rules).links
+    taken = form_alias_sets(found.candidates, found.rules).candidates
     assert [k.relation.kind for k in taken] == ["placement"]
-    first = form_clusters(found.links[::-1], found.rules).links
+    first = form_alias_sets(found.candidates[::-1], found.rules).candidates
     assert [k.relation.kind for k in first] == ["in place"]
 
 
@@ -134,7 +134,7 @@ def _aligned(alignment: dict[str, int], at: int) -> Graph:
 
 def _taken(graph: Graph):
     found = setting(graph)
-    return form_clusters(found.links, found.rules).links
+    return form_alias_sets(found.candidates, found.rules).candidates
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -147,31 +147,33 @@ def test_no_member_harms_another_byte_by_byte(seed):
     graph = Graph(graph.name, tensors, graph.ops)
     found = setting(graph)
     order = found.program.order
-    links = rng.sample(found.links, len(found.links))
-    skip = [link for link in links if rng.random() < 0.2]
-    clusters = form_clusters(links, found.rules, skip)
-    for members in clusters.members.values():
-        assert min(clusters.place[name] for name in members) >= 0
+    candidates = rng.sample(found.candidates, len(found.candidates))
+    skip = [candidate for candidate in candidates if rng.random() < 0.2]
+    alias_sets = form_alias_sets(candidates, found.rules, skip)
+    for members in alias_sets.members.values():
+        assert min(alias_sets.place[name] for name in members) >= 0
         for name in members:
-            assert clusters.place[name] % found.rules.storages[name].alignment == 0
+            assert alias_sets.place[name] % found.rules.storages[name].alignment == 0
         for one in members:
             for other in members:
-                shift = clusters.place[other] - clusters.place[one]
+                shift = alias_sets.place[other] - alias_sets.place[one]
                 assert one == other or may_lie(graph, order, one, other, shift)
-    for link in clusters.links:
-        assert clusters.place[link.inner] - clusters.place[link.outer] == link.shift
+    for candidate in alias_sets.candidates:
+        assert (
+            alias_sets.place[candidate.inner] - alias_sets.place[candidate.outer] == candidate.shift
+        )
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_layout_is_read_back(seed):
-    """What clusters place together is together again when read off the addresses."""
+    """What alias sets place together is together again when read off the addresses."""
     found = setting(random_sharing_graph(seed, 6))
-    clusters = form_clusters(found.links, found.rules)
-    base = {number: 1000 * k for k, number in enumerate(clusters.members)}
-    address = {name: base[clusters.number[name]] + at for name, at in clusters.place.items()}
-    again = place_clusters(found.links, found.rules, address)
+    alias_sets = form_alias_sets(found.candidates, found.rules)
+    base = {number: 1000 * k for k, number in enumerate(alias_sets.members)}
+    address = {name: base[alias_sets.number[name]] + at for name, at in alias_sets.place.items()}
+    again = place_alias_sets(found.candidates, found.rules, address)
     assert sorted(map(sorted, again.members.values())) == sorted(
-        map(sorted, clusters.members.values())
+        map(sorted, alias_sets.members.values())
     )
-    assert again.place == clusters.place
-    assert again.links == clusters.links
+    assert again.place == alias_sets.place
+    assert again.candidates == alias_sets.candidates

@@ -1,4 +1,4 @@
-"""The bound on every choice of links: by hand, against brute force, and proved twice."""
+"""The bound on every choice of candidates: by hand, against brute force, and proved twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.sharing_instances import (
 )
 from support.sharing_oracle import least_peak, random_sharing_graph
 
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.bounds import placement_groups, shared_bound
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.model.graph import Graph, Op, Tensor
@@ -42,8 +42,8 @@ RESIDENCIES = [
 
 def bound_of(program: Program, residency: Residency, kinds=BOTH) -> int:
     problem = to_problem(program, residency)
-    links = find_links(program.graph, residency, kinds)
-    return shared_bound(problem, links, ProgramLives(program, problem, residency)).value
+    candidates = find_candidates(program.graph, residency, kinds)
+    return shared_bound(problem, candidates, ProgramLives(program, problem, residency)).value
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def bound_of(program: Program, residency: Residency, kinds=BOTH) -> int:
 )
 def test_shared_live_bytes_bound_equals_the_sum_by_hand(graph, expected):
     found = setting(graph)
-    bound = shared_bound(found.problem, found.links, found.lives)
+    bound = shared_bound(found.problem, found.candidates, found.lives)
     assert (bound.value, bound.name) == (expected, "live bytes, shared")
 
 
 def test_the_step_is_one_that_needs_so_much():
     found = setting(two_branches())
-    assert shared_bound(found.problem, found.links, found.lives).step == 1
+    assert shared_bound(found.problem, found.candidates, found.lives).step == 1
 
 
 def test_without_links_it_is_live_bytes():
@@ -82,9 +82,9 @@ def test_a_result_that_may_lie_over_two_inputs_is_saved_once():
 
 
 def test_groups_and_their_places():
-    links = setting(contested()).links
-    assert placement_groups(links) == [{"y": 0, "a": 0, "b": 4, "z": 4, "c": 8}]
-    (torn,) = placement_groups(setting(contradiction()).links)
+    candidates = setting(contested()).candidates
+    assert placement_groups(candidates) == [{"y": 0, "a": 0, "b": 4, "z": 4, "c": 8}]
+    (torn,) = placement_groups(setting(contradiction()).candidates)
     assert set(torn) == {"a", "b", "y", "z"}
     assert set(torn.values()) == {None}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cpplan import Graph, Op, Plan, Program, Tensor, simulate, solve, verify
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.candidates import candidate_relations
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Placement
@@ -117,7 +117,7 @@ def test_a_workspace_in_a_copy():
         Op("end", inputs=("y",), after=("other",)),
     )
     graph = Graph("scratched", tensors, ops)
-    assert find_links(graph, Residency()) == ()
+    assert find_candidates(graph, Residency()) == ()
     assert plan_of(graph).peak == 8
 
 

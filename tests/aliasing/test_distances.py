@@ -9,7 +9,7 @@ from support.cases import seeds
 from support.sharing_instances import concat, contested, setting, two_branches, unary
 from support.sharing_oracle import may_lie, random_sharing_graph
 
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.distances import allowed_shifts, find_meetings, suggested_shifts
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph, Op, Tensor
@@ -18,11 +18,11 @@ from formulations.joint_sharing import Meeting
 
 
 def meetings_of(graph: Graph) -> tuple[list[str], dict[tuple[int, int], list[Meeting]]]:
-    links = find_links(graph, Residency())
+    candidates = find_candidates(graph, Residency())
     names = [t.name for t in graph.tensors if t.view_of is None and t.kind != "constant"]
     size = [graph.tensor[name].nbytes for name in names]
     row = {name: k for k, name in enumerate(names)}
-    return names, find_meetings(row, size, links, Origins(graph, links))
+    return names, find_meetings(row, size, candidates, Origins(graph, candidates))
 
 
 def test_parts_meet_their_concatenation_whatever_runs_when():
@@ -77,7 +77,7 @@ def setting_at(graph: Graph, order: tuple[int, ...]):
 def named(graph: Graph) -> dict[tuple[str, str], list[int]]:
     found = setting(graph)
     names = found.problem.names
-    shifts = allowed_shifts(found.problem, found.links, found.rules)
+    shifts = allowed_shifts(found.problem, found.candidates, found.rules)
     return {(names[i], names[j]): distances for (i, j), distances in shifts.items()}
 
 
@@ -109,7 +109,7 @@ def test_suggestions_hold_every_distance_of_a_common_origin():
     ops = tuple(concat(f"to {n}", ["x", "x"], n, [0, 4]) for n in "yz")
     found = setting(Graph("g", tensors, ops))
     row = {name: k for k, name in enumerate(found.problem.names)}
-    assert suggested_shifts(row, found.links, found.origins)[row["y"], row["z"]] == {-4, 0, 4}
+    assert suggested_shifts(row, found.candidates, found.origins)[row["y"], row["z"]] == {-4, 0, 4}
     assert named(Graph("g", tensors, ops))["y", "z"] == [-4, 0, 4]
 
 
@@ -119,7 +119,7 @@ def test_shifts_agree_with_every_distance_run_byte_by_byte(seed):
     graph = random_sharing_graph(seed, 1 + seed % 6)
     found = setting(graph)
     names, size = found.problem.names, found.problem.size.tolist()
-    allowed = allowed_shifts(found.problem, found.links, found.rules)
+    allowed = allowed_shifts(found.problem, found.candidates, found.rules)
     for j in range(len(names)):
         for i in range(j):
             if found.lives.apart(names[i], names[j]):

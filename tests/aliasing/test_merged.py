@@ -1,4 +1,4 @@
-"""Clusters as buffers: what they hold at each step, and where their members lie in them."""
+"""AliasSets as buffers: what they hold at each step, and where their members lie in them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from support.oracles import held
 from support.sharing_instances import contested, relu_chain, setting, two_branches
 from support.sharing_oracle import random_sharing_graph
 
-from cpplan.aliasing.alias_sets import Clusters, form_clusters
-from cpplan.aliasing.merged import merge_clusters
+from cpplan.aliasing.alias_sets import AliasSets, form_alias_sets
+from cpplan.aliasing.merged import merge_alias_sets
 from cpplan.model.problem import Gap, Problem
 
 
 def merged_of(graph):
     found = setting(graph)
-    clusters = form_clusters(found.links, found.rules)
-    return found, clusters, merge_clusters(found.problem, clusters)
+    alias_sets = form_alias_sets(found.candidates, found.rules)
+    return found, alias_sets, merge_alias_sets(found.problem, alias_sets)
 
 
 def test_a_chain_is_one_buffer_without_gaps():
@@ -52,7 +52,7 @@ def test_a_shared_byte_counts_once():
 
 def test_without_clusters_nothing_changes():
     problem = setting(two_branches()).problem
-    merged = merge_clusters(problem, Clusters())
+    merged = merge_alias_sets(problem, AliasSets())
     assert merged.problem.names == problem.names
     assert merged.row.tolist() == [0, 1, 2, 3]
 
@@ -61,8 +61,8 @@ def test_alignments_are_all_kept():
     problem = Problem(
         ("a", "b"), lower=[0, 0], upper=[2, 3], size=[4, 4], alignment=[4, 6], reads=[1, 2]
     )
-    clusters = Clusters({0: ["a", "b"]}, {"a": 0, "b": 0}, {"a": 8, "b": 6}, [])
-    merged = merge_clusters(problem, clusters).problem
+    alias_sets = AliasSets({0: ["a", "b"]}, {"a": 0, "b": 0}, {"a": 8, "b": 6}, [])
+    merged = merge_alias_sets(problem, alias_sets).problem
     assert (merged.size.tolist(), merged.alignment.tolist()) == ([12], [12])
     assert merged.reads.tolist() == [3]
     # Below 6 nobody lies; a is gone at step 2.
@@ -72,7 +72,7 @@ def test_alignments_are_all_kept():
 @pytest.mark.parametrize("seed", range(150))
 def test_bytes_held_are_those_of_the_members(seed):
     """Step by step and byte by byte, from the members' own lives."""
-    found, clusters, merged = merged_of(random_sharing_graph(seed, 2 + seed % 6))
+    found, alias_sets, merged = merged_of(random_sharing_graph(seed, 2 + seed % 6))
     original, problem = found.problem, merged.problem
     for row in range(len(problem)):
         members = np.flatnonzero(merged.row == row).tolist()
@@ -85,4 +85,4 @@ def test_bytes_held_are_those_of_the_members(seed):
             }
             pieces = held(problem, row, step)
             assert {byte for piece in pieces for byte in range(*piece)} == wanted
-    assert len({name for m in clusters.members.values() for name in m}) == len(clusters.place)
+    assert len({name for m in alias_sets.members.values() for name in m}) == len(alias_sets.place)

@@ -16,7 +16,7 @@ from support.sharing_instances import (
 )
 from support.sharing_oracle import least_peak, random_sharing_graph
 
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.segments import relax_sharing, share_in_any_order
 from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.residency import Residency
@@ -85,7 +85,7 @@ def test_a_stretch_covers_what_lies_over_it():
 
 
 def relaxed_pressure(graph: Graph, order: Sequence[int]) -> list[int]:
-    problem, more = relax_sharing(order_problem(graph), find_links(graph, Residency()))
+    problem, more = relax_sharing(order_problem(graph), find_candidates(graph, Residency()))
     return [int(live) - more for live in problem.pressure(order)]
 
 
@@ -107,7 +107,7 @@ def test_bounds_hold_for_every_order_and_all_links(block):
         if sum(t.view_of is None for t in graph.tensors) > 5:
             continue
         problem, complete = shared(graph)
-        relaxed, more = relax_sharing(order_problem(graph), find_links(graph, Residency()))
+        relaxed, more = relax_sharing(order_problem(graph), find_candidates(graph, Residency()))
         peaks = {order: least_peak(graph, order) for order in orders_of(graph)}
         for order, least in peaks.items():
             assert relaxed.peak(order) - more <= least, (seed, order)

@@ -84,8 +84,8 @@ def small_graphs(first: int, count: int, storages: int, aligned: bool = False):
 def test_the_given_order_against_brute_force(block):
     """300 graphs, all choices of in-place results and placements.
 
-    The model of links and offsets also lets equal values meet that no op has copied from one to
-    the other. Its bound may then be one that no plan reaches; these graphs have no such case.
+    The model of candidates and offsets also lets equal values meet that no op has copied from one
+    to the other. Its bound may then be one that no plan reaches; these graphs have no such case.
     """
     for graph in small_graphs(1000 * block, 30, storages=7):
         order = tuple(range(len(graph.ops)))
@@ -353,7 +353,7 @@ def test_capacity_and_memory_limit():
 
 
 def busy() -> Graph:
-    """One that keeps all stages at work: heuristics, links one by one, CP-SAT, order."""
+    """One that keeps all stages at work: heuristics, candidates one by one, CP-SAT, order."""
     return random_sharing_graph(10, 12)
 
 

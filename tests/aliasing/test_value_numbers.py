@@ -6,7 +6,7 @@ import pytest
 from support.sharing_instances import concat, halves, setting
 from support.sharing_oracle import random_sharing_graph, values_of
 
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph, Tensor
 from cpplan.model.residency import Residency
@@ -63,7 +63,7 @@ def test_copies_follow_the_order_of_execution_not_of_the_list():
     """The op that makes ``inner`` is listed last: it runs first."""
     graph = nested()
     turned = Graph("turned", graph.tensors, graph.ops[::-1])
-    origins = Origins(turned, find_links(turned, Residency()))
+    origins = Origins(turned, find_candidates(turned, Residency()))
     assert origins.of["outer"] == setting(graph).origins.of["outer"]
 
 

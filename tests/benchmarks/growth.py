@@ -53,9 +53,9 @@ def one(buffers: int, seed: int, seconds: float, good_enough: float) -> dict[str
     start = time.perf_counter()
     problem = random_lifespans(buffers, seed=seed)
     made, before = time.perf_counter(), most_memory()
-    goal = int(good_enough * problem.live_profile()[1].max())
+    target = int(good_enough * problem.live_profile()[1].max())
     begin = time.perf_counter()
-    plan = cpplan.solve(problem, capacity=goal, time_limit=seconds, workers=1)
+    plan = cpplan.solve(problem, capacity=target, time_limit=seconds, workers=1)
     end, most = time.perf_counter(), most_memory()
     return {
         "status": plan.status,

@@ -122,7 +122,7 @@ def _canonical(search_type, problem, capacity, seconds, seed) -> Packed:
     offset, peak = _best_heuristic(small.problem, clock)
     search, state = search_type(small.problem, seed), Outcome(offset, peak, bound)
     found = search.run(
-        state, nodes=2**62, goal=max(bound, capacity or 0), ceiling=capacity, deadline=clock
+        state, nodes=2**62, target=max(bound, capacity or 0), limit=capacity, deadline=clock
     )
     return Packed(
         small.restore(found.offsets, problem), found.bound, found.found_by or "heuristics"

@@ -13,7 +13,7 @@ from support.orders_oracle import least_pressure, random_graph
 from support.sharing_oracle import least_peak, random_sharing_graph
 
 import cpplan
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.explanation import Relaxation, fullest_step, rules
 from cpplan.explanation.relaxed import _outside
 from cpplan.explanation.rules import make_rules
@@ -63,14 +63,14 @@ def test_order_rules_show_true_optima(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_sharing_rules_show_true_optima(seed):
-    """All links at once: what the bounds without each kind of rule leave is not less."""
+    """All candidates at once: what the bounds without each kind of rule leave is not less."""
     graph = random_sharing_graph(seed, 3)
-    order, links = tuple(range(len(graph.ops))), find_links(graph, Residency())
+    order, candidates = tuple(range(len(graph.ops))), find_candidates(graph, Residency())
     best = least_peak(graph, order)
-    assert touched_bound(graph, Residency(), links).value <= best
+    assert touched_bound(graph, Residency(), candidates).value <= best
     plan = cpplan.solve(graph, time_limit=1, workers=1)
     both = cpplan.solve(graph, time_limit=1, workers=1, in_place=True)
-    kinds = {f"no {link.relation.kind}" for link in links}
+    kinds = {f"no {candidate.relation.kind}" for candidate in candidates}
     found = {rule.rule: rule for rule in plan.explain(graph).relaxations}
     assert kinds == found.keys() & {"no in place", "no placement"}
     if len(kinds) == 1:
@@ -92,7 +92,7 @@ def test_what_is_outside_leaves_the_rest_as_it_is(program, field, repeats):
         fields = (dict(zip(r.problem.names, getattr(r.problem, column).tolist(), strict=True))
                   for r in (quick, slow))  # fmt: skip
         assert next(fields) == next(fields)
-    assert (quick.links, quick.residency) == (slow.links, slow.residency)
+    assert (quick.candidates, quick.residency) == (slow.candidates, slow.residency)
     assert quick.bound() == slow.bound()
 
 

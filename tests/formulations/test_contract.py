@@ -223,7 +223,7 @@ def ask_sharing(seed: int) -> Question:
     """One order; some pairs may lie at listed distances."""
     found = setting(random_sharing_graph(seed, 1 + seed % 4))
     problem = found.problem
-    shifts = allowed_shifts(problem, found.links, found.rules)
+    shifts = allowed_shifts(problem, found.candidates, found.rules)
     start = np.cumsum(problem.size) - problem.size
     built = sharing.build(problem, shifts, unit=1, upper=int(problem.size.sum()))
 
@@ -249,7 +249,7 @@ def ask_joint_sharing(seed: int) -> Question:
         if problem.is_order(order):
             listed = Graph(graph.name, graph.tensors, tuple(graph.ops[k] for k in order))
             at = setting(listed)
-            shifts = allowed_shifts(at.problem, at.links, at.rules)
+            shifts = allowed_shifts(at.problem, at.candidates, at.rules)
             peaks.append(least_with_shifts(at.problem, shifts))
 
     def value(solver: cp_model.CpSolver) -> int:

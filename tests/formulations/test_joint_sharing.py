@@ -108,7 +108,7 @@ def test_at_a_fixed_order_it_is_the_model_of_links_and_offsets(seed):
     problem, meetings = with_meetings(graph)
     chain = tuple(() if k == 0 else (k - 1,) for k in range(len(problem)))
     found = setting(graph)
-    shifts = allowed_shifts(found.problem, found.links, found.rules)
+    shifts = allowed_shifts(found.problem, found.candidates, found.rules)
     start = np.cumsum(found.problem.size) - found.problem.size
     alone = prove_peak(sharing_model(found.problem, shifts), start, Budget(Deadline(60)))
     assert alone.peak == alone.bound == prove(replace(problem, predecessors=chain), meetings)

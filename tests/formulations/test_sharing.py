@@ -1,4 +1,4 @@
-"""The model of links and offsets at one order: by hand, and against those it contains."""
+"""The model of candidates and offsets at one order: by hand, and against those it contains."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_every_distance_is_allowed_and_the_peak_at_most_the_oracle_s(seed):
     """The model has every layout of the oracle, and such as no op names: copies that meet."""
     found = setting(random_sharing_graph(seed, 1 + seed % 5))
     problem = found.problem
-    shifts = allowed_shifts(problem, found.links, found.rules)
+    shifts = allowed_shifts(problem, found.candidates, found.rules)
     if len(problem) <= 7:
         assert minimise(problem, shifts) <= least_peak(found.graph, found.program.order)
         for (i, j), distances in shifts.items():

@@ -18,7 +18,7 @@ def test_a_bound_that_another_part_proves_is_explained_by_that_part():
         upper=[2, 3, 12, 13, 12],
         size=[4, 8, 4, 6, 1],
     )
-    incumbent = Incumbent(problem, ceiling=12)
+    incumbent = Incumbent(problem, limit=12)
     assert incumbent.bound.step == 1
     part = int(incumbent.reduction.part[incumbent.reduction.rows == 2][0])
     _, rows = incumbent.reduction.part_problem(part)

@@ -64,7 +64,7 @@ def test_a_slow_clock_leaves_a_walk_that_has_cooled(monkeypatch):
             super().spend(100 * work)
 
     problem = remat_problem(remat_chain(8))
-    search_sequences(problem, 5, given_order(problem), Busy(3, deterministic=True), goal_cost=0)
+    search_sequences(problem, 5, given_order(problem), Busy(3, deterministic=True), target_cost=0)
     mean = sum(problem.cost) / len(problem)
     assert len(made) > 10
     assert made[-1][1] < 2 * local_search._COLD * mean

@@ -27,7 +27,7 @@ def test_never_above_the_optimum(seed):
     problem = random_remat_problem(seed, random.Random(seed).choice((4, 5, 6)))
     for limit in interesting_limits(problem):
         best = least_cost(problem, limit)
-        bound = cut_bound(problem, limit, Deadline(60), goal=best)
+        bound = cut_bound(problem, limit, Deadline(60), target=best)
         if best is None:
             assert bound.cost >= sum(problem.cost)
         else:
@@ -44,7 +44,7 @@ def test_bounds_are_worth_it():
             best = least_cost(problem, limit)
             if best is None or best == sum(problem.cost):
                 continue
-            bound = cut_bound(problem, limit, Deadline(60), goal=best).cost
+            bound = cut_bound(problem, limit, Deadline(60), target=best).cost
             dear, said, tight = (
                 dear + 1,
                 said + (bound > sum(problem.cost)),
@@ -88,7 +88,7 @@ def test_chains_of_known_cost():
     for case in remat_chains(9):
         best = case["min_total_evals"]
         problem = remat_problem(remat_chain(case["n"]))
-        bound = cut_bound(problem, case["budget"], Deadline(2), goal=best)
+        bound = cut_bound(problem, case["budget"], Deadline(2), target=best)
         assert not bound.infeasible
         assert case["T"] <= bound.cost <= best
         if case["budget"] >= case["n"]:

@@ -20,7 +20,7 @@ def test_optima_of_random_graphs(seed):
     for most in set(costs.values()):
         least = min(peak for peak, cost in costs.items() if cost <= most)
         descent = Descent(problem, most, order, seed=seed)
-        descent.run(Deadline(60), goal=least)
+        descent.run(Deadline(60), target=least)
         best = descent.best
         assert problem.is_sequence(best.sequence)
         assert problem.total_cost(best.sequence) == best.cost <= most
@@ -31,7 +31,7 @@ def test_optima_of_random_graphs(seed):
 def test_published_chains(n, slots, cost):
     problem = remat_problem(remat_chain(n))
     descent = Descent(problem, cost, range(2 * n + 1))
-    descent.run(Deadline(60), goal=slots)
+    descent.run(Deadline(60), target=slots)
     assert (descent.best.peak, descent.best.cost <= cost) == (slots, True)
 
 

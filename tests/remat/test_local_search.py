@@ -43,7 +43,7 @@ def test_optima_of_random_graphs(seed):
 def test_published_chains(n, slots, cost):
     problem = remat_problem(remat_chain(n))
     outcome = search_sequences(
-        problem, slots, range(2 * n + 1), Deadline(60), goal_cost=cost, moves=2_000_000
+        problem, slots, range(2 * n + 1), Deadline(60), target_cost=cost, moves=2_000_000
     )
     check(problem, outcome)
     assert (outcome.peak <= slots, outcome.cost) == (True, cost)

@@ -34,7 +34,7 @@ def test_reaching_a_layered_op_takes_more_than_its_footprint():
     """By themselves its units need 24,470 bytes; to reach the last but one takes 30,000."""
     problem = remat_problem(cpplan.load(DATASETS / "ordering/layered_250.json"))
     assert least_footprint(problem) == Footprint(24470, 248)
-    assert reach_bound(problem, Deadline(600), goal=30_000).bytes >= 30_000
+    assert reach_bound(problem, Deadline(600), target=30_000).bytes >= 30_000
 
 
 def test_one_unit_takes_no_more_than_its_time():

@@ -14,10 +14,10 @@ from support.pool_oracles import OBJECTIVES, brute_force_objective
 from support.sharing_oracle import random_sharing_graph
 
 from cpplan import Graph, Op, Plan, Pool, Problem, Tensor, simulate, solve, verify
-from cpplan.aliasing.alias_candidates import find_links
-from cpplan.aliasing.alias_sets import SharingRules, form_clusters
+from cpplan.aliasing.alias_candidates import find_candidates
+from cpplan.aliasing.alias_sets import SharingRules, form_alias_sets
 from cpplan.aliasing.lives import ProgramLives
-from cpplan.aliasing.merged import merge_clusters, storages_of
+from cpplan.aliasing.merged import merge_alias_sets, storages_of
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
 from cpplan.model.errors import InputError, VerificationError
@@ -155,20 +155,22 @@ def test_a_part_lies_within_the_whole_only_where_its_pool_s_grid_allows():
 
 
 def best_by_choice(graph: Graph, pools: tuple[Pool, ...], objective: str):
-    """The best value over all choices of links, each packed exhaustively; ``None`` if none fits."""
+    """The best value over all choices of candidates, each packed exhaustively, or ``None``."""
     program, residency = to_anf(graph), Residency()
     problem = to_problem(program, residency, pools)
-    links = find_links(graph, residency)
+    candidates = find_candidates(graph, residency)
     lives = ProgramLives(program, problem, residency)
-    rules = SharingRules(storages_of(problem), lives, Origins(graph, links), links)
+    rules = SharingRules(storages_of(problem), lives, Origins(graph, candidates), candidates)
     levels, best, seen = objective_levels(problem, objective), None, set()
-    for skipped in itertools.product((False, True), repeat=len(links)):
-        skip = frozenset(link for link, left in zip(links, skipped, strict=True) if left)
-        clusters = form_clusters(links, rules, skip)
-        if (key := tuple(sorted(map(repr, clusters.links)))) in seen:
+    for skipped in itertools.product((False, True), repeat=len(candidates)):
+        skip = frozenset(
+            candidate for candidate, left in zip(candidates, skipped, strict=True) if left
+        )
+        alias_sets = form_alias_sets(candidates, rules, skip)
+        if (key := tuple(sorted(map(repr, alias_sets.candidates)))) in seen:
             continue
         seen.add(key)
-        merged = merge_clusters(problem, clusters)
+        merged = merge_alias_sets(problem, alias_sets)
         here = [level.merged(merged.row) for level in levels]
         value = brute_force_objective(merged.problem, objective, here)
         if value is not None:
@@ -183,7 +185,7 @@ def test_no_bound_is_above_the_best_choice_of_what_to_share(objective):
         rng = random.Random(f"shared pools {seed}")
         graph = random_sharing_graph(seed, rng.randint(1, 3))
         pools = (Pool("p", rng.randint(0, 8), cost_per_byte=0.3), Pool("q", read_latency=1))
-        if len(find_links(graph, Residency())) > 6 or len(graph.tensors) > 7:
+        if len(find_candidates(graph, Residency())) > 6 or len(graph.tensors) > 7:
             continue
         plan = planned(graph, pools=pools, objective=objective, in_place=True, time_limit=2)
         best = best_by_choice(graph, pools, objective)

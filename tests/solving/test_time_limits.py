@@ -243,7 +243,7 @@ def test_sharing_among_many_buffers_starts_from_the_plan_without_it():
     program = as_program(GRAPHS["local"](AliasingTuning().many_buffers + 100))
     problem = as_problem(program, Residency())
     search = SharingSearch(program, problem, Residency(), kinds=("in place", "placement"))
-    assert search.best.clusters.links == []
+    assert search.best.alias_sets.candidates == []
     search.run(Budget(Deadline(0.2, deterministic=True)))
     assert search.best.peak < problem.size.sum()
 

@@ -10,7 +10,7 @@ import numpy as np
 from support.oracles import brute_force_peak, first_fit
 from support.random_orders import every_order
 
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.distances import find_meetings
 from cpplan.aliasing.value_numbers import Origins
 from cpplan.model.graph import Graph
@@ -117,9 +117,11 @@ def with_meetings(graph: Graph) -> tuple[OrderProblem, dict[tuple[int, int], lis
     """The order problem of a graph, and what may share bytes in any order."""
     problem = order_problem(graph)
     row = {name: k for k, name in enumerate(problem.storages)}
-    links = [k for k in find_links(graph, Residency()) if k.inner in row and k.outer in row]
-    origins = Origins(graph, find_links(graph, Residency()))
-    return problem, find_meetings(row, problem.size.tolist(), links, origins)
+    candidates = [
+        k for k in find_candidates(graph, Residency()) if k.inner in row and k.outer in row
+    ]
+    origins = Origins(graph, find_candidates(graph, Residency()))
+    return problem, find_meetings(row, problem.size.tolist(), candidates, origins)
 
 
 def check_shifts(problem: Problem, shifts: Mapping, offsets: Ints) -> None:

@@ -25,7 +25,7 @@ def first_packing(problem: Problem) -> Outcome:
 
 def solve(search: Any, problem: Problem, **options: object) -> Outcome:
     """The end of a run, its offsets checked."""
-    chosen = {"nodes": 10**7, "goal": 0, "ceiling": None, "deadline": Deadline(600)} | options
+    chosen = {"nodes": 10**7, "target": 0, "limit": None, "deadline": Deadline(600)} | options
     outcome = search(problem, seed=0).run(first_packing(problem), **chosen)
     check_offsets(problem, outcome.offsets, "exact search")
     assert outcome.peak == (outcome.offsets + problem.size).max()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from support.sharing_oracle import random_sharing_graph
 
-from cpplan.aliasing.alias_candidates import Link, find_links
+from cpplan.aliasing.alias_candidates import AliasCandidate, find_candidates
 from cpplan.aliasing.alias_sets import SharingRules
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.aliasing.merged import storages_of
@@ -144,15 +144,15 @@ class Setting:
     graph: Graph
     program: Program
     problem: Problem
-    links: tuple[Link, ...]
+    candidates: tuple[AliasCandidate, ...]
     lives: ProgramLives
     origins: Origins
     rules: SharingRules
 
-    def link(self, tensor: str, other: str) -> Link:
+    def candidate(self, tensor: str, other: str) -> AliasCandidate:
         """The one between two tensors."""
         (found,) = (
-            k for k in self.links if (k.relation.tensor, k.relation.other) == (tensor, other)
+            k for k in self.candidates if (k.relation.tensor, k.relation.other) == (tensor, other)
         )
         return found
 
@@ -162,10 +162,10 @@ def setting(graph: Graph, residency: Residency | None = None) -> Setting:
     residency = residency or Residency()
     program = to_anf(graph)
     problem = to_problem(program, residency)
-    links = find_links(graph, residency)
-    lives, origins = ProgramLives(program, problem, residency), Origins(graph, links)
-    rules = SharingRules(storages_of(problem), lives, origins, links)
-    return Setting(graph, program, problem, links, lives, origins, rules)
+    candidates = find_candidates(graph, residency)
+    lives, origins = ProgramLives(program, problem, residency), Origins(graph, candidates)
+    rules = SharingRules(storages_of(problem), lives, origins, candidates)
+    return Setting(graph, program, problem, candidates, lives, origins, rules)
 
 
 def calling(*, reads: bool) -> Graph:

@@ -14,7 +14,7 @@ from support.sharing_oracle import each_run_alone, random_repeats, random_sharin
 from support.sharing_verdicts import is_sound, mutated, runs_right, true_relations
 
 from cpplan import Graph, Op, Plan, Program, Tensor, simulate, solve, verify
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.bounds import shared_bound
 from cpplan.aliasing.lives import ProgramLives
 from cpplan.model.errors import VerificationError
@@ -272,6 +272,6 @@ def test_checker_and_planner_prove_the_same_bound(block):
             problem, alone = to_problem(program, residency), unroll(program)
             lives = ProgramLives(alone, problem, residency)
             for kinds in (("in place",), ("placement",), BOTH):
-                links = find_links(alone.graph, residency, kinds)
+                candidates = find_candidates(alone.graph, residency, kinds)
                 proved = least_bytes(kinds, *replay(program, residency))
-                assert shared_bound(problem, links, lives).value == proved, (seed, residency)
+                assert shared_bound(problem, candidates, lives).value == proved, (seed, residency)

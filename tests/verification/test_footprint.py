@@ -16,7 +16,7 @@ from support.sharing_oracle import random_sharing_graph
 
 import cpplan
 from cpplan import Graph, Op, Plan, Program, Tensor, to_anf, verify
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.model.errors import VerificationError
 from cpplan.model.residency import Residency
 from cpplan.remat.footprint import least_footprint as planners_footprint
@@ -124,9 +124,9 @@ def test_as_much_as_the_planner_claims(program, residency):
     problem = remat_problem(program.graph, residency)
     assert proved(program, residency) == planners_footprint(problem).bytes
     for kinds in KINDS:
-        links = find_links(program.graph, residency, kinds)
-        if links:
-            assert proved(program, residency, kinds) >= shared_footprint(problem, links).bytes
+        candidates = find_candidates(program.graph, residency, kinds)
+        if candidates:
+            assert proved(program, residency, kinds) >= shared_footprint(problem, candidates).bytes
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -138,8 +138,8 @@ def test_what_is_shared_needs_no_less(seed):
         )
         least = proved(to_anf(graph), None, kinds)
         assert least <= plan.peak
-        links = find_links(graph, Residency(), kinds)
-        assert least >= shared_footprint(remat_problem(graph), links).bytes
+        candidates = find_candidates(graph, Residency(), kinds)
+        assert least >= shared_footprint(remat_problem(graph), candidates).bytes
 
 
 def test_a_claim_that_proves_more_than_there_is_is_refused():
@@ -166,7 +166,7 @@ def test_a_bare_problem_has_no_ops():
 def test_what_a_body_writes_into_lies_apart(reads, least):
     # x, 1 B, may lie within y, 3 B, where the body of a call only passes it on.
     graph = calling(reads=reads)
-    links = find_links(graph, Residency())
+    candidates = find_candidates(graph, Residency())
     demands = replay(to_anf(graph), Residency())
     assert least_footprint(graph, Residency(), ("placement",), *demands) == least
-    assert shared_footprint(remat_problem(graph), links).bytes == least
+    assert shared_footprint(remat_problem(graph), candidates).bytes == least

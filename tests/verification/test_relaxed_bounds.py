@@ -14,7 +14,7 @@ from support.sharing_oracle import random_sharing_graph
 
 import cpplan
 from cpplan import Graph, Op, Plan, Residency, Tensor, to_anf, verify
-from cpplan.aliasing.alias_candidates import find_links
+from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.aliasing.segments import relax_sharing
 from cpplan.io.plan_json import plan_from_dict, plan_to_dict
 from cpplan.model.certificates import ForcedAt
@@ -42,7 +42,7 @@ def test_checker_and_planner_derive_the_same_relaxed_problem(seed):
     for kinds in KINDS:
         for residency in RESIDENCIES:
             ordering = order_problem(graph, residency)
-            problem, more = relax_sharing(ordering, find_links(graph, residency, kinds))
+            problem, more = relax_sharing(ordering, find_candidates(graph, residency, kinds))
             planned = {
                 name: (size, touchers, present, kept)
                 for name, size, touchers, present, kept in zip(
@@ -122,7 +122,7 @@ def test_bytes_that_the_caller_brings_and_an_op_writes_are_never_shared():
         Op("g", inputs=("y",), outputs=("z",), placements=(Placement("y", "z", 0),), after=("f",)),
     )
     graph = Graph("brought", tensors, ops)
-    assert not find_links(graph, Residency())
+    assert not find_candidates(graph, Residency())
     plan = cpplan.solve(graph, order="search", placement=True)
     assert (plan.peak, plan.status) == (16, "optimal")
 

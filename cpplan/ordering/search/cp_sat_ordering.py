@@ -48,7 +48,7 @@ def improve_window(
     end: int,
     budget: Budget,
     *,
-    goal: int = 0,
+    target: int = 0,
     work: float = 0.1,
 ) -> bool:
     """Reorder the ops of the window ``[begin, end)`` if that lowers the peak within it.
@@ -61,7 +61,7 @@ def improve_window(
         First step of the window, and the step after its last.
     budget
         When its deadline passes, the best so far is taken.
-    goal
+    target
         A peak within the window that is good enough, bytes.
     work
         Units of CP-SAT's deterministic time to spend at most.
@@ -85,7 +85,7 @@ def improve_window(
     """
     problem = windows.window(begin, end)
     order = np.arange(end - begin)
-    proof = prove_peak(order_model(problem), order, budget, bound=goal, work=work)
+    proof = prove_peak(order_model(problem), order, budget, bound=target, work=work)
     better = proof.peak < problem.peak(order)
     if better:
         windows.put_back(begin, end, proof.best)

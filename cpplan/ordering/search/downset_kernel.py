@@ -141,7 +141,7 @@ def find(words, done, table):
 @uncounted_loop
 def extend(
     pops,
-    ceiling,
+    below,
     entry,
     before,
     extra,
@@ -164,7 +164,7 @@ def extend(
 ):
     """Extend up to ``pops`` states and return the reason for stopping.
 
-    States that reach a pressure of ``ceiling`` are dropped. ``cursor`` keeps between calls: states
+    States that reach a pressure of ``below`` are dropped. ``cursor`` keeps between calls: states
     used, heap length, the level, and the row of the complete state once there is one. One set is
     ``scratch``.
     """
@@ -199,7 +199,7 @@ def extend(
                 pressure = bytes_live + allocated + extra[nxt]
                 if steps == 0:
                     pressure += entry
-                if pressure >= ceiling:
+                if pressure >= below:
                     dropped = True
                     break
                 highest = max(highest, pressure)

@@ -100,9 +100,9 @@ def search_downsets(
     from cpplan.ordering.search import downset_kernel as kernel
 
     order = np.asarray(incumbent, np.int64)
-    ceiling = problem.peak(order)
-    if level >= ceiling:
-        return DownsetResult(order, ceiling, ceiling, True)
+    below = problem.peak(order)
+    if level >= below:
+        return DownsetResult(order, below, below, True)
     ops = len(problem)
     words = max(1, -(-ops // 64))
     capacity = states + 2 * ops
@@ -125,13 +125,13 @@ def search_downsets(
     while status == kernel.SLICE_SPENT and not deadline.expired():
         used = int(cursor[0])
         status = kernel.extend(
-            pops, ceiling, problem.entry, before, problem.extra, first, touches, problem.size,
+            pops, below, problem.entry, before, problem.extra, first, touches, problem.size,
             users, problem.present, problem.kept, done, live, peak, count, parent, ran, table,
             heap, cursor, scratch,
         )  # fmt: skip
         deadline.spend((int(cursor[0]) - used) * _SECONDS_PER_STATE)
     if status == kernel.PROVED:
-        return DownsetResult(order, ceiling, ceiling, True)
+        return DownsetResult(order, below, below, True)
     if status == kernel.ORDER_FOUND:
         row = int(cursor[3])
         reached = int(peak[row])
@@ -140,7 +140,7 @@ def search_downsets(
             found[count[row] - 1] = ran[row]
             row = int(parent[row])
         return DownsetResult(found, problem.peak(found), reached, True)
-    return DownsetResult(order, ceiling, int(cursor[2]), False)
+    return DownsetResult(order, below, int(cursor[2]), False)
 
 
 def _bit_sets(sets: Sequence[Sequence[int]], words: int) -> NDArray[np.uint64]:

@@ -45,7 +45,7 @@ class WindowSearch:
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
     >>> search = WindowSearch(two_chains, [0, 1, 2, 3], seed=0)
-    >>> search.run(10, goal=10, states=1000, deadline=Deadline(60))
+    >>> search.run(10, target=10, states=1000, deadline=Deadline(60))
     >>> search.peak
     10
     """
@@ -67,24 +67,24 @@ class WindowSearch:
         self._windows = OrderWindows(self.problem, order)
         self.peak = self.problem.peak(order)
 
-    def run(self, searches: int, *, goal: int, states: int, deadline: Deadline) -> None:
-        """Search ``searches`` windows, or until the peak is at most ``goal`` or time is up."""
+    def run(self, searches: int, *, target: int, states: int, deadline: Deadline) -> None:
+        """Search ``searches`` windows, or until the peak is at most ``target`` or time is up."""
         for _ in range(searches):
-            if self.peak <= goal or deadline.expired():
+            if self.peak <= target or deadline.expired():
                 return
-            self._search_one(goal, states, deadline)
+            self._search_one(target, states, deadline)
 
-    def run_cp_sat(self, searches: int, *, goal: int, budget: Budget) -> None:
+    def run_cp_sat(self, searches: int, *, target: int, budget: Budget) -> None:
         """Search ``searches`` shorter windows by CP-SAT, which can see further than downsets."""
         ops = len(self.problem)
         for _ in range(searches):
-            if self.peak <= goal or budget.deadline.expired():
+            if self.peak <= target or budget.deadline.expired():
                 return
             pressure = self._pressure()
             centre = self._random.choice(np.flatnonzero(pressure == self.peak).tolist())
             width = min(active().cp_sat_window, ops)
             begin = max(0, min(ops - width, centre - self._random.randrange(width)))
-            improve_window(self._windows, begin, begin + width, budget, goal=goal)
+            improve_window(self._windows, begin, begin + width, budget, target=target)
             self.peak = self.problem.peak(self.order)
 
     def _pressure(self) -> Ints:
@@ -93,17 +93,17 @@ class WindowSearch:
         pressure[0] += self.problem.entry
         return pressure
 
-    def _search_one(self, goal: int, states: int, deadline: Deadline) -> None:
+    def _search_one(self, target: int, states: int, deadline: Deadline) -> None:
         windows, ops = self._windows, len(self.problem)
         pressure = self._pressure()
-        target = max(goal, int(self.peak * (1 - self._slack)))
-        centre = self._random.choice(np.flatnonzero(pressure > target).tolist())
+        level = max(target, int(self.peak * (1 - self._slack)))
+        centre = self._random.choice(np.flatnonzero(pressure > level).tolist())
         width = self._random.randint(
             min(active().shortest_window, ops), min(active().longest_window, ops)
         )
         begin = max(0, min(ops - width, centre - self._random.randrange(width)))
         window = windows.window(begin, begin + width)
-        found = search_downsets(window, range(width), deadline, level=target, states=states)
+        found = search_downsets(window, range(width), deadline, level=level, states=states)
         if found.peak < int(pressure[begin : begin + width].max()):
             windows.put_back(begin, begin + width, found.order)
             self.peak = self.problem.peak(windows.order)

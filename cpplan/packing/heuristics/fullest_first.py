@@ -44,11 +44,11 @@ def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
     if not prepare_all((loops.MANY_BUFFERS, loops.SKYLINE), deadline):
         raise TimeUpError
     live, first, last = _padded_profile(problem)
-    goal = int(live.max(initial=0))
+    target = int(live.max(initial=0))
     best, peak = None, None
     for share in _FULL:
         try:
-            offset = _place(problem, live, first, last, live >= share * goal, deadline)
+            offset = _place(problem, live, first, last, live >= share * target, deadline)
         except TimeUpError:
             if best is None:
                 raise
@@ -56,7 +56,7 @@ def fullest_first(problem: Problem, deadline: Deadline) -> Ints:
         end = offset + problem.size
         if peak is None or end.max(initial=0) < peak:
             best, peak = offset, int(end.max(initial=0))
-        if peak <= goal:
+        if peak <= target:
             break
     assert best is not None  # the first pass ended, or raised
     return best
@@ -83,8 +83,8 @@ def _place(
     count = int((part >= 0).sum())
     offset, placed = np.zeros(len(problem), np.int64), np.zeros(len(problem), bool)
     if Skyline.applies_to(problem):
-        goal = int(live.max(initial=0))
-        offset[:count] = _place_parts(problem, order[:count], part, goal, deadline)
+        target = int(live.max(initial=0))
+        offset[:count] = _place_parts(problem, order[:count], part, target, deadline)
         placed[:count] = True
     elif problem.fixed:
         rows = np.array(list(problem.fixed), np.int64)
@@ -97,19 +97,21 @@ def _place(
     return result
 
 
-def _place_parts(problem: Problem, rows: Ints, part: Ints, goal: int, deadline: Deadline) -> Ints:
+def _place_parts(problem: Problem, rows: Ints, part: Ints, target: int, deadline: Deadline) -> Ints:
     """Offsets of ``rows``, which are sorted by part."""
     edges = np.concatenate([[0], np.flatnonzero(np.diff(part[rows])) + 1, [len(rows)]])
     ends = pairwise(edges.tolist())
     tries_end = deadline.share(_TRIES_SHARE)
     parts = [
-        _place_part(problem.subset(rows[a:b]), goal, deadline, tries_end) for a, b in ends if a < b
+        _place_part(problem.subset(rows[a:b]), target, deadline, tries_end)
+        for a, b in ends
+        if a < b
     ]
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def _place_part(part: Problem, goal: int, deadline: Deadline, tries_end: Deadline) -> Ints:
-    """By the first ranking under which the part fits below the goal, or the best until then.
+def _place_part(part: Problem, target: int, deadline: Deadline, tries_end: Deadline) -> Ints:
+    """By the first ranking under which the part fits below the target, or the best until then.
 
     Rankings are the preorders, and then the best one with its ranks shuffled a little.
     """
@@ -130,7 +132,7 @@ def _place_part(part: Problem, goal: int, deadline: Deadline, tries_end: Deadlin
         if offset is None:
             continue
         best, leader, peak = offset, ranked, int((offset + part.size).max())
-        if peak <= goal or tries_end.expired():
+        if peak <= target or tries_end.expired():
             break
     return best
 

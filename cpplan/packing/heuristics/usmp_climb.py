@@ -51,7 +51,7 @@ class _HillClimb:
         by_name = sorted(problem.buffers, key=lambda b: b.name, reverse=True)
         self.order = sorted(by_name, key=lambda b: (-b.size, -len(b.conflicts)))
 
-    def climb(self, goal: int, deadline: Deadline) -> Allocations:
+    def climb(self, target: int, deadline: Deadline) -> Allocations:
         best: int | None = None
         accepted: Allocations = {}
         current: Allocations = {}
@@ -64,7 +64,7 @@ class _HillClimb:
             if best is None or (fits and self._accepts(total, best, attempt)):
                 accepted = current
                 best = total if fits else best
-                if fits and total <= goal:
+                if fits and total <= target:
                     break
             else:
                 self._swap(swapped)

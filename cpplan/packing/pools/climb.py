@@ -66,11 +66,11 @@ class PoolClimb:
     def run(
         self,
         moves: int,
-        goal: Values,
+        target: Values,
         deadline: Deadline,
         found: Callable[[PoolLayout], object] = lambda layout: None,
     ) -> None:
-        """Make ``moves`` moves, or until the values are no more than ``goal``. O(n²) a move.
+        """Make ``moves`` moves, or until the values are no more than ``target``. O(n²) a move.
 
         ``found`` is called with every layout that is better than the last. Raises ``TimeUpError``
         in mid-move; the layout reached is kept.
@@ -78,9 +78,9 @@ class PoolClimb:
         if self.layout is None:
             self._try(self._order, self._preferred, deadline, found)
         for _ in range(moves):
-            if self.values is None or self.values <= goal:
+            if self.values is None or self.values <= target:
                 return
-            self._try(*self._neighbour(goal), deadline, found)
+            self._try(*self._neighbour(target), deadline, found)
 
     def _try(
         self,
@@ -99,10 +99,10 @@ class PoolClimb:
             if better:
                 found(layout)
 
-    def _neighbour(self, goal: Values) -> tuple[Ints, dict[int, int]]:
+    def _neighbour(self, target: Values) -> tuple[Ints, dict[int, int]]:
         assert self.values is not None
-        pairs = zip(self.values, goal, strict=True)
-        # The first level beyond its goal.
+        pairs = zip(self.values, target, strict=True)
+        # The first level beyond its target.
         number = next(k for k, (value, least) in enumerate(pairs) if value > least)
         row, at_hand = self._moves.pick(self._costly(number))
         choose = self._moves.random

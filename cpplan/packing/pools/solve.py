@@ -155,7 +155,7 @@ class _PoolRun:
             stacked(self.small),
             "bump",
             self.objective.bounds(),
-            ceiling=0,
+            limit=0,
             report=self._tell,
         )
         self._report = report
@@ -347,7 +347,7 @@ class _PoolRun:
             enough = _ANY if limit is None else limit
             if level.weight[number] and level.rows is None:
                 enough = level.beyond[number]
-            incumbent = Incumbent(part, goal=enough)
+            incumbent = Incumbent(part, target=enough)
             pack(incumbent, self.budget, most_effort=effort)
             offset[rows] = incumbent.reduction.restore(incumbent.offsets, part)
             name = incumbent.found_by or name

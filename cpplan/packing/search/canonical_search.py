@@ -108,7 +108,7 @@ class CanonicalSearch(Rounds[_Attempt]):
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
     >>> search = CanonicalSearch(problem, seed=0)
-    >>> search.run(start, nodes=100, goal=0, ceiling=None, deadline=Deadline(60)).peak
+    >>> search.run(start, nodes=100, target=0, limit=None, deadline=Deadline(60)).peak
     12
     """
 

@@ -2,9 +2,9 @@
 
 A single run is silent for minutes under one preorder and done in a tenth of a second under another,
 and nothing tells beforehand which (see ``formulations.packing``). So a round gives each combination
-of preorder and target the same amount of work. A target is a peak to fit into: the goal (a solution
-there is the end), halfway, or anything better than the best known. A solution lowers the ceiling,
-an infeasible target raises the floor.
+of preorder and limit the same amount of work. A limit is a peak to fit into: the target (a solution
+there is the end), halfway, or anything better than the best known. A solution lowers the limit,
+an infeasible limit raises the floor.
 
 Work is measured in CP-SAT's deterministic time: with one worker the clock only ends the run.
 """
@@ -46,8 +46,8 @@ def run_round(
     deadline: Deadline,
     *,
     work: float,
-    goal: int = 0,
-    ceiling: int | None = None,
+    target: int = 0,
+    limit: int | None = None,
     workers: int = 1,
     seed: int = 0,
     report: Callable[[Outcome], object] = lambda outcome: None,
@@ -65,9 +65,9 @@ def run_round(
         When it passes, the best so far is returned.
     work
         Units of CP-SAT's deterministic time for each run.
-    goal
+    target
         A peak that is good enough, bytes.
-    ceiling
+    limit
         A peak above this is of no use: give up once the bound exceeds it.
     workers
         CP-SAT runs at a time, one thread each.
@@ -82,7 +82,7 @@ def run_round(
     if entries > active().section_entries:
         _logger.info("CP-SAT left out: %d section entries", entries)
         return state
-    portfolio = _Portfolio(problem, state, deadline, goal, ceiling, workers, seed, report, exchange)
+    portfolio = _Portfolio(problem, state, deadline, target, limit, workers, seed, report, exchange)
     try:
         portfolio.run(work)
     finally:
@@ -92,10 +92,10 @@ def run_round(
 
 @dataclass(eq=False, slots=True)
 class _Task:
-    """One CP-SAT run: fit into ``target`` bytes, or minimise from there down."""
+    """One CP-SAT run: fit into ``limit`` bytes, or minimise from there down."""
 
     strategy: str | None
-    target: int
+    limit: int
     minimise: bool
     solver: cp_model.CpSolver
 
@@ -115,15 +115,15 @@ class _Portfolio:
         problem: Problem,
         state: Outcome,
         deadline: Deadline,
-        goal: int,
-        ceiling: int | None,
+        target: int,
+        limit: int | None,
         workers: int,
         seed: int,
         report: Callable[[Outcome], object],
         exchange: Callable[[Outcome], Outcome] | None,
     ):
         self.problem, self.state, self.deadline = problem, state, deadline
-        self.goal, self.ceiling = goal, ceiling
+        self.target, self.limit = target, limit
         self.workers, self.seed, self.report = workers, seed, report
         self.exchange = exchange
         self.unit = address_unit(problem)
@@ -134,13 +134,13 @@ class _Portfolio:
     @property
     def low(self) -> int:
         """The smallest peak still worth seeking."""
-        return max(self.goal, self.state.bound)
+        return max(self.target, self.state.bound)
 
     @property
     def high(self) -> int:
         """The largest peak that would still be news."""
         best = self.state.peak - 1
-        return best if self.ceiling is None else min(best, self.ceiling)
+        return best if self.limit is None else min(best, self.limit)
 
     def run(self, work: float) -> None:
         tasks = self._tasks(work)
@@ -169,18 +169,18 @@ class _Portfolio:
         self.running.clear()
 
     def _tasks(self, work: float) -> Iterator[_Task]:
-        """Every strategy for every target; the targets follow the state as it moves."""
+        """Every strategy for every limit; the limits follow the state as it moves."""
         if self.low < self.high:
             # A feasible hint needs the incumbent itself within the limit.
-            hinted = self.ceiling is None or self.state.peak <= self.ceiling
+            hinted = self.limit is None or self.state.peak <= self.limit
             yield self._task(None, self.state.peak if hinted else self.high, work)
         for share in (0.0, 0.5, 1.0):
             for strategy in STRATEGIES[1:]:
-                target = self.low + int(share * (self.high - self.low))
-                if share == 0.0 or target > self.low:
-                    yield self._task(strategy, target, work)
+                limit = self.low + int(share * (self.high - self.low))
+                if share == 0.0 or limit > self.low:
+                    yield self._task(strategy, limit, work)
 
-    def _task(self, strategy: str | None, target: int, work: float) -> _Task:
+    def _task(self, strategy: str | None, limit: int, work: float) -> _Task:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
@@ -195,7 +195,7 @@ class _Portfolio:
             parameters.search_branching = cp_model.FIXED_SEARCH
         if not self.deadline.endless:
             parameters.max_time_in_seconds = self.deadline.remaining()
-        return _Task(strategy, target, strategy is None and self.low < self.high, solver)
+        return _Task(strategy, limit, strategy is None and self.low < self.high, solver)
 
     def _start(self, task: _Task) -> None:
         # Not a daemon: Python cannot end while a solver's thread still runs, but aborts.
@@ -215,8 +215,8 @@ class _Portfolio:
                 lambda: build(
                     self.problem,
                     unit=self.unit,
-                    upper=task.target,
-                    lower=min(state.bound, task.target),
+                    upper=task.limit,
+                    lower=min(state.bound, task.limit),
                     minimise=task.minimise,
                     preorder=order,
                 ),
@@ -235,7 +235,7 @@ class _Portfolio:
                     bound = max(bound, packing.proved_bound(task.solver))
             elif status == cp_model.INFEASIBLE:
                 # A peak is the end of a buffer, and so a multiple of the grain: name the next one.
-                bound = (task.target // packing.grain + 1) * packing.grain
+                bound = (task.limit // packing.grain + 1) * packing.grain
             elif status == cp_model.MODEL_INVALID:
                 raise AssertionError(f"packing model is invalid: {packing.model.validate()}")
             self.answers.put(_Answer(task, offsets, bound))
@@ -247,7 +247,7 @@ class _Portfolio:
             raise answer.error
         self.deadline.spend(answer.task.solver.response_proto.deterministic_time * SECONDS_PER_WORK)
         name = _name(answer.task.strategy)
-        # Later targets are judged against the bound, and a run for a smaller one is in vain.
+        # Later limits are judged against the bound, and a run for a smaller one is in vain.
         found = self.state._replace(bound=answer.bound, bound_by=name)
         if answer.offsets is not None:
             peak = int((answer.offsets + self.problem.size).max(initial=0))
@@ -260,7 +260,7 @@ class _Portfolio:
             self.state = state
             self.report(state)
             for task in self.running:
-                if not task.minimise and not self.low <= task.target <= self.high:
+                if not task.minimise and not self.low <= task.limit <= self.high:
                     task.solver.stop_search()
 
 

@@ -20,7 +20,7 @@ _LEAST = 1e-300
 
 @uncounted_loop
 def insert_waiting(
-    lower, upper, size, alignment, worth, ceiling, moves, relocations, layout, waiting, left, random
+    lower, upper, size, alignment, worth, limit, moves, relocations, layout, waiting, left, random
 ):
     """Place waiting buffers for ``moves`` moves, letting out the buffers in the way.
 
@@ -58,7 +58,7 @@ def insert_waiting(
             alignment,
             worth,
             failures,
-            ceiling,
+            limit,
             by_bottom,
             by_top,
             count,
@@ -108,7 +108,7 @@ def insert_waiting(
                 alignment,
                 worth,
                 failures,
-                ceiling,
+                limit,
                 by_bottom,
                 by_top,
                 count,
@@ -125,7 +125,7 @@ def insert_waiting(
 
 @uncounted_inner_loop
 def _least_blocked(
-    row, lower, upper, size, alignment, worth, failures, ceiling, by_bottom, by_top, count, random
+    row, lower, upper, size, alignment, worth, failures, limit, by_bottom, by_top, count, random
 ):
     """Offset at which the buffers in the way are worth least, and their worth.
 
@@ -133,7 +133,7 @@ def _least_blocked(
     on the floor or on top of a buffer. Of equals, any is taken, at either end of its stretch.
     """
     low, up, step = lower[row], upper[row], alignment[row]
-    highest = (ceiling - size[row]) // step * step
+    highest = (limit - size[row]) // step * step
     best, best_worth, equals = 0, np.inf, 0
     opened, closed, active, blocking = 0, 0, 0, 0.0
     candidate = 0

@@ -1,6 +1,6 @@
-"""Guided ejection: everything below a ceiling, at the price of letting some out again.
+"""Guided ejection: everything below a limit, at the price of letting some out again.
 
-The ceiling is set below the best peak, and what ends above it is taken out. What is out is put,
+The limit is set below the best peak, and what ends above it is taken out. What is out is put,
 one at a time, where least is in its way, and that is let out in turn. Whoever found no room weighs
 more from then on, so that the search learns what to place around (Nagata and Bräysy 2009, for
 vehicle routes). Offsets are free: unlike a search over orders, it keeps nearly all of a good
@@ -23,11 +23,11 @@ from cpplan.runtime.compiled import COMPILING_SHARE, prepare
 from cpplan.runtime.deadline import Deadline
 
 NAME = "guided ejection"
-# How far below the best peak the ceiling is set, of the way to the goal: the first time, at most.
+# How far below the best peak the limit is set, of the way to the target: the first time, at most.
 _FIRST_STEP, _LONGEST_STEP = 0.3, 0.5
-# After a ceiling was met, after it was not.
+# After a limit was met, after it was not.
 _LONGER, _SHORTER = 1.5, 0.5
-# Moves a buffer before a ceiling is given up: where it can be met at all, it mostly is soon.
+# Moves a buffer before a limit is given up: where it can be met at all, it mostly is soon.
 _PATIENCE = 3
 # Others moved after each one placed.
 _RELOCATIONS = 1
@@ -36,9 +36,9 @@ _WORK, _CHUNK = 4e-8, 0.02
 
 
 class _Attempt(NamedTuple):
-    """At one ceiling: ``offset, placed, failures, by_bottom, by_top``, and who waits."""
+    """At one limit: ``offset, placed, failures, by_bottom, by_top``, and who waits."""
 
-    ceiling: int
+    limit: int
     layout: tuple[Ints, ...]
     waiting: Ints
 
@@ -57,7 +57,7 @@ class EjectionSearch(LocalSearch):
     --------
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> EjectionSearch(problem, seed=0).run(start, moves=99, goal=12, deadline=Deadline(60)).peak
+    >>> EjectionSearch(problem, seed=0).run(start, moves=99, target=12, deadline=Deadline(60)).peak
     12
     """
 
@@ -78,8 +78,8 @@ class EjectionSearch(LocalSearch):
         """Not where buffers have gaps or fixed offsets."""
         return not problem.gaps and not problem.fixed
 
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Make ``moves`` moves, or until the peak is at most ``goal``; O(n) a move.
+    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
+        """Make ``moves`` moves, or until the peak is at most ``target``; O(n) a move.
 
         Raises ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
         """
@@ -87,30 +87,30 @@ class EjectionSearch(LocalSearch):
             return state  # the next turn will ask again; others go on
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak, self._attempt = state.offsets.copy(), state.peak, None
-        goal = max(goal, int(self.problem.size.max(initial=0)))
+        target = max(target, int(self.problem.size.max(initial=0)))
         work = _WORK * max(1, len(self.problem))
-        while moves > 0 and self._peak > goal:
-            self._attempt = self._attempt or self._begin(goal)
+        while moves > 0 and self._peak > target:
+            self._attempt = self._attempt or self._begin(target)
             chunk = min(moves, max(1, int(_CHUNK / work)))
             deadline.check(work * chunk)
             moves -= self._continue(self._attempt, chunk)
         return self.best(state)
 
-    def _begin(self, goal: int) -> _Attempt:
-        """Take out what ends above a new ceiling."""
+    def _begin(self, target: int) -> _Attempt:
+        """Take out what ends above a new limit."""
         assert self._offsets is not None
         assert self._peak is not None
         problem, count = self.problem, len(self.problem)
-        ceiling = max(goal, self._peak - max(1, int(self._step * (self._peak - goal))))
+        limit = max(target, self._peak - max(1, int(self._step * (self._peak - target))))
         offset = self._offsets.copy()
-        placed = offset + problem.size <= ceiling
+        placed = offset + problem.size <= limit
         by_bottom, by_top = (self._listed(placed, at) for at in (offset, offset + problem.size))
         out = np.flatnonzero(~placed)
         waiting = np.empty(count, np.int64)
         waiting[: len(out)] = out[np.argsort(self._worth[out], kind="stable")]
         self._left, self._made = len(out), 0
         layout = (offset, placed, np.zeros(count, np.int64), by_bottom, by_top)
-        return _Attempt(ceiling, layout, waiting)
+        return _Attempt(limit, layout, waiting)
 
     def _listed(self, placed: NDArray[np.bool_], address: Ints) -> Ints:
         """Address, lower, upper and row of what is placed, by address; room for the others."""
@@ -132,7 +132,7 @@ class EjectionSearch(LocalSearch):
             problem.size,
             problem.alignment,
             self._worth,
-            attempt.ceiling,
+            attempt.limit,
             moves,
             _RELOCATIONS,
             attempt.layout,

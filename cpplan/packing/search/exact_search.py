@@ -51,7 +51,7 @@ class ExactSearch:
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
     >>> search = ExactSearch(problem, seed=0)
-    >>> search.run(start, nodes=100, goal=0, ceiling=None, deadline=Deadline(60)).peak
+    >>> search.run(start, nodes=100, target=0, limit=None, deadline=Deadline(60)).peak
     12
     """
 
@@ -75,8 +75,8 @@ class ExactSearch:
         state: Outcome,
         *,
         nodes: int,
-        goal: int,
-        ceiling: int | None,
+        target: int,
+        limit: int | None,
         deadline: Deadline,
         report: Callable[[Outcome], object] = lambda outcome: None,
     ) -> Outcome:
@@ -98,13 +98,13 @@ class ExactSearch:
                 state = self._begun[name].run(
                     state,
                     nodes=max(1, int(turn.share * slice_nodes)),
-                    goal=goal,
-                    ceiling=ceiling,
+                    target=target,
+                    limit=limit,
                     deadline=deadline,
                     report=report,
                 )
-                highest = state.peak - 1 if ceiling is None else min(state.peak - 1, ceiling)
-                if max(goal, state.bound) > highest:
+                highest = state.peak - 1 if limit is None else min(state.peak - 1, limit)
+                if max(target, state.bound) > highest:
                     return state
             self._slice = min(2 * self._slice, active().nodes_a_buffer * len(self.problem))
         return state

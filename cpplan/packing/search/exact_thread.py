@@ -27,7 +27,7 @@ class ExactThread:
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
     >>> search = ExactSearch(problem, seed=0)
-    >>> thread = ExactThread(search, start, goal=0, ceiling=None, deadline=Deadline(60))
+    >>> thread = ExactThread(search, start, target=0, limit=None, deadline=Deadline(60))
     >>> thread.wait()
     >>> thread.exchange(start).peak
     12
@@ -38,12 +38,12 @@ class ExactThread:
         search: ExactSearch,
         state: Outcome,
         *,
-        goal: int,
-        ceiling: int | None,
+        target: int,
+        limit: int | None,
         deadline: Deadline,
     ):
         self._search = search
-        self._goal, self._ceiling, self._deadline = goal, ceiling, deadline
+        self._target, self._limit, self._deadline = target, limit, deadline
         self._found = self._others = state
         self._error: BaseException | None = None
         self._stopped = Event()
@@ -71,13 +71,13 @@ class ExactThread:
         try:
             while not (self._stopped.is_set() or self._deadline.expired()):
                 state = self._found.merged(self._others)
-                if state.peak <= max(self._goal, state.bound):
+                if state.peak <= max(self._target, state.bound):
                     return
                 self._found = self._search.run(
                     state,
                     nodes=_NODES,
-                    goal=self._goal,
-                    ceiling=self._ceiling,
+                    target=self._target,
+                    limit=self._limit,
                     deadline=self._deadline,
                 )
         except BaseException as error:  # handed to the calling thread, which raises it

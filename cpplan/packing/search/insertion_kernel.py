@@ -79,18 +79,18 @@ def _push_down(order, first, count, spans, step, pinned, size, floor, lowest_end
 
 
 @uncounted_inner_loop
-def _push_up(order, last, count, target, spans, step, pinned, size, ceiling, latest):
-    """Latest offsets below ``target``; those after position ``last`` are known already."""
+def _push_up(order, last, count, limit, spans, step, pinned, size, skyline, latest):
+    """Latest offsets below ``limit``; those after position ``last`` are known already."""
     first_span, lower, upper = spans
-    for section in range(len(ceiling)):
-        ceiling[section] = target
+    for section in range(len(skyline)):
+        skyline[section] = limit
     for k in range(count - 1, -1, -1):
         row = order[k]
         if k <= last:
-            offset = target
+            offset = limit
             for span in range(first_span[row], first_span[row + 1]):
                 for section in range(lower[span], upper[span]):
-                    offset = min(offset, ceiling[section])
+                    offset = min(offset, skyline[section])
             offset -= size[row]
             if step[row] > 1:
                 offset = offset // step[row] * step[row]
@@ -100,19 +100,19 @@ def _push_up(order, last, count, target, spans, step, pinned, size, ceiling, lat
         offset = latest[row]
         for span in range(first_span[row], first_span[row + 1]):
             for section in range(lower[span], upper[span]):
-                ceiling[section] = offset
+                skyline[section] = offset
 
 
 @uncounted_inner_loop
 def _best_offset(
-    target, room, grid, ends, starts, count, lowest_end, latest, weight, pinned, held, now, random
+    limit, room, grid, ends, starts, count, lowest_end, latest, weight, pinned, held, now, random
 ):
     """The offset that ejects least, or -1 where only fixed buffers would make room.
 
     ``ends`` and ``starts`` are the neighbours that can be in the way, by lowest end and by latest
     offset: a neighbour has to go if it can lie neither below the offset nor above the end.
     """
-    last = (target - room) // grid * grid
+    last = (limit - room) // grid * grid
     best, best_held, offset, ties = 0.0, 0, np.int64(-1), 0
     cost, cost_held, cost_fixed = 0.0, 0, 0
     gone, back = 0, 0
@@ -163,7 +163,7 @@ def _best_offset(
 @uncounted_loop
 def search(
     moves,
-    target,
+    limit,
     learning,
     spans,
     scratch,
@@ -182,7 +182,7 @@ def search(
     cursor,
     random,
 ):
-    """Make ``moves`` moves, or until all are placed below ``target``; return if they are."""
+    """Make ``moves`` moves, or until all are placed below ``limit``; return if they are."""
     skyline, waiting, ends, starts, weight = scratch
     left = np.int64(0)
     for row in range(len(size)):
@@ -192,7 +192,7 @@ def search(
             left += 1
     count = cursor[PLACED]
     _push_down(order, np.int64(0), count, spans, step, pinned, size, skyline, lowest_end)
-    _push_up(order, count, count, target, spans, step, pinned, size, skyline, latest)
+    _push_up(order, count, count, limit, spans, step, pinned, size, skyline, latest)
     _resort(order, count, lowest_end)
     _resort(by_latest, count, latest)
     for _ in range(moves):
@@ -218,7 +218,7 @@ def search(
                 ends[between] = other
                 between += 1
         offset = _best_offset(
-            target, size[row], step[row], ends, starts, between, lowest_end, latest, weight, pinned,
+            limit, size[row], step[row], ends, starts, between, lowest_end, latest, weight, pinned,
             held, now, random,
         )  # fmt: skip
         if offset < 0:
@@ -254,7 +254,7 @@ def search(
         count = kept + 1
         placed[row] = True
         _push_down(order, at, count, spans, step, pinned, size, skyline, lowest_end)
-        _push_up(order, last, count, target, spans, step, pinned, size, skyline, latest)
+        _push_up(order, last, count, limit, spans, step, pinned, size, skyline, latest)
         _resort(order, count, lowest_end)
         _resort(by_latest, count, latest)
         held[row] = now + cursor[TENURE] + _draw(random, cursor[TENURE] + 1)

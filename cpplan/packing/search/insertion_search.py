@@ -1,12 +1,12 @@
-"""Local search below a target height: place a buffer that waits, eject what is in its way.
+"""Local search below a height limit: place a buffer that waits, eject what is in its way.
 
 A partial packing is an orientation of conflicts: of two placed buffers live together, which lies
 below. It gives every buffer a lowest end (all pushed down) and a latest offset (all pushed up
-against the target). A waiting buffer fits at an offset if each neighbour either ends at or below it
+against the limit). A waiting buffer fits at an offset if each neighbour either ends at or below it
 when pushed down, or starts at or above its end when pushed up; the neighbours for which neither
 holds have to be ejected. A move takes the offset whose ejected buffers weigh least and orients the
 new conflicts accordingly, so that the slack of the whole packing is used, not only a gap that is
-open at this moment. Once nothing waits, the target drops below the new peak.
+open at this moment. Once nothing waits, the limit drops below the new peak.
 
 That works because neighbours that stay below end no higher than the offset and all others end
 higher: sorted by lowest end, the packing stays free of cycles.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cpplan.runtime.deadline import Deadline
 
 NAME = "insertion search"
-# Moves after which weights are forgotten by half and a target out of reach is raised.
+# Moves after which weights are forgotten by half and a limit out of reach is raised.
 _EPOCH = 50_000
 # How much heavier an ejection makes a buffer, and for how many moves it is held once placed.
 _LEARNING, _TENURE = 0.1, 2
@@ -73,7 +73,7 @@ class InsertionSearch(LocalSearch):
     >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> InsertionSearch(problem, seed=0).run(start, moves=10, goal=12, deadline=Deadline(60)).peak
+    >>> InsertionSearch(problem, seed=0).run(start, moves=10, target=12, deadline=Deadline(60)).peak
     12
     """
 
@@ -113,10 +113,10 @@ class InsertionSearch(LocalSearch):
         # Any odd multiplier spreads seeds; the state must not be zero.
         word = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
         self._random = np.array([word or 1], np.uint64)
-        self._target = 0
+        self._limit = 0
 
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Make ``moves`` moves, or until the peak is at most ``goal`` or the known bound.
+    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
+        """Make ``moves`` moves, or until the peak is at most ``target`` or the known bound.
 
         Time for a move is in proportion to the spans of all buffers, in sections. Raises
         ``TimeUpError`` between moves; :meth:`best` then has the best packing reached.
@@ -125,13 +125,13 @@ class InsertionSearch(LocalSearch):
             return state  # the next turn will ask again; others go on
         from cpplan.packing.search import insertion_kernel as kernel
 
-        goal = max(goal, state.bound, self._lowest_peak)
+        target = max(target, state.bound, self._lowest_peak)
         if self._peak is None or state.peak < self._peak:
-            self._adopt(state, goal)
+            self._adopt(state, target)
         cells = self._breadth + 10 * len(self.problem)
         a_call, work = max(1, _CELLS_A_CALL // max(1, cells)), 1e-9 * cells
         end = int(self._cursor[kernel.MOVES]) + moves
-        while not self._reached(goal):
+        while not self._reached(target):
             done = int(self._cursor[kernel.MOVES])
             if done >= end:
                 break
@@ -140,7 +140,7 @@ class InsertionSearch(LocalSearch):
             deadline.check(work * turn)
             found = kernel.search(
                 turn,
-                self._target,
+                self._limit,
                 _LEARNING,
                 self._spans,
                 self._scratch,
@@ -162,17 +162,17 @@ class InsertionSearch(LocalSearch):
             if found:
                 self._offsets = self._lowest_end - self.problem.size
                 self._peak = int(self._lowest_end.max(initial=0))
-                self._aim_below(goal)
+                self._aim_below(target)
             elif turn == until_epoch:
                 self._penalty += 0.5 * (1 - self._penalty)
-                self._target = (self._target + self._highest_target() + 1) // 2
+                self._limit = (self._limit + self._highest_limit() + 1) // 2
         return self.best(state)
 
-    def _highest_target(self) -> int:
+    def _highest_limit(self) -> int:
         assert self._peak is not None
         return self._peak - self._grain
 
-    def _adopt(self, state: Outcome, goal: int) -> None:
+    def _adopt(self, state: Outcome, target: int) -> None:
         """Go on from this packing rather than from one's own."""
         self._offsets, self._peak = state.offsets, state.peak
         self._lowest_end[:] = state.offsets + self.problem.size
@@ -180,18 +180,18 @@ class InsertionSearch(LocalSearch):
         self._by_latest[:-1] = self._order[:-1]
         self._placed[:] = True
         self._cursor[0] = len(self.problem)
-        self._aim_below(goal)
+        self._aim_below(target)
 
-    def _aim_below(self, goal: int) -> None:
-        """Lower the target, and eject what ends above it.
+    def _aim_below(self, target: int) -> None:
+        """Lower the limit, and eject what ends above it.
 
-        The step is a fraction of the way to the goal where bytes are fine: peaks are then lowered
+        The step is a fraction of the way to the target where bytes are fine: peaks are then lowered
         by amounts that matter.
         """
         assert self._peak is not None
-        step = max(self._grain, (self._peak - goal) // 64)
-        self._target = max(goal, self._peak - step)
-        out = (self._lowest_end > self._target) & (self._pinned < 0)
+        step = max(self._grain, (self._peak - target) // 64)
+        self._limit = max(target, self._peak - step)
+        out = (self._lowest_end > self._limit) & (self._pinned < 0)
         self._placed[out] = False
         count = int(self._cursor[0])
         for rows in (self._order, self._by_latest):

@@ -11,9 +11,9 @@ Floats = NDArray[np.float64]
 
 
 def lightest_place(
-    offset: Ints, size: Ints, cost: Floats, room: int, step: int, goal: int
+    offset: Ints, size: Ints, cost: Floats, room: int, step: int, target: int
 ) -> int | None:
-    """The multiple of ``step`` at which what overlaps costs least, within ``goal``; or ``None``.
+    """The multiple of ``step`` at which what overlaps costs least, within ``target``; or ``None``.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def lightest_place(
     >>> lightest_place(np.array([0, 8]), np.array([8, 4]), np.array([9.0, np.inf]), 4, 4, 12)
     0
     """
-    last = goal - room
+    last = target - room
     if last < 0:
         return None
     places = np.concatenate([[0, last], offset + size, offset - room])

@@ -35,7 +35,7 @@ class LocalSearch(ABC):
         self._peak: int | None = None
 
     @abstractmethod
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
+    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
         """Make ``moves`` moves; may raise ``TimeUpError`` in mid-move."""
 
     def best(self, state: Outcome) -> Outcome:
@@ -44,5 +44,5 @@ class LocalSearch(ABC):
             return state
         return state._replace(offsets=self._offsets, peak=self._peak, found_by=self.name)
 
-    def _reached(self, goal: int) -> bool:
-        return self._peak is not None and self._peak <= goal
+    def _reached(self, target: int) -> bool:
+        return self._peak is not None and self._peak <= target

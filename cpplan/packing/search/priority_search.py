@@ -59,7 +59,7 @@ class PrioritySearch(LocalSearch):
     --------
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> PrioritySearch(problem, seed=0).run(start, moves=10, goal=12, deadline=Deadline(60)).peak
+    >>> PrioritySearch(problem, seed=0).run(start, moves=10, target=12, deadline=Deadline(60)).peak
     12
     """
 
@@ -77,8 +77,8 @@ class PrioritySearch(LocalSearch):
         """Not where buffers have gaps or fixed offsets."""
         return Skyline.applies_to(problem)
 
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Try the preorders, then ``moves`` rules, or until the peak is at most ``goal``.
+    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
+        """Try the preorders, then ``moves`` rules, or until the peak is at most ``target``.
 
         O(n log n) a rule. Raises ``TimeUpError`` between two rules; :meth:`best` then has the best
         packing reached.
@@ -87,10 +87,10 @@ class PrioritySearch(LocalSearch):
             return state  # the next turn will ask again; others go on
         if self._skyline is None:
             self._skyline = Skyline(self.problem, deadline)
-        while self._starts and not self._reached(goal):
+        while self._starts and not self._reached(target):
             self._place(preorder(self.problem, self._starts.pop(0)), state.peak, deadline)
         for _ in range(moves):
-            if self._reached(goal):
+            if self._reached(target):
                 break
             self._try(self._rule(), deadline)
         return self.best(state)

@@ -36,7 +36,7 @@ class RankingSearch(LocalSearch):
     --------
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> RankingSearch(problem, seed=0).run(start, moves=10, goal=12, deadline=Deadline(60)).peak
+    >>> RankingSearch(problem, seed=0).run(start, moves=10, target=12, deadline=Deadline(60)).peak
     12
     """
 
@@ -48,16 +48,16 @@ class RankingSearch(LocalSearch):
         self._starts = list(PREORDERS)
         self._ranked: Ints | None = None
 
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Try the preorders, then ``moves`` moves, or until the peak is at most ``goal``.
+    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
+        """Try the preorders, then ``moves`` moves, or until the peak is at most ``target``.
 
         O(n²) a move. Raises ``TimeUpError`` in mid-move; :meth:`best` then has the best packing
         reached.
         """
-        while self._starts and not self._reached(goal):
+        while self._starts and not self._reached(target):
             self._try(preorder(self.problem, self._starts.pop(0)), deadline)
         for _ in range(moves):
-            if self._reached(goal):
+            if self._reached(target):
                 break
             self._try(self._neighbour(), deadline)
         return self.best(state)

@@ -71,8 +71,8 @@ class Rounds(ABC, Generic[A]):
         state: Outcome,
         *,
         nodes: int,
-        goal: int,
-        ceiling: int | None,
+        target: int,
+        limit: int | None,
         deadline: Deadline,
         report: Callable[[Outcome], object] = lambda outcome: None,
     ) -> Outcome:
@@ -84,9 +84,9 @@ class Rounds(ABC, Generic[A]):
             A packing and a proved bound to start from.
         nodes
             Decisions made.
-        goal
+        target
             A peak that is good enough, bytes.
-        ceiling
+        limit
             A peak above this is of no use.
         deadline
             When it passes, what was reached is returned.
@@ -94,8 +94,8 @@ class Rounds(ABC, Generic[A]):
             Called at every improvement of either side.
         """
         while nodes > 0 and not deadline.expired():
-            self._low = max(goal, state.bound)
-            self._high = state.peak - 1 if ceiling is None else min(state.peak - 1, ceiling)
+            self._low = max(target, state.bound)
+            self._high = state.peak - 1 if limit is None else min(state.peak - 1, limit)
             if self._low > self._high:
                 break
             attempt = self._attempt

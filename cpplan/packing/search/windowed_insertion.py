@@ -3,9 +3,9 @@
 With many buffers, few end too high, here and there. The one that ends highest is taken, and a
 window around its lifespan that some hundreds of buffers meet; those that lie within it are packed
 anew by :mod:`cpplan.packing.search.insertion_search`, around the others, below an aim that
-is half-way to the goal. Where that does not help, the next window around that buffer is larger and
-is searched for longer; in the end the aim is raised. Once nothing ends above it, the next aim is
-half of the way that is left.
+is half-way to the target. Where that does not help, the next window around that buffer is larger
+and is searched for longer; in the end the aim is raised. Once nothing ends above it, the next aim
+is half of the way that is left.
 
 A buffer that lives longer than a window may be is moved by force: to the offset where least is in
 its way. What is there goes on top of everything, and is lowered in windows like all that ends too
@@ -39,7 +39,7 @@ NAME = "insertion in windows"
 _LEAST, _LIVES = 300, 4
 # Moves in a first window; growth of buffers and moves from one window to the next.
 _MOVES, _WIDER, _LONGER = 1000, 1.5, 2
-# Each aim is so much of the way to the goal, and the goal itself once it is as near as that.
+# Each aim is so much of the way to the target, and the target itself once it is as near as that.
 _STEP, _NEAR = 0.5, 0.001
 # After so many windows around a buffer, the aim is raised.
 _TRIES = 3
@@ -70,7 +70,8 @@ class WindowedInsertion(LocalSearch):
     >>> from cpplan.model.problem import Problem
     >>> problem = Problem(("a", "b", "c"), lower=[0, 1, 2], upper=[2, 3, 4], size=[4, 8, 4])
     >>> start = Outcome(np.array([0, 4, 12]), 16, 12)
-    >>> WindowedInsertion(problem, seed=0).run(start, moves=9, goal=12, deadline=Deadline(60)).peak
+    >>> search = WindowedInsertion(problem, seed=0)
+    >>> search.run(start, moves=9, target=12, deadline=Deadline(60)).peak
     12
     """
 
@@ -92,8 +93,8 @@ class WindowedInsertion(LocalSearch):
         self._aim: int | None = None
         self._current: Ints | None = None
 
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
-        """Pack ``moves`` windows, or until the peak is at most ``goal``.
+    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
+        """Pack ``moves`` windows, or until the peak is at most ``target``.
 
         Raises ``TimeUpError`` within a window; :meth:`best` then has the best packing reached.
         """
@@ -102,15 +103,15 @@ class WindowedInsertion(LocalSearch):
         if self._peak is None or state.peak < self._peak:
             self._offsets, self._peak = state.offsets, state.peak
             self._current, self._left = state.offsets.copy(), None
-        goal = max(goal, state.bound)
+        target = max(target, state.bound)
         for _ in range(moves):
-            if self._peak <= goal:
+            if self._peak <= target:
                 break
-            if not self._lower_highest(goal, deadline):
+            if not self._lower_highest(target, deadline):
                 break
         return self.best(state)
 
-    def _lower_highest(self, goal: int, deadline: Deadline) -> bool:
+    def _lower_highest(self, target: int, deadline: Deadline) -> bool:
         """One window, or one move by force; whether there was anything to try."""
         assert self._current is not None
         assert self._peak is not None
@@ -133,10 +134,10 @@ class WindowedInsertion(LocalSearch):
         worn = self._first_count * _WIDER ** (tries - 1) > active().insertion_buffers
         if steps is None or worn:
             self._tries.pop(row, None)
-            return self._force(row, goal)
+            return self._force(row, target)
         moves = _MOVES * _LONGER**tries
         if self._aim is None or end[row] <= self._aim:
-            self._aim = self._next_aim(goal, int(end[row]))
+            self._aim = self._next_aim(target, int(end[row]))
         peak = self._pack(*steps, int(end[row]), self._aim, moves, deadline)
         if peak > self._aim:
             self._tries[row] = tries + 1
@@ -144,9 +145,9 @@ class WindowedInsertion(LocalSearch):
                 self._aim = (self._aim + self._peak) // 2
         return True
 
-    def _next_aim(self, goal: int, peak: int) -> int:
-        way = peak - goal
-        return goal if way <= _NEAR * goal else goal + int((1 - _STEP) * way)
+    def _next_aim(self, target: int, peak: int) -> int:
+        way = peak - target
+        return target if way <= _NEAR * target else target + int((1 - _STEP) * way)
 
     def _pack(
         self, lower: int, upper: int, peak: int, aim: int, moves: int, deadline: Deadline
@@ -169,7 +170,7 @@ class WindowedInsertion(LocalSearch):
         search = InsertionSearch(piece.problem, seed=self._seed + self._made)
         state = Outcome(piece.offsets, peak, 0)
         try:
-            search.run(state, moves=moves, goal=aim, deadline=deadline)
+            search.run(state, moves=moves, target=aim, deadline=deadline)
         finally:
             found = search.best(state)
             valid = not piece.clashes(found.offsets)
@@ -191,7 +192,7 @@ class WindowedInsertion(LocalSearch):
         assert self._offsets is not None
         self._current, self._left = self._offsets.copy(), None
 
-    def _force(self, row: int, goal: int) -> bool:
+    def _force(self, row: int, target: int) -> bool:
         """Move a buffer to where least is in its way, and that on top; whether there is a place."""
         assert self._current is not None
         problem, offsets = self.problem, self._current
@@ -204,7 +205,7 @@ class WindowedInsertion(LocalSearch):
         cost[~self._windows.movable[near]] = np.inf
         place = lightest_place(
             offsets[near], problem.size[near], cost,
-            int(problem.size[row]), int(problem.alignment[row]), goal,
+            int(problem.size[row]), int(problem.alignment[row]), target,
         )  # fmt: skip
         if place is None:
             self._return()

@@ -96,7 +96,7 @@ class BestLayout(LevelIncumbent[Ints]):
         bounds = [Bound(level.value(arena_bounds), "live bytes") for level in arenas.levels]
         limited = arenas.levels[0].name == EXCESS
         super().__init__(
-            arenas, start, found_by, bounds, ceiling=0 if limited else None,
+            arenas, start, found_by, bounds, limit=0 if limited else None,
             report=lambda best, source: report(best.values, best.least, source),
         )  # fmt: skip
         self.announce()

@@ -60,7 +60,7 @@ class Descent:
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> descent = Descent(remat_problem(Graph("g", tensors, ops)), 5, [0, 1, 2, 3])
-    >>> descent.run(Deadline(10), goal=12)
+    >>> descent.run(Deadline(10), target=12)
     >>> descent.best.sequence, descent.best.peak, descent.best.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
@@ -91,15 +91,15 @@ class Descent:
         """True if many moves at the shortest step found nothing."""
         return self._moves > _MOST
 
-    def run(self, deadline: Deadline, *, goal: int = 0) -> None:
-        """Lower the peak until it is at most ``goal``, time is up or the search is exhausted."""
-        while self.best.peak > goal and not (self.exhausted or deadline.expired()):
-            self._go_down(goal, deadline)
+    def run(self, deadline: Deadline, *, target: int = 0) -> None:
+        """Lower the peak until it is at most ``target``, time is up or the search is exhausted."""
+        while self.best.peak > target and not (self.exhausted or deadline.expired()):
+            self._go_down(target, deadline)
 
-    def _go_down(self, goal: int, deadline: Deadline) -> None:
+    def _go_down(self, target: int, deadline: Deadline) -> None:
         """Take one step: search below the best peak, and adapt the step or the moves."""
         problem, best, dear = self._problem, self.best, self._dear
-        limit = max(goal, min(int(best.peak * (1 - self._step)), best.peak - 1))
+        limit = max(target, min(int(best.peak * (1 - self._step)), best.peak - 1))
         begin = dear if dear is not None and dear.peak <= limit else best
         slot = deadline.share(_SHARE)
         moves, fitting = self._moves * len(problem), _RATE * slot.remaining() / len(begin.sequence)
@@ -108,7 +108,7 @@ class Descent:
             limit,
             begin.sequence,
             slot,
-            goal_cost=self._most,
+            target_cost=self._most,
             joint=self._joint,
             seed=self._seed,
             moves=max(1, int(min(moves, fitting))),

@@ -44,7 +44,7 @@ def search_sequences(
     start: Iterable[int],
     deadline: Deadline,
     *,
-    goal_cost: float = 0,
+    target_cost: float = 0,
     joint: bool = True,
     seed: int = 0,
     moves: int | None = None,
@@ -65,7 +65,7 @@ def search_sequences(
         A valid sequence, which need not fit.
     deadline
         When it passes, the best so far is returned.
-    goal_cost
+    target_cost
         A cost that is good enough for a sequence that fits.
     joint
         True if first runs may change places.
@@ -97,8 +97,8 @@ def search_sequences(
     best = RematOutcome(
         sequence, problem.peak(sequence), problem.total_cost(sequence), least, NAME, ONCE
     )
-    goal = max(goal_cost, least)
-    if (best.peak <= limit and best.cost <= goal) or len(problem) < 2:
+    target = max(target_cost, least)
+    if (best.peak <= limit and best.cost <= target) or len(problem) < 2:
         return best
     if not prepare(SEQUENCES, deadline):
         return best
@@ -109,7 +109,7 @@ def search_sequences(
     size = _FIRST * len(problem)
     anew = len(sequence) > _MUCH * len(problem)
     while left > 0 and not deadline.expired():
-        if best.peak <= limit and best.cost <= goal:
+        if best.peak <= limit and best.cost <= target:
             break
         tried = min(left, size)
         found = walk.round(tried, deadline, anew=anew)

@@ -91,7 +91,7 @@ def search_packed(
     deadline: Deadline,
     *,
     residency: Residency | None = None,
-    goal_cost: float = 0,
+    target_cost: float = 0,
     joint: bool = True,
     seed: int = 0,
     moves: int | None = None,
@@ -112,7 +112,7 @@ def search_packed(
         When it passes, the best so far is returned.
     residency
         What ``problem`` was made with.
-    goal_cost
+    target_cost
         A cost that is good enough.
     joint
         Whether the order may change; else first runs keep the start's order.
@@ -161,7 +161,7 @@ def search_packed(
             limit - int(min(walk.lacking, _SLACK) * buffers.room),
             sequence,
             deadline.share(_FEWER_SHARE),
-            goal_cost=goal_cost,
+            target_cost=target_cost,
             seed=seed + turn,
             moves=moves,
         )
@@ -173,7 +173,7 @@ def search_packed(
             _explore(other, tried, deadline.share(_WARM_SHARE))
         if other.lacking < walk.lacking:
             walk, sequence = other, np.array(fewer.sequence, np.int64)
-    goal = max(goal_cost, problem.total_cost(range(len(problem))))
+    target = max(target_cost, problem.total_cost(range(len(problem))))
     left = _MOST * len(sequence) if moves is None else moves
     best: PackedSequence | None = None
     size = _FIRST * len(sequence)
@@ -183,7 +183,7 @@ def search_packed(
             if best is None or made.cost < best.cost:
                 best = made
                 report(best)
-        if left <= 0 or deadline.expired() or (best is not None and best.cost <= goal):
+        if left <= 0 or deadline.expired() or (best is not None and best.cost <= target):
             return best
         tried = min(left, size)
         walk.round(tried, deadline)

@@ -140,7 +140,7 @@ def plan_sizes(
     residency = choose_residency(inputs, outputs, constants)
     program, listed = _within_sizes(source, sizes)
     limits = [None if limit is None else parse_bytes(limit) for limit in capacities]
-    run = Run(request, budget, residency, request.sharing, goal=None, ceiling=None)
+    run = Run(request, budget, residency, request.sharing, target=None, limit=None)
     choices = choose(run, program, listed)
     merged = [
         merge_related(_problem(choices.program, values, residency), choices.relations)

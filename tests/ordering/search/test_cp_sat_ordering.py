@@ -179,6 +179,6 @@ def test_windows_never_make_an_order_worse(seed):
 
 def test_a_window_that_is_good_enough_is_left_alone():
     windows = OrderWindows(side_by_side(3), range(6))
-    assert not improve_window(windows, 0, 6, Budget(Deadline(60)), goal=25)
+    assert not improve_window(windows, 0, 6, Budget(Deadline(60)), target=25)
     assert windows.order == list(range(6))
-    assert improve_window(windows, 0, 6, Budget(Deadline(60)), goal=24)
+    assert improve_window(windows, 0, 6, Budget(Deadline(60)), target=24)

@@ -15,7 +15,7 @@ def test_peaks_never_rise_and_orders_stay_valid():
     search = WindowSearch(problem, topological_order(problem), seed=0)
     before = search.peak
     for _ in range(10):
-        search.run(2, goal=0, states=2_000, deadline=Deadline(60))
+        search.run(2, target=0, states=2_000, deadline=Deadline(60))
         assert search.peak <= before
         assert problem.is_order(search.order.tolist())
         assert problem.peak(search.order) == search.peak
@@ -29,7 +29,7 @@ def test_reaches_the_optimum_that_exact_search_proves():
     exact = search_downsets(problem, start, Deadline(60), level=bound, states=500_000)
     assert exact.complete
     search = WindowSearch(problem, start, seed=0)
-    search.run(300, goal=exact.peak, states=5_000, deadline=Deadline(60))
+    search.run(300, target=exact.peak, states=5_000, deadline=Deadline(60))
     assert search.peak == exact.peak < problem.peak(start)
 
 
@@ -38,6 +38,6 @@ def test_same_seed_same_order():
     orders = []
     for _ in range(2):
         search = WindowSearch(problem, topological_order(problem), seed=5)
-        search.run(20, goal=0, states=1_000, deadline=Deadline(60))
+        search.run(20, target=0, states=1_000, deadline=Deadline(60))
         orders.append(search.order.tolist())
     assert orders[0] == orders[1]

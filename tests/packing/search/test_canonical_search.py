@@ -23,7 +23,7 @@ def test_trees_that_find_no_room_start_afresh_and_end(monkeypatch, room):
     for problem in parts(range(400, 430), 6, applies_to):
         search = CanonicalSearch(problem, seed=0)
         outcome = search.run(
-            first_packing(problem), nodes=10**6, goal=0, ceiling=None, deadline=Deadline(600)
+            first_packing(problem), nodes=10**6, target=0, limit=None, deadline=Deadline(600)
         )
         assert outcome.peak == brute_force_peak(problem)
         assert sum(attempt.bytes for attempt in search._begun.values()) <= room
@@ -52,7 +52,7 @@ def test_few_nodes_at_a_time_reach_the_same():
     whole = solve(CanonicalSearch, problem)
     search, state = CanonicalSearch(problem, seed=0), first_packing(problem)
     while state.bound < state.peak:
-        state = search.run(state, nodes=7, goal=0, ceiling=None, deadline=Deadline(600))
+        state = search.run(state, nodes=7, target=0, limit=None, deadline=Deadline(600))
     assert state.peak == whole.peak
     assert (state.offsets == whole.offsets).all()
 

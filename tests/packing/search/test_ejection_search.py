@@ -43,7 +43,7 @@ def test_packings_are_valid_after_any_number_of_moves(seed: int, aligned: bool) 
     problem = random_problem(30, seed, aligned=aligned)
     search, state = EjectionSearch(problem, seed), start(problem)
     for moves in (1, 7, 300, 3000):
-        found = search.run(state, moves=moves, goal=state.bound, deadline=endless())
+        found = search.run(state, moves=moves, target=state.bound, deadline=endless())
         check_offsets(problem, found.offsets, "ejection")
         assert found.peak == int((found.offsets + problem.size).max())
         assert state.bound <= found.peak <= state.peak
@@ -59,7 +59,7 @@ def test_as_low_as_any_order_of_first_fit_on_ten_problems(seed: int, aligned: bo
         for order in permutations(range(5))
     )
     search = EjectionSearch(problem, seed)
-    found = search.run(start(problem), moves=5000, goal=least, deadline=endless())
+    found = search.run(start(problem), moves=5000, target=least, deadline=endless())
     assert found.peak == least
 
 
@@ -70,7 +70,7 @@ def test_two_runs_make_one_and_both_repeat_themselves() -> None:
     def run(*turns: int) -> Outcome:
         search, reached = EjectionSearch(problem, seed=3), state
         for moves in turns:
-            reached = search.run(reached, moves=moves, goal=state.bound, deadline=endless())
+            reached = search.run(reached, moves=moves, target=state.bound, deadline=endless())
         return reached
 
     assert run(600, 400).offsets.tolist() == run(1000).offsets.tolist()
@@ -79,16 +79,16 @@ def test_two_runs_make_one_and_both_repeat_themselves() -> None:
 def test_something_lower_found_elsewhere_is_where_it_goes_on() -> None:
     problem = random_problem(60, seed=2)
     search, state = EjectionSearch(problem, seed=0), start(problem)
-    search.run(state, moves=1, goal=state.bound, deadline=endless())
+    search.run(state, moves=1, target=state.bound, deadline=endless())
     other = EjectionSearch(problem, seed=1).run(
-        state, moves=4000, goal=state.bound, deadline=endless()
+        state, moves=4000, target=state.bound, deadline=endless()
     )
-    assert search.run(other, moves=1, goal=state.bound, deadline=endless()).peak <= other.peak
+    assert search.run(other, moves=1, target=state.bound, deadline=endless()).peak <= other.peak
 
 
 def test_what_was_reached_when_time_is_up_is_kept() -> None:
     problem = random_problem(80, seed=4)
     search, state = EjectionSearch(problem, seed=0), start(problem)
     with pytest.raises(TimeUpError):
-        search.run(state, moves=10**6, goal=0, deadline=Deadline(0.5, deterministic=True))
+        search.run(state, moves=10**6, target=0, deadline=Deadline(0.5, deterministic=True))
     assert search.best(state).peak < state.peak

@@ -49,7 +49,7 @@ def test_every_word_decides_every_capacity(module, search, monkeypatch):
         monkeypatch.setattr(module, "WORDS", (word,))
         for problem, best in cases:
             for capacity in range(max(1, best - 3), best + 4):
-                outcome = solve(search, problem, goal=capacity, ceiling=capacity)
+                outcome = solve(search, problem, target=capacity, limit=capacity)
                 if capacity < best:
                     assert capacity < outcome.bound <= best
                 else:
@@ -62,7 +62,7 @@ def test_few_nodes_at_a_time_reach_the_same_peak(module, search):
     whole = solve(search, problem)
     begun, state = search(problem, seed=0), first_packing(problem)
     while state.bound < state.peak and state.peak > whole.peak:
-        state = begun.run(state, nodes=7, goal=0, ceiling=None, deadline=Deadline(600))
+        state = begun.run(state, nodes=7, target=0, limit=None, deadline=Deadline(600))
     assert state.peak == whole.peak
 
 
@@ -70,7 +70,7 @@ def test_few_nodes_at_a_time_reach_the_same_peak(module, search):
 @pytest.mark.parametrize("seed", range(6))
 def test_perfect_packings_of_forty_are_found(module, search, seed):
     problem = reduce_problem(perfect_packing(seed, 40)).part_problem(0)[0]
-    assert solve(search, problem, goal=4096, ceiling=4096, nodes=400_000).peak == 4096
+    assert solve(search, problem, target=4096, limit=4096, nodes=400_000).peak == 4096
 
 
 @every_search
@@ -78,7 +78,7 @@ def test_an_optimal_first_packing_is_returned(module, search):
     problem = Problem(("a", "b"), lower=[0, 0], upper=[1, 1], size=[4, 8])
     state = first_packing(problem)._replace(bound=12)
     begun = search(problem, seed=0)
-    assert begun.run(state, nodes=100, goal=0, ceiling=None, deadline=Deadline(60)) is state
+    assert begun.run(state, nodes=100, target=0, limit=None, deadline=Deadline(60)) is state
 
 
 @every_search
@@ -87,7 +87,7 @@ def test_a_spent_deadline_leaves_the_first_packing(module, search):
     deadline.cancel()
     state = first_packing(problem)
     begun = search(problem, seed=0)
-    assert begun.run(state, nodes=100, goal=0, ceiling=None, deadline=deadline) is state
+    assert begun.run(state, nodes=100, target=0, limit=None, deadline=deadline) is state
 
 
 @every_search
@@ -129,8 +129,8 @@ def test_minimalloc_s_instances_fit_by_the_canonical_search():
             outcome = CanonicalSearch(rows, seed=0).run(
                 Outcome(offsets, peak, lower_bound(rows).value),
                 nodes=400_000,
-                goal=1 << 20,
-                ceiling=1 << 20,
+                target=1 << 20,
+                limit=1 << 20,
                 deadline=Deadline(600),
             )
             check_offsets(rows, outcome.offsets, "canonical search")

@@ -33,7 +33,7 @@ def test_neither_search_waits_long_for_the_other(monkeypatch):
     monkeypatch.setattr(Rounds, "run", run)
     problem = perfect_packing(50, seed=0, pinwheels=0.3).problem
     ExactSearch(problem, seed=0).run(
-        bump(problem), nodes=3500, goal=1, ceiling=None, deadline=Deadline(float("inf"))
+        bump(problem), nodes=3500, target=1, limit=None, deadline=Deadline(float("inf"))
     )
     names = NicheSearch.name, CanonicalSearch.name
     assert taken == [
@@ -51,7 +51,7 @@ def test_turns_end_with_a_proof():
     search = ExactSearch(problem, seed=0)
     found = search.run(
         bump(problem)._replace(bound=height),
-        nodes=10**6, goal=height, ceiling=None, deadline=Deadline(float("inf")),
+        nodes=10**6, target=height, limit=None, deadline=Deadline(float("inf")),
     )  # fmt: skip
     assert found.peak == height
     assert CanonicalSearch.name not in search._begun
@@ -90,7 +90,7 @@ def test_windows_in_vain_give_way_to_other_searches(helps, runs, monkeypatch):
     problem = random_lifespans(2100, seed=0, live=20)
     taken: list[int] = []
 
-    def run(self, state: Outcome, *, moves: int, goal: int, deadline: Deadline) -> Outcome:
+    def run(self, state: Outcome, *, moves: int, target: int, deadline: Deadline) -> Outcome:
         taken.append(moves)
         return state._replace(peak=state.peak - helps)
 

@@ -36,7 +36,7 @@ def start_of(problem: Problem) -> Outcome:
 def searched(problem: Problem, moves: int, seed: int = 0) -> Outcome:
     state = start_of(problem)
     search = InsertionSearch(problem, seed)
-    outcome = search.run(state, moves=moves, goal=state.bound, deadline=Deadline(600))
+    outcome = search.run(state, moves=moves, target=state.bound, deadline=Deadline(600))
     check_offsets(problem, outcome.offsets, "insertion search")
     assert state.bound <= outcome.peak <= state.peak
     assert outcome.peak == (outcome.offsets + problem.size).max()
@@ -91,16 +91,16 @@ def test_fixed_offsets_are_kept() -> None:
     problem = Problem(("fixed", "small", "large"), [0, 0, 0], [2, 2, 2], [4, 4, 8], fixed={0: 4})
     offsets = np.array([4, 20, 8])
     search = InsertionSearch(problem, 0)
-    outcome = search.run(Outcome(offsets, 24, 16), moves=50, goal=16, deadline=Deadline(60))
+    outcome = search.run(Outcome(offsets, 24, 16), moves=50, target=16, deadline=Deadline(60))
     assert outcome.offsets.tolist() == [4, 0, 8]
 
 
 def test_the_search_ends_where_no_packing_can_be_lower() -> None:
-    """The fixed buffer ends at 9, whatever the goal, which is no multiple of 4."""
+    """The fixed buffer ends at 9, whatever the target, which is no multiple of 4."""
     problem = Problem(("fixed", "odd"), [0, 0], [2, 2], [5, 3], [4, 4], fixed={0: 4})
     start = Outcome(np.array([4, 12]), 15, 0)
     search = InsertionSearch(problem, 0)
-    outcome = search.run(start, moves=50, goal=0, deadline=Deadline(60))
+    outcome = search.run(start, moves=50, target=0, deadline=Deadline(60))
     assert (outcome.offsets.tolist(), outcome.peak) == ([4, 0], 9)
 
 
@@ -131,9 +131,9 @@ def test_the_same_seed_makes_the_same_moves() -> None:
 def test_it_goes_on_from_a_better_packing() -> None:
     problem = cut_box(30, seed=1)
     search = InsertionSearch(problem, 0)
-    search.run(start_of(problem), moves=1, goal=400, deadline=Deadline(60))
+    search.run(start_of(problem), moves=1, target=400, deadline=Deadline(60))
     better = searched(problem, 20_000, seed=1)
-    assert search.run(better, moves=0, goal=400, deadline=Deadline(60)).peak == better.peak
+    assert search.run(better, moves=0, target=400, deadline=Deadline(60)).peak == better.peak
 
 
 def test_when_time_is_up_the_best_remains() -> None:
@@ -141,7 +141,7 @@ def test_when_time_is_up_the_best_remains() -> None:
     state = start_of(problem)
     search = InsertionSearch(problem, 0)
     with pytest.raises(TimeUpError):
-        search.run(state, moves=10**9, goal=0, deadline=Deadline(0.01, deterministic=True))
+        search.run(state, moves=10**9, target=0, deadline=Deadline(0.01, deterministic=True))
     best = search.best(state)
     check_offsets(problem, best.offsets, "insertion search")
     assert best.peak < state.peak

@@ -27,6 +27,6 @@ def test_a_turn_without_loops_leaves_the_state_as_it_is(monkeypatch, module, nam
     offsets = bump(problem)
     state = Outcome(offsets, int((offsets + problem.size).max()), 0)
     search = getattr(found, name)(problem, 0)
-    assert search.run(state, moves=5, goal=0, deadline=Deadline(60)) is state
+    assert search.run(state, moves=5, target=0, deadline=Deadline(60)) is state
     assert search.best(state) is state
     assert waited[0] <= 6.0

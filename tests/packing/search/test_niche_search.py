@@ -31,7 +31,7 @@ def test_boxes_without_a_hole_hardly_need_search(count, pinwheels):
     for seed in range(3):
         planted = instances.perfect_packing(count, seed=seed, pinwheels=pinwheels)
         problem, height = planted_height(planted)
-        outcome = solve(NicheSearch, problem, goal=height, ceiling=height, nodes=20 * count)
+        outcome = solve(NicheSearch, problem, target=height, limit=height, nodes=20 * count)
         assert outcome.peak == height
 
 
@@ -39,5 +39,5 @@ def test_boxes_without_a_hole_hardly_need_search(count, pinwheels):
 def test_an_instance_that_was_open_is_packed_at_its_live_bytes():
     problem = minimalloc("D")
     part = reduce_problem(problem).part_problem(0)[0]
-    outcome = solve(NicheSearch, part, goal=986_112, ceiling=986_112)
+    outcome = solve(NicheSearch, part, target=986_112, limit=986_112)
     assert outcome.peak == 986_112 == part.live_bytes().max()

@@ -43,7 +43,7 @@ def test_what_it_finds_is_valid_and_reaches_what_is_live(seed: int, aligned: boo
     problem = layers(20, seed).aligned_to(8 if aligned else 1)
     state = start(problem)
     found = PrioritySearch(problem, seed).run(
-        state, moves=200, goal=state.bound, deadline=Deadline(60, deterministic=True)
+        state, moves=200, target=state.bound, deadline=Deadline(60, deterministic=True)
     )
     check_offsets(problem, found.offsets, "priority search")
     assert found.peak == int((found.offsets + problem.size).max())
@@ -58,7 +58,7 @@ def test_two_runs_make_one_and_both_repeat_themselves() -> None:
         search, reached = PrioritySearch(problem, seed=3), state
         for moves in turns:
             deadline = Deadline(60, deterministic=True)
-            reached = search.run(reached, moves=moves, goal=0, deadline=deadline)
+            reached = search.run(reached, moves=moves, target=0, deadline=deadline)
         return reached
 
     assert run(30, 30).offsets.tolist() == run(60).offsets.tolist()
@@ -68,7 +68,7 @@ def test_what_was_reached_when_time_is_up_is_kept() -> None:
     problem = layers(40, seed=1)
     state, search = start(problem), PrioritySearch(problem, seed=0)
     with pytest.raises(TimeUpError):
-        search.run(state, moves=10**6, goal=0, deadline=Deadline(0.01, deterministic=True))
+        search.run(state, moves=10**6, target=0, deadline=Deadline(0.01, deterministic=True))
     assert search.best(state).peak < state.peak
 
 
@@ -87,7 +87,7 @@ def test_training_graphs_reach_what_is_live(name: str) -> None:
     state = start(problem)
     deadline = Deadline(60, deterministic=True)
     found = PrioritySearch(problem, seed=0).run(
-        state, moves=1000, goal=state.bound, deadline=deadline
+        state, moves=1000, target=state.bound, deadline=deadline
     )
     check_offsets(problem, found.offsets, "priority search")
     assert found.peak == state.bound

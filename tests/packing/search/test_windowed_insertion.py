@@ -27,7 +27,7 @@ def test_lowers_first_fit_to_the_live_bytes(live):
     problem = reduce_problem(random_lifespans(1500, seed=live, live=live)).problem
     start = start_of(problem)
     found = WindowedInsertion(problem, 0).run(
-        start, moves=300, goal=0, deadline=Deadline(300, deterministic=True)
+        start, moves=300, target=0, deadline=Deadline(300, deterministic=True)
     )
     check_offsets(problem, found.offsets, "windows")
     assert found.peak == (found.offsets + problem.size).max() < start.peak
@@ -44,7 +44,7 @@ def test_gaps_windows_and_fixed_offsets_are_kept():
     fixed = {int(np.argmin(plain.upper)): 4096}
     problem = reduce_problem(replace(plain, gaps=gaps, fixed=fixed)).problem
     start = start_of(problem)
-    found = WindowedInsertion(problem, 0).run(start, moves=40, goal=0, deadline=Deadline(60))
+    found = WindowedInsertion(problem, 0).run(start, moves=40, target=0, deadline=Deadline(60))
     check_offsets(problem, found.offsets, "windows")
     assert found.peak < start.peak
 
@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_packing():
     problem = reduce_problem(random_lifespans(600, seed=5, live=30)).problem
     start = start_of(problem)
     runs = [
-        WindowedInsertion(problem, 7).run(start, moves=8, goal=0, deadline=Deadline(60))
+        WindowedInsertion(problem, 7).run(start, moves=8, target=0, deadline=Deadline(60))
         for _ in range(2)
     ]
     assert runs[0].peak == runs[1].peak
@@ -70,7 +70,7 @@ def test_a_buffer_longer_than_any_window_is_moved_by_force(tune):
     problem = Problem([str(k) for k in range(count + 1)], lower, upper, size)
     start = Outcome(np.append(np.full(count, 4), 16), 32, 24)
     search = WindowedInsertion(problem, 0)
-    found = search.run(start, moves=200, goal=24, deadline=Deadline(60))
+    found = search.run(start, moves=200, target=24, deadline=Deadline(60))
     check_offsets(problem, found.offsets, "windows")
     assert found.peak == 24
 
