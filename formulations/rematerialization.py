@@ -217,7 +217,7 @@ class RematModel:
             demands.append(ordering.entry // self.unit)
         model.add_cumulative(intervals, demands, self.peak)
 
-    def hint(self, sequence: Sequence[int]) -> tuple[int, ...] | None:
+    def hint(self, schedule: Sequence[int]) -> tuple[int, ...] | None:
         """Start from a schedule; every variable gets a value.
 
         Returns the schedule hinted: runs that serve no reader are left out, and on the staged grid
@@ -225,7 +225,7 @@ class RematModel:
         and hints nothing, if the model does not contain the schedule: a unit runs too often, or on
         the staged grid twice between the same first runs, or first runs are in another order.
         """
-        placed = self.runs.place(sequence)
+        placed = self.runs.place(schedule)
         if placed is None:
             return None
         hinted, times = placed

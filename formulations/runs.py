@@ -165,12 +165,12 @@ class Runs:
                 self.model.add(at[copy - 1] + 1 <= at[copy]).only_enforce_if(here)
                 self.model.add(at[copy] == earliest[copy]).only_enforce_if(~here)
 
-    def place(self, sequence: Sequence[int]) -> tuple[tuple[int, ...], list[list[int]]] | None:
+    def place(self, schedule: Sequence[int]) -> tuple[tuple[int, ...], list[list[int]]] | None:
         """A schedule put on this grid, and the times of every unit's runs.
 
         ``None`` if the grid has no place for it. Runs that serve no reader are left out.
         """
-        laid = self._laid(sequence)
+        laid = self._laid(schedule)
         if laid is None:
             return None
         units, fixed = [unit for _, unit in laid], self.order is not None
@@ -186,16 +186,16 @@ class Runs:
             times[unit].append(time)
         return tuple(unit for _, unit in laid), times
 
-    def _laid(self, sequence: Sequence[int]) -> list[tuple[int, int]] | None:
+    def _laid(self, schedule: Sequence[int]) -> list[tuple[int, int]] | None:
         """The times and units of a schedule's runs, ascending.
 
         ``None`` if two runs have the same time, or first runs come in another order.
         """
         if self.order is None:
-            return list(enumerate(sequence))
+            return list(enumerate(schedule))
         stage = {unit: k for k, unit in enumerate(self.order)}
         reached, laid = 0, []
-        for unit in sequence:
+        for unit in schedule:
             if stage[unit] > reached:
                 return None
             laid.append((staged_time(reached, stage[unit]), unit))
@@ -248,7 +248,7 @@ def readers_of(problem: RematProblem) -> list[list[int]]:
 
 def needed_runs(
     problem: RematProblem,
-    sequence: Sequence[int],
+    schedule: Sequence[int],
     done: frozenset[int] = frozenset(),
     *,
     fixed: bool = False,
@@ -261,12 +261,12 @@ def needed_runs(
     """
     wanted = problem.ordering.kept.tolist()
     waited, later = [False] * len(problem), [unit in done for unit in range(len(problem))]
-    first = dict(zip(reversed(sequence), range(len(sequence) - 1, -1, -1), strict=True))
+    first = dict(zip(reversed(schedule), range(len(schedule) - 1, -1, -1), strict=True))
     # If bytes are live at the first step alone, the unit that runs first matters.
     fixed = fixed or problem.ordering.entry > 0
-    needed = [False] * len(sequence)
-    for position in range(len(sequence) - 1, -1, -1):
-        unit = sequence[position]
+    needed = [False] * len(schedule)
+    for position in range(len(schedule) - 1, -1, -1):
+        unit = schedule[position]
         begins = first[unit] == position and unit not in done
         serves = any(wanted[storage] for storage in problem.writes[unit])
         if not (serves or (begins and (fixed or waited[unit] or not later[unit]))):

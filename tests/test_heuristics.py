@@ -78,16 +78,16 @@ def remat_cases() -> list[tuple[Any, float | None]]:
     return [((problem, limit), least_cost(problem, limit)) for problem, limit in cases]
 
 
-def remat_value(name: str, case: Any, sequence: Any) -> float | None:
-    """The cost of a sequence within the limit; two baselines look at none."""
+def remat_value(name: str, case: Any, schedule: Any) -> float | None:
+    """The cost of a schedule within the limit; two baselines look at none."""
     problem, limit = case
-    if sequence is None:
+    if schedule is None:
         return None
-    assert problem.is_sequence(sequence)
-    if problem.peak(sequence) > limit:
+    assert problem.is_schedule(schedule)
+    if problem.peak(schedule) > limit:
         assert name in ("given_order", "chen_sqrt_n")
         return None
-    return problem.total_cost(sequence)
+    return problem.total_cost(schedule)
 
 
 ROOMS = {

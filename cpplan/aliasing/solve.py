@@ -164,7 +164,7 @@ class SharingSearch(LevelIncumbent[Choice]):
             return
 
     def _pack_first(self, deadline: Deadline) -> None:
-        """Run heuristics on the choice of all candidates; with many buffers, first on that of none."""
+        """Run heuristics on the choice of all candidates; of many buffers, first on none."""
         if not self._many:
             self._run_heuristics(self.best, deadline)
             return
@@ -209,7 +209,7 @@ class SharingSearch(LevelIncumbent[Choice]):
         return Choice(order, skip, alias_sets, merged, incumbent)
 
     def _move(self, count: int, deadline: Deadline) -> None:
-        """Try neighbours of the best choice: a candidate left out, put back, or moved to the front."""
+        """Try neighbours of the best choice: one candidate out, in, or moved to the front."""
         for _ in range(count):
             if self.done or not self.candidates:
                 return

@@ -24,7 +24,7 @@ from cpplan.solving.shares import bytes_of
 
 SOLVE = "cpplan"
 # Share of a row's seconds for finding its schedule; the rest is for packing it.
-_SEQUENCE_SHARE = 0.8
+_SCHEDULE_SHARE = 0.8
 # Least seconds for packing.
 _SHORTEST = 0.1
 # Options for packing a baseline's schedule: order, limit and repeated runs are given by it.
@@ -147,14 +147,14 @@ def _run(name: str, problem: RematProblem, limit: int, request: Request) -> Rema
         return RematBaseline(name, bytes, cost, None, time.perf_counter() - start, status)
 
     try:
-        sequence = baselines.get(name)(problem, limit, deadline.share(_SEQUENCE_SHARE))
+        schedule = baselines.get(name)(problem, limit, deadline.share(_SCHEDULE_SHARE))
     except TimeUpError:
         return row("unknown")
-    if sequence is None:
+    if schedule is None:
         return row("unknown")
-    if not (set(sequence) <= set(range(len(problem))) and problem.is_sequence(sequence)):
+    if not (set(schedule) <= set(range(len(problem))) and problem.is_schedule(schedule)):
         return row("invalid")
-    program = Program(problem.graph, problem.expand(sequence))
+    program = Program(problem.graph, problem.expand(schedule))
     packing = replace(request, remat=False, memory_limit=None, order="given")
     plan = solve_request(program, packing.within(max(deadline.remaining(), _SHORTEST)))
     fits = plan.peak is not None and plan.peak <= limit

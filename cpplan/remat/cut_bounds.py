@@ -1,4 +1,4 @@
-"""Lower bounds on the cost of every sequence, from the storages retained at first runs of units.
+"""Lower bounds on the cost of every schedule, from the storages retained at first runs of units.
 
 The model is ``formulations.retained_at_cuts``; a *cut* is the first run of a unit. First every unit
 is tried as the only cut, the most promising first; then the best one, and two, four, … units of a
@@ -30,7 +30,7 @@ RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT 
 
 @dataclass(frozen=True, slots=True)
 class CutBound:
-    """A lower bound on the cost of every sequence within a limit.
+    """A lower bound on the cost of every schedule within a limit.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class CutBound:
     cuts
         The units whose first runs are the cuts of the proof, in order.
     infeasible
-        True if it is proved that no sequence is within the limit; ``cost`` is then the bound proved
+        True if it is proved that no schedule is within the limit; ``cost`` is then the bound proved
         before. If false, there may still be none.
     """
 
@@ -61,7 +61,7 @@ def cut_bound(
     workers: int = 1,
     seed: int = 0,
 ) -> CutBound:
-    """A lower bound on the cost of every sequence within a limit, with any number of repetitions.
+    """A lower bound on the cost of every schedule within a limit, with any number of repetitions.
 
     Linear bounds are computed again from their duals, in integers, so that rounding errors cannot
     make them false; for integer programs, CP-SAT's bound is taken.
@@ -75,9 +75,9 @@ def cut_bound(
     deadline
         When it passes, the best so far is returned; that every unit runs once, if nothing better.
     order
-        All units in the order of their first runs, if only such sequences count.
+        All units in the order of their first runs, if only such schedules count.
     target
-        A bound that is good enough: the cost of a known sequence.
+        A bound that is good enough: the cost of a known schedule.
     workers, seed
         For CP-SAT.
 

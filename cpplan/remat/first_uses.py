@@ -6,7 +6,7 @@ from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.remat.heuristics.dropping import drop
 from cpplan.remat.heuristics.eviction import evict
 from cpplan.remat.problem import RematProblem, remat_problem
-from cpplan.remat.search.local_search import search_sequences
+from cpplan.remat.search.local_search import search_schedules
 from cpplan.remat.search.packed_search import search_packed
 from cpplan.runtime.deadline import Deadline
 
@@ -14,18 +14,18 @@ _ENDLESS = Deadline(float("inf"))
 
 
 def use_eviction() -> None:
-    """Evict from a sequence of four ops."""
+    """Evict from a schedule of four ops."""
     evict(_recomputable(), range(4), 12, _ENDLESS)
 
 
-def use_sequences() -> None:
-    """Make 100 moves of the search over sequences, and drop values."""
+def use_schedules() -> None:
+    """Make 100 moves of the search over schedules, and drop values."""
     drop(_recomputable(), range(4), 12, _ENDLESS)
-    search_sequences(_recomputable(), 12, range(4), _ENDLESS, moves=100)
+    search_schedules(_recomputable(), 12, range(4), _ENDLESS, moves=100)
 
 
-def use_packed_sequences() -> None:
-    """Make 100 moves of the search over packed sequences."""
+def use_packed_schedules() -> None:
+    """Make 100 moves of the search over packed schedules."""
     search_packed(_recomputable(), 12, range(4), _ENDLESS, moves=100)
 
 

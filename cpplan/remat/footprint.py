@@ -1,4 +1,4 @@
-"""Lower bounds on the peak of every sequence, from the bytes live while one unit runs."""
+"""Lower bounds on the peak of every schedule, from the bytes live while one unit runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cpplan.remat.problem import RematProblem
 
 
 class Footprint(NamedTuple):
-    """Bytes that every sequence needs, and the unit during which it needs them.
+    """Bytes that every schedule needs, and the unit during which it needs them.
 
     Attributes
     ----------
     bytes
-        Lower bound on the peak of every sequence.
+        Lower bound on the peak of every schedule.
     unit
         The unit during which these bytes are live; ``None`` if they are live at the end.
     """
@@ -29,7 +29,7 @@ class Footprint(NamedTuple):
 
 
 def least_footprint(problem: RematProblem) -> Footprint:
-    """The least bytes that some unit, or the end of every sequence, needs.
+    """The least bytes that some unit, or the end of every schedule, needs.
 
     During the first run of a unit, these bytes are live:
 

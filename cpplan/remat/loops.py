@@ -8,23 +8,23 @@ _USES = "cpplan.remat.first_uses"
 EVICTION = LoopGroup(
     "eviction", ("cpplan.remat.heuristics.eviction_kernel",), f"{_USES}:use_eviction"
 )
-SEQUENCES = LoopGroup(
-    "sequences",
+SCHEDULES = LoopGroup(
+    "schedules",
     (
         "cpplan.remat.search.moves_kernel",
         "cpplan.remat.search.profile_kernel",
-        "cpplan.remat.search.sequence_kernel",
+        "cpplan.remat.search.schedule_kernel",
     ),
-    f"{_USES}:use_sequences",
+    f"{_USES}:use_schedules",
 )
-PACKED_SEQUENCES = LoopGroup(
-    "packed-sequences",
+PACKED_SCHEDULES = LoopGroup(
+    "packed-schedules",
     (
         "cpplan.remat.search.packed_kernel",
         "cpplan.remat.search.run_names_kernel",
         "cpplan.remat.search.separation_kernel",
         "cpplan.remat.search.stay_kernel",
     ),
-    f"{_USES}:use_packed_sequences",
+    f"{_USES}:use_packed_schedules",
 )
-LOOPS = EVICTION, SEQUENCES, PACKED_SEQUENCES
+LOOPS = EVICTION, SCHEDULES, PACKED_SCHEDULES

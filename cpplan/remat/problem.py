@@ -1,8 +1,8 @@
 """The rematerialization problem: a schedule that runs some ops again, within a memory limit.
 
-A *sequence* (a schedule) lists ops in order of execution, some of them more than once. A reader
+A *schedule* lists ops in order of execution, some of them more than once. A reader
 uses the latest copy. Running an op again begins new *stays* (retention intervals) of the storages
-it writes; a stay ends with the last op that reads it. The stays determine the peak of a sequence.
+it writes; a stay ends with the last op that reads it. The stays determine the peak of a schedule.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class RematProblem:
     def __len__(self) -> int:
         return len(self.units)
 
-    def expand(self, sequence: Iterable[int]) -> tuple[int, ...]:
-        """Order of a Program, as positions in ``graph.ops``, for a sequence of units."""
-        return tuple(op for unit in sequence for op in self.units[unit])
+    def expand(self, schedule: Iterable[int]) -> tuple[int, ...]:
+        """Order of a Program, as positions in ``graph.ops``, for a schedule of units."""
+        return tuple(op for unit in schedule for op in self.units[unit])
 
-    def total_cost(self, sequence: Iterable[int]) -> int | float:
-        """Cost of running a sequence."""
-        return sum_costs(self.cost[unit] for unit in sequence)
+    def total_cost(self, schedule: Iterable[int]) -> int | float:
+        """Cost of running a schedule."""
+        return sum_costs(self.cost[unit] for unit in schedule)
 
     @cached_property
     def written_in_parts(self) -> frozenset[int]:
@@ -96,7 +96,7 @@ class RematProblem:
     def begun_again(self) -> frozenset[int]:
         """Storages written, but not read, by some op that the graph allows to run again.
 
-        A program that runs such an op again holds them in several stays. A sequence of units has
+        A program that runs such an op again holds them in several stays. A schedule of units has
         only one stay of those that are there from the start or begun by several units.
         """
         row = {name: k for k, name in enumerate(self.ordering.storages)}
@@ -107,18 +107,18 @@ class RematProblem:
                 found |= written - {root[name][0] for name in op.inputs}
         return frozenset(row[name] for name in found if name in row)
 
-    def stays(self, sequence: Sequence[int]) -> list[tuple[int, int, int]]:
+    def stays(self, schedule: Sequence[int]) -> list[tuple[int, int, int]]:
         """Stays as ``(storage, begin, end)``, half-open ranges of positions. O(touches).
 
         A stay that is overwritten in place by the last unit to read it ends before that unit.
         """
-        ordering, stop = self.ordering, len(sequence)
+        ordering, stop = self.ordering, len(schedule)
         began: dict[int, int] = {}
         ended: dict[int, int] = {}
         found: list[tuple[int, int, int]] = []
         for storage in np.flatnonzero(ordering.present).tolist():
             began[storage], ended[storage] = 0, 1
-        for position, unit in enumerate(sequence):
+        for position, unit in enumerate(schedule):
             for storage in self.reads[unit]:
                 ended[storage] = position + (storage not in self.overwrites[unit])
             for storage in self.writes[unit]:
@@ -130,26 +130,26 @@ class RematProblem:
             found.append((storage, first, stop if ordering.kept[storage] else ended[storage]))
         return found
 
-    def pressure(self, sequence: Sequence[int]) -> Ints:
-        """Bytes live at every position of a sequence, shape ``(len(sequence),)``. O(touches)."""
+    def pressure(self, schedule: Sequence[int]) -> Ints:
+        """Bytes live at every position of a schedule, shape ``(len(schedule),)``. O(touches)."""
         ordering = self.ordering
-        change = np.zeros(len(sequence) + 1, np.int64)
-        for storage, begin, end in self.stays(sequence):
+        change = np.zeros(len(schedule) + 1, np.int64)
+        for storage, begin, end in self.stays(schedule):
             change[begin] += ordering.size[storage]
             change[end] -= ordering.size[storage]
         live: Ints = ordering.base + np.cumsum(change)[:-1]
-        live += ordering.extra[np.asarray(sequence, np.int64)]
+        live += ordering.extra[np.asarray(schedule, np.int64)]
         live[:1] += ordering.entry
         return live
 
-    def peak(self, sequence: Sequence[int]) -> int:
-        """The largest :meth:`pressure` of a sequence, bytes."""
-        return int(self.pressure(sequence).max(initial=self.ordering.base))
+    def peak(self, schedule: Sequence[int]) -> int:
+        """The largest :meth:`pressure` of a schedule, bytes."""
+        return int(self.pressure(schedule).max(initial=self.ordering.base))
 
-    def is_sequence(self, sequence: Iterable[int]) -> bool:
+    def is_schedule(self, schedule: Iterable[int]) -> bool:
         """True if every unit runs, after its predecessors, and only repeatable units run again."""
         done: set[int] = set()
-        for unit in sequence:
+        for unit in schedule:
             if not done.issuperset(self.ordering.predecessors[unit]):
                 return False
             if unit in done and not self.repeatable[unit]:

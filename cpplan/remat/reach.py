@@ -4,7 +4,7 @@ The search goes backwards. While a unit runs, all values that it reads are live.
 begun last; while its writer ran, the others were live already, and so were the values that the
 writer reads. This goes on until only values that are there from the start are left. The unit needs
 the bytes of the way back whose largest step is smallest; if no way stays within a level, no
-sequence does. These are moves of the pebble game (Sethi, "Complete register allocation problems",
+schedule does. These are moves of the pebble game (Sethi, "Complete register allocation problems",
 1975), backwards.
 """
 
@@ -32,7 +32,7 @@ def reach_bound(
     target: int | None = None,
     states: int | None = None,
 ) -> Footprint:
-    """Bytes that every sequence needs, and the unit that cannot be reached with less.
+    """Bytes that every schedule needs, and the unit that cannot be reached with less.
 
     Never less than :func:`~cpplan.remat.footprint.least_footprint`. Units are searched in
     descending order of the bytes they need by themselves, while sets and time last.

@@ -20,7 +20,7 @@ from cpplan.remat.problem import RematProblem
 def relax_repetition(problem: RematProblem) -> RematProblem:
     """The problem with every repetition that the graph allows, at the least cost possible.
 
-    No program needs fewer bytes, or costs less, than its sequence of units does here. It is the
+    No program needs fewer bytes, or costs less, than its schedule of units does here. It is the
     same problem if that already allows all repetitions. O(ops + tensors).
 
     Examples

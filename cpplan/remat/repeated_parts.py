@@ -78,7 +78,7 @@ def find_classes(problem: RematProblem, rounds: int = _ROUNDS) -> list[int]:
 def plan_alike(
     problem: RematProblem, order: Sequence[int], limit: int, deadline: Deadline
 ) -> tuple[int, ...] | None:
-    """A sequence within the limit that treats equal parts alike, or ``None`` if none is found.
+    """A schedule within the limit that treats equal parts alike, or ``None`` if none is found.
 
     Parameters
     ----------
@@ -141,11 +141,11 @@ class _Search:
         self.dropped: set[int] = set()
 
     def run(self, target: int) -> tuple[int, ...] | None:
-        """A sequence within the limit, made from one within the target."""
+        """A schedule within the limit, made from one within the target."""
         chosen: list[tuple[int, int]] = []
         refused: set[tuple[int, int]] = set()
-        sequence, places = self._sequence()
-        pressure = self.problem.pressure(sequence)
+        schedule, places = self._schedule()
+        pressure = self.problem.pressure(schedule)
         while pressure.max(initial=0) > target:
             if self.deadline.expired():
                 return None
@@ -154,17 +154,17 @@ class _Search:
                 return None
             before = _excess(pressure, target)
             self.dropped |= set(self.members[best])
-            sequence, places = self._sequence()
-            pressure = self.problem.pressure(sequence)
+            schedule, places = self._schedule()
+            pressure = self.problem.pressure(schedule)
             refused.add(best)
             if _excess(pressure, target) < before:
                 chosen.append(best)
             else:
                 self.dropped -= set(self.members[best])
-                sequence, places = self._sequence()
-                pressure = self.problem.pressure(sequence)
+                schedule, places = self._schedule()
+                pressure = self.problem.pressure(schedule)
         self._take_back(chosen)
-        return self._sequence()[0]
+        return self._schedule()[0]
 
     def _best_class(
         self,
@@ -220,8 +220,8 @@ class _Search:
             storage in self.dropped and position > self.gaps[storage].last
         )
 
-    def _sequence(self) -> tuple[tuple[int, ...], list[int]]:
-        """The sequence of what is dropped, and the place in it of every position of the order."""
+    def _schedule(self) -> tuple[tuple[int, ...], list[int]]:
+        """The schedule of what is dropped, and the place in it of every position of the order."""
         found: list[int] = []
         places: list[int] = []
         again: set[int] = set()
@@ -269,7 +269,7 @@ class _Search:
         dropped = set(self.dropped)
         self.dropped |= set(members)
         self.dropped -= set(members[len(members) - kept :])
-        fits = self.problem.peak(self._sequence()[0]) <= self.limit
+        fits = self.problem.peak(self._schedule()[0]) <= self.limit
         self.dropped = dropped
         return fits
 

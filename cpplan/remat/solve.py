@@ -1,8 +1,8 @@
-"""The search for schedules that run ops again: sequences within a limit, packed into it.
+"""The search for schedules that run ops again: within a limit, and packed into it.
 
-Sequences are searched for by their live bytes. If packing needs more than the limit, sequence and
-offsets are searched for together, and sequences of as many bytes less are tried; if shared bytes
-make it need less, sequences of as many bytes more are tried.
+Schedules are searched for by their live bytes. If packing needs more than the limit, schedule and
+offsets are searched for together, and schedules of as many bytes less are tried; if shared bytes
+make it need less, schedules of as many bytes more are tried.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.remat.cut_bounds import RUNS_ONCE
 from cpplan.remat.problem import RematProblem, remat_problem
+from cpplan.remat.schedules import ScheduleSearch
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.packed_search import NAME as TOGETHER
-from cpplan.remat.search.packed_search import PackedSequence, search_packed
-from cpplan.remat.search.short_sequences import MOST_UNITS, short_sequences
-from cpplan.remat.search.short_sequences import NAME as SHORT
-from cpplan.remat.sequences import SequenceSearch
+from cpplan.remat.search.packed_search import PackedSchedule, search_packed
+from cpplan.remat.search.short_schedules import MOST_UNITS, short_schedules
+from cpplan.remat.search.short_schedules import NAME as SHORT
 from cpplan.remat.trials import Least, Trial, Trials
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 # Why a run may end early.
-ENDED = "the searches for sequences have ended, and short sequences were packed one by one"
-ENDED_LARGE = "the searches for sequences, and for sequences with offsets, have ended"
+ENDED = "the searches for schedules have ended, and short schedules were packed one by one"
+ENDED_LARGE = "the searches for schedules, and for schedules with offsets, have ended"
 ENDED_CHEAP = (
-    "the searches for sequences of this cost have ended, and the bound holds for those of any cost"
+    "the searches for schedules of this cost have ended, and the bound holds for those of any cost"
 )
 NOTHING_AGAIN = (
     "nothing can run again at this cost, the search for orders has ended, and the bound holds for "
-    "sequences of any cost"
+    "schedules of any cost"
 )
 
 
@@ -57,18 +57,18 @@ class Placer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rematerialized:
-    """The best sequence, packed.
+    """The best schedule, packed.
 
     Attributes
     ----------
     packed
         The program and its packing, which may exceed the limit if nothing better was found.
     outcome
-        The sequence, with the bound proved on its cost.
+        The schedule, with the bound proved on its cost.
     limit
         Limit on the bytes of all pools; ``None`` if the cost was limited instead.
     least, least_by, least_op
-        Lower bound on the bytes of every sequence, its proof, and the op that needs them.
+        Lower bound on the bytes of every schedule, its proof, and the op that needs them.
     joint
         False if first runs keep the given order.
     """
@@ -92,7 +92,7 @@ class OrderSearch(Protocol):
 
 
 class RematSearch:
-    """A search for sequences of one program, and packings of them.
+    """A search for schedules of one program, and packings of them.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class RematSearch:
         self._order = order
         in_place = any(candidate.in_place for candidate in candidates)
         self.problem = remat_problem(program, residency, in_place=in_place)
-        self.sequences = SequenceSearch(
+        self.schedules = ScheduleSearch(
             self.problem,
             _units(self.problem, program),
             joint=joint,
@@ -153,11 +153,11 @@ class RematSearch:
     @property
     def base(self) -> int | float:
         """Cost of running every op once."""
-        return self.sequences.base
+        return self.schedules.base
 
     def within(self, limit: int, deadline: Deadline) -> Rematerialized:
-        """The cheapest sequence found whose packing has at most ``limit`` bytes, in all pools."""
-        search = self.sequences
+        """The cheapest schedule found whose packing has at most ``limit`` bytes, in all pools."""
+        search = self.schedules
         if search.least.bytes > limit:
             return self._judged(self._try(search.best(limit), deadline), limit)
         trials, first = Trials(limit, search.least.bytes, sharing=bool(self._candidates)), True
@@ -168,7 +168,7 @@ class RematSearch:
             small = len(self.problem) <= MOST_UNITS
             work = deadline.share(active().small_share if small else 1 - active().proof_share)
             while trials.cost != search.cost_bound(limit)[0] and not work.expired():
-                target, slot = trials.target, work.share(active().sequence_share)
+                target, slot = trials.target, work.share(active().schedule_share)
                 outcome = search.within(target, slot)
                 if outcome.peak > target:
                     if search.none_within(target) or not slot.expired():
@@ -207,8 +207,8 @@ class RematSearch:
         return self._judged(trials.best, limit)
 
     def _finish(self, limit: int, trials: Trials, deadline: Deadline) -> None:
-        """Try short sequences, then other seeds, after all searches ended without a proof."""
-        search = self.sequences
+        """Try short schedules, then other seeds, after all searches ended without a proof."""
+        search = self.schedules
         most = search.cost_bound(limit)[0]
 
         def settled() -> bool:
@@ -237,33 +237,33 @@ class RematSearch:
     def _short(
         self, live: float, dearest: Callable[[], float | None], deadline: Deadline
     ) -> Iterator[RematOutcome]:
-        """Yield short sequences of a small problem, while there is time and they may be of use."""
+        """Yield short schedules of a small problem, while there is time and they may be of use."""
         problem = self.problem
         if len(problem) > MOST_UNITS:
             return
         cost = dearest()
-        found = short_sequences(
+        found = short_schedules(
             problem,
             live,
             math.inf if cost is None else cost,
             deadline,
-            order=None if self._joint else self.sequences.given,
+            order=None if self._joint else self.schedules.given,
         )
         try:
-            for sequence in itertools.islice(found, active().most_short):
-                cost = problem.total_cost(sequence)
+            for schedule in itertools.islice(found, active().most_short):
+                cost = problem.total_cost(schedule)
                 known = dearest()
                 if known is None or cost <= known:
                     yield RematOutcome(
-                        sequence, problem.peak(sequence), cost, self.base, SHORT, RUNS_ONCE
+                        schedule, problem.peak(schedule), cost, self.base, SHORT, RUNS_ONCE
                     )
         except TimeUpError:
             return
 
     def cheap(self, most: float, deadline: Deadline) -> Rematerialized:
-        """The smallest packing found of a sequence that costs at most ``most``."""
+        """The smallest packing found of a schedule that costs at most ``most``."""
         least = Least(most, self._once(most, deadline))
-        if not self.sequences.affords(most):
+        if not self.schedules.affords(most):
             self._stop_early(NOTHING_AGAIN)
             return self._judged(least.best, None)
         try:
@@ -275,7 +275,7 @@ class RematSearch:
                 if least.best is before:
                     break
             for outcome in self._short(math.inf, lambda: most, deadline):
-                if least.best.packed.value <= (self.sequences.least.bytes,):
+                if least.best.packed.value <= (self.schedules.least.bytes,):
                     break
                 may = self._candidates or (outcome.peak,) < least.best.packed.value
                 if may or least.best.packed.pooled is not None:
@@ -287,7 +287,7 @@ class RematSearch:
 
     def _once(self, most: float, deadline: Deadline) -> Trial:
         """The best packing found of an order in which nothing runs again."""
-        search = self.sequences
+        search = self.schedules
         if self._order is None:
             return self._try(search.once, deadline.share(1 / active().bisections))
         part = active().free_order_share if search.affords(most) else 1
@@ -299,19 +299,19 @@ class RematSearch:
         return Trial(search.take_order(_units(self.problem, packed.source), name), packed)
 
     def _descend(self, least: Least, deadline: Deadline) -> None:
-        """Pack the sequences found on the way down to fewer and fewer live bytes."""
-        search, tried = self.sequences, {least.best.outcome.sequence}
+        """Pack the schedules found on the way down to fewer and fewer live bytes."""
+        search, tried = self.schedules, {least.best.outcome.schedule}
         if search.descends and not deadline.expired():
             # As regular as the order that it was made from, it often packs best.
             start = search.start_below(least.most, deadline.share(active().begin_share))
-            if start.sequence not in tried:
-                tried.add(start.sequence)
+            if start.schedule not in tried:
+                tried.add(start.schedule)
                 least.keep(self._try(start, deadline.share(active().packing_share)))
         while search.descends and not deadline.expired():
             before = least.best
             outcome = search.below(least.most, deadline.share(active().descent_share))
-            if outcome.sequence not in tried:
-                tried.add(outcome.sequence)
+            if outcome.schedule not in tried:
+                tried.add(outcome.schedule)
                 least.keep(self._try(outcome, deadline.share(active().descent_share)))
             elif search.few:
                 break
@@ -325,15 +325,15 @@ class RematSearch:
                 break
 
     def _bisect(self, least: Least, deadline: Deadline) -> None:
-        """Pack sequences within limits halfway between the bound and the best packing."""
-        search, most = self.sequences, least.most
+        """Pack schedules within limits halfway between the bound and the best packing."""
+        search, most = self.schedules, least.most
         low, high = search.least.bytes, least.best.outcome.peak
         for left in range(active().bisections, 0, -1):
             if low >= high or deadline.expired():
                 break
             limit = (low + high) // 2
             slot = deadline.share(1 / left)
-            outcome = search.within(limit, slot.share(active().sequence_share), target=most)
+            outcome = search.within(limit, slot.share(active().schedule_share), target=most)
             if outcome.peak > limit or outcome.cost > most:
                 low = limit + 1
                 continue
@@ -341,7 +341,7 @@ class RematSearch:
             least.keep(self._try(outcome, slot))
 
     def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
-        program = Program(self.program.graph, self.problem.expand(outcome.sequence))
+        program = Program(self.program.graph, self.problem.expand(outcome.schedule))
         deadline.spend(active().pack_work)
         return Trial(outcome, self._pack(program, deadline))
 
@@ -351,12 +351,12 @@ class RematSearch:
             range(len(active().fall_back), 0, -1), active().fall_back, strict=True
         ):
             target = int(part * trials.limit)
-            if trials.cost is not None or deadline.expired() or self.sequences.none_within(target):
+            if trials.cost is not None or deadline.expired() or self.schedules.none_within(target):
                 break
             slot = deadline.share(1 / left)
-            start = self.sequences.lower(target, slot.share(0.5))
+            start = self.schedules.lower(target, slot.share(0.5))
             if start.peak > target:
-                start = self.sequences.start(target, slot)
+                start = self.schedules.start(target, slot)
             if start.peak <= target:
                 trials.keep(self._try(start, slot))
 
@@ -368,16 +368,16 @@ class RematSearch:
         keep: Callable[[Trial], None],
         target: float = 0,
     ) -> None:
-        """Search for sequence and offsets at once, within a limit, until the cost is ``target``."""
+        """Search for schedule and offsets at once, within a limit, until the cost is ``target``."""
         place = self._place
         if place is None or len(self.problem) > active().together_units:
             return
 
-        def add(found: PackedSequence) -> None:
-            program = Program(self.program.graph, self.problem.expand(found.sequence))
+        def add(found: PackedSchedule) -> None:
+            program = Program(self.program.graph, self.problem.expand(found.schedule))
             outcome = start._replace(
-                sequence=found.sequence,
-                peak=self.problem.peak(found.sequence),
+                schedule=found.schedule,
+                peak=self.problem.peak(found.schedule),
                 cost=found.cost,
                 found_by=TOGETHER,
             )
@@ -387,7 +387,7 @@ class RematSearch:
         search_packed(
             self.problem,
             limit,
-            start.sequence,
+            start.schedule,
             deadline,
             residency=self._residency,
             target_cost=target,
@@ -399,7 +399,7 @@ class RematSearch:
 
     def _judged(self, best: Trial, limit: int | None) -> Rematerialized:
         """Result for the best trial, with the bounds proved so far."""
-        search, outcome = self.sequences, best.outcome
+        search, outcome = self.schedules, best.outcome
         if limit is not None:
             bound, name = search.cost_bound(limit)
             if isinstance(outcome.cost, float):

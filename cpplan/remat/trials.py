@@ -1,4 +1,4 @@
-"""Sequences that were packed, and the limit on live bytes to search within next.
+"""Schedules that were packed, and the limit on live bytes to search within next.
 
 A packing may need more bytes than are live, for holes, or fewer, where bytes are shared. So the
 limit on live bytes moves: down by the bytes that a packing had too many, up by those it had left,
@@ -16,7 +16,7 @@ from cpplan.remat.tuning import active
 
 
 class Trial(NamedTuple):
-    """A sequence, and the packing found for it."""
+    """A schedule, and the packing found for it."""
 
     outcome: RematOutcome
     packed: Packed
@@ -51,14 +51,14 @@ class Least:
 
 
 class Trials:
-    """The sequences packed, the best of them, and the limit on live bytes for the next.
+    """The schedules packed, the best of them, and the limit on live bytes for the next.
 
     Parameters
     ----------
     limit
         Limit on the bytes of all pools.
     least
-        Lower bound on the live bytes of every sequence.
+        Lower bound on the live bytes of every schedule.
     sharing
         True if a packing may have fewer bytes than are live, as bytes are shared.
 
@@ -67,7 +67,7 @@ class Trials:
     best
         The cheapest trial that fits, or the one that is least beyond the limit.
     target
-        Limit on the live bytes of the next sequence.
+        Limit on the live bytes of the next schedule.
     """
 
     def __init__(self, limit: int, least: int, *, sharing: bool):
@@ -81,12 +81,12 @@ class Trials:
 
     def keep(self, trial: Trial) -> None:
         """Record a trial, the new best if it is better; :attr:`target` does not change."""
-        self._tried.add(trial.outcome.sequence)
+        self._tried.add(trial.outcome.schedule)
         if self.best is None or self._rank(trial) < self._rank(self.best):
             self.best = trial
 
     def add(self, trial: Trial) -> None:
-        """Record the trial of a sequence searched for within :attr:`target`, and set the next."""
+        """Record the trial of a schedule searched for within :attr:`target`, and set the next."""
         over, live = trial.over(self.limit), trial.outcome.peak
         target = max(self.target, live)
         self.keep(trial)
@@ -103,8 +103,8 @@ class Trials:
             self.target = self._fits if near else (self._fits + self._fails) // 2
 
     def knows(self, outcome: RematOutcome) -> bool:
-        """True if the sequence was packed already."""
-        return outcome.sequence in self._tried
+        """True if the schedule was packed already."""
+        return outcome.schedule in self._tried
 
     @property
     def cost(self) -> int | float | None:

@@ -13,10 +13,10 @@ class RematTuning:
 
     Attributes
     ----------
-    sequence_share
-        Of what is left, for a sequence.
+    schedule_share
+        Of what is left, for a schedule.
     packing_share
-        Of what is left, for packing a sequence.
+        Of what is left, for packing a schedule.
     once_share
         Of what is left, for packing an order in which nothing runs again.
     order_share
@@ -26,13 +26,13 @@ class RematTuning:
     proof_share
         Of all, at the end: for a bound on the cost.
     small_share
-        Of small problems: for all searches but the last, which tries short sequences one by one.
+        Of small problems: for all searches but the last, which tries short schedules one by one.
     together_share
-        Where packing needed more than the limit: for sequence and offsets together.
+        Where packing needed more than the limit: for schedule and offsets together.
     first_together_share
-        The first time: a sequence of a little less may just pack.
+        The first time: a schedule of a little less may just pack.
     begin_share
-        Of the time for least peak: for a first sequence that is cheap enough.
+        Of the time for least peak: for a first schedule that is cheap enough.
     descent_share
         There, for one with fewer live bytes, and for packing it, again and again.
     first_bisection_share
@@ -40,38 +40,38 @@ class RematTuning:
     descending_share
         Of what is left, for going down; the rest is for limits halfway again.
     together_least
-        Share of the time below which sequence and offsets together are not begun: with a thousand
+        Share of the time below which schedule and offsets together are not begun: with a thousand
         ops, that takes a second.
     together_units
-        Units up to which sequence and offsets are searched for together.
+        Units up to which schedule and offsets are searched for together.
     pack_work
-        Seconds counted for packing a sequence, besides its search, where time is counted in work.
+        Seconds counted for packing a schedule, besides its search, where time is counted in work.
     bisections
         Peaks tried on the way to the least one under a cost limit.
     together_near
-        Live bytes of a sequence, as a multiple of the limit, that may be brought below it with
+        Live bytes of a schedule, as a multiple of the limit, that may be brought below it with
         offsets.
     fall_back
         Where nothing fits yet: parts of the limit to stay below.
     fall_back_share
         Of the time, for each of them.
     most_short
-        Where all searches have ended: short sequences tried.
+        Where all searches have ended: short schedules tried.
     short_share
         Of the time left, for packing each of them.
     more_turns
-        There, turns of sequence and offsets together with other seeds.
+        There, turns of schedule and offsets together with other seeds.
     grace
-        Seconds of heuristics for a sequence that is known but not yet packed after Ctrl-C.
+        Seconds of heuristics for a schedule that is known but not yet packed after Ctrl-C.
     live_order_share
-        Of the time for a sequence: for orders without repetition.
+        Of the time for a schedule: for orders without repetition.
     start_share
         For starts. They end by themselves, mostly within a second: a busy machine must not cut them
         short, since what they lack nothing later makes up for.
     quick_start_share
         For starts where a cost is good enough: one limit of many is asked for.
     reach_share
-        For a proof that there is no sequence.
+        For a proof that there is no schedule.
     whole_share
         For CP-SAT on few units.
     bound_share
@@ -87,7 +87,7 @@ class RematTuning:
     skewed
         Cost of the dearest op, as a multiple of the median one, above which costs are skewed.
     cp_sat_units
-        Units up to which CP-SAT is asked for the whole sequence.
+        Units up to which CP-SAT is asked for the whole schedule.
     single_cut_share
         Of the time for a bound from cuts: for each unit alone.
     first_cut_share
@@ -101,13 +101,13 @@ class RematTuning:
     cut_growth
         Times as long that a relaxation with twice the cuts takes, about.
     reach_states
-        Sets of values looked at in the proof that there is no sequence.
+        Sets of values looked at in the proof that there is no schedule.
     reach_states_of_one
         Of them, for one unit.
     near_enough
         Part of the limit within which two limits on live bytes are one.
     pools_step
-        Part of the limit by which the next sequence has less, where several pools do not hold one.
+        Part of the limit by which the next schedule has less, where several pools do not hold one.
     lp_variables
         Variables of Checkmate's linear relaxation at most.
     milp_variables
@@ -116,7 +116,7 @@ class RematTuning:
         Stays up to which they are separated.
     """
 
-    sequence_share: float = 0.3
+    schedule_share: float = 0.3
     packing_share: float = 0.15
     once_share: float = 0.5
     order_share: float = 0.3

@@ -119,7 +119,7 @@ def make_remat_plan(
     Parameters
     ----------
     found
-        The sequence, packed.
+        The schedule, packed.
     residency
         What the arena holds of the boundary.
     runtime
@@ -182,7 +182,7 @@ def _remat_shortfall(found: Rematerialized, limit: int) -> str:
     if found.least_by == REACH:
         by = f"op {printable(str(op))} cannot be reached with less than {least} B"
     elif found.least_by in (CHAIN, CUTS):
-        by = f"every sequence has at least {least} B live"
+        by = f"every schedule has at least {least} B live"
     if least > limit:
         return f"does not fit into {limit} B in any order, whatever runs again: {by}"
     text = f"no plan within {limit} B was found in time: "
@@ -190,7 +190,7 @@ def _remat_shortfall(found: Rematerialized, limit: int) -> str:
     if packed.pooled is not None:
         return f"{text}{packed.pooled.packing.message}"
     if live > limit and not packed.sharing:
-        text += f"the best sequence has {live} B live, {live - limit} B more"
+        text += f"the best schedule has {live} B live, {live - limit} B more"
     else:
         text += f"the best needs {packed.peak} B, {packed.peak - limit} B more"
     return f"{text}; at least {least} B are needed ({by})"

@@ -1,4 +1,4 @@
-"""Checkmate's model alone: by hand, against every staged sequence, published chains, its bound."""
+"""Checkmate's model alone: by hand, against every staged schedule, published chains, its bound."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from formulations.checkmate import build, count_variables
 
 
 def cheapest(problem: RematProblem, limit: int, order: list[int]) -> float | None:
-    """The model's optimum, and that it is what its sequence costs; ``None`` if there is none."""
+    """The model's optimum, and that it is what its schedule costs; ``None`` if there is none."""
     checkmate = build(problem, memory_limit=limit, order=order)
     status = checkmate.solver.Solve()
     if status == checkmate.solver.INFEASIBLE:
         return None
     assert status == checkmate.solver.OPTIMAL
-    sequence = checkmate.extract()
-    assert problem.is_sequence(sequence)
-    assert problem.peak(sequence) <= limit
-    cost = problem.total_cost(sequence)
+    schedule = checkmate.extract()
+    assert problem.is_schedule(schedule)
+    assert problem.peak(schedule) <= limit
+    cost = problem.total_cost(schedule)
     assert (
         cost
         == checkmate.bound()
@@ -49,7 +49,7 @@ def relaxed_bound(problem: RematProblem, limit: int, order: list[int]) -> float 
     return checkmate.bound()
 
 
-def staged_sequences(problem: RematProblem, order: list[int]) -> list[list[int]]:
+def staged_schedules(problem: RematProblem, order: list[int]) -> list[list[int]]:
     """Stage by stage any of the earlier units, in order, and then the next one."""
     stages = [
         [
@@ -58,18 +58,18 @@ def staged_sequences(problem: RematProblem, order: list[int]) -> list[list[int]]
         ]
         for t in range(len(order))
     ]
-    sequences = ([unit for stage in chosen for unit in stage] for chosen in product(*stages))
-    return [sequence for sequence in sequences if problem.is_sequence(sequence)]
+    schedules = ([unit for stage in chosen for unit in stage] for chosen in product(*stages))
+    return [schedule for schedule in schedules if problem.is_schedule(schedule)]
 
 
 @pytest.mark.parametrize("seed", seeds(20))
-def test_every_staged_sequence(seed):
-    """Five units: 1,024 sequences at most; every limit that one of them meets exactly."""
+def test_every_staged_schedule(seed):
+    """Five units: 1,024 schedules at most; every limit that one of them meets exactly."""
     problem = random_remat_problem(seed, 5)
     order = first_order(problem)
     by_limit = {}
-    for sequence in staged_sequences(problem, order):
-        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+    for schedule in staged_schedules(problem, order):
+        peak, cost = problem.peak(schedule), problem.total_cost(schedule)
         by_limit[peak] = min(cost, by_limit.get(peak, cost))
     assert cheapest(problem, min(by_limit) - 1, order) is None
     for limit in by_limit:
@@ -81,7 +81,7 @@ def test_every_staged_sequence(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(10, 40))
-def test_no_sequence_of_any_kind_is_cheaper(seed):
+def test_no_schedule_of_any_kind_is_cheaper(seed):
     problem = random_remat_problem(seed, 5)
     order = first_order(problem)
     limit = problem.peak(order) - 1
@@ -92,7 +92,7 @@ def test_no_sequence_of_any_kind_is_cheaper(seed):
 
 
 def test_chains_of_the_published_kind():
-    """On unit chains nothing is lost by stages: the optimum over all sequences is reached."""
+    """On unit chains nothing is lost by stages: the optimum over all schedules is reached."""
     proved = 0
     for case in remat_chains(8):
         problem = remat_problem(remat_chain(case["n"]))
@@ -115,7 +115,7 @@ def test_the_relaxation_is_close_on_chains():
 
 
 def test_nothing_runs_after_the_last_first_run():
-    """o (8 B, kept) is dropped for b (8 B) and made again at the end: 9 B, but no staged sequence.
+    """o (8 B, kept) is dropped for b (8 B) and made again at the end: 9 B, but no staged schedule.
 
     In stages o stays while b is alive, 16 B, and y (1 B) with them; unless it is the last to run.
     """
@@ -206,7 +206,7 @@ def assert_peak(problem: RematProblem, peak: int) -> None:
 
 
 def test_the_relaxation_frees_nothing_twice():
-    """Seed 20: no sequence at all fits into 23 B, which the relaxation shows by itself."""
+    """Seed 20: no schedule at all fits into 23 B, which the relaxation shows by itself."""
     problem = random_remat_problem(20, 5)
     order = first_order(problem)
     assert least_cost(problem, 23) is None

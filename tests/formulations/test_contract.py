@@ -36,7 +36,7 @@ from support.oracles import brute_force_peak, first_fit, random_problem
 from support.pool_oracles import OBJECTIVES, brute_force_objective, check_pooled, random_pooled
 from support.random_orders import brute_force_order_peak, random_order_problem, random_topological
 from support.remat_oracle import (
-    cheapest_sequence,
+    cheapest_schedule,
     interesting_limits,
     least_cost,
     random_remat_problem,
@@ -269,19 +269,19 @@ def ask_rematerialization(seed: int) -> Question:
     built = rematerialization.build(problem, memory_limit=limit)
 
     def value(solver: cp_model.CpSolver) -> float:
-        sequence = built.extract(solver)
-        assert problem.is_sequence(sequence)
-        assert problem.peak(sequence) <= limit
-        return problem.total_cost(sequence)
+        schedule = built.extract(solver)
+        assert problem.is_schedule(schedule)
+        assert problem.peak(schedule) <= limit
+        return problem.total_cost(schedule)
 
     least = least_cost(problem, limit, copies=2)
-    sequence = None if least is None else cheapest_sequence(problem, limit, copies=2)
-    hint = None if sequence is None else (lambda: built.hint(sequence))
+    schedule = None if least is None else cheapest_schedule(problem, limit, copies=2)
+    hint = None if schedule is None else (lambda: built.hint(schedule))
     return Question(built, least, built.cost_of, value, hint)
 
 
 def ask_retained_at_cuts(seed: int) -> Question:
-    """A relaxation: its least cost is at most that of any sequence."""
+    """A relaxation: its least cost is at most that of any schedule."""
     problem = random_remat_problem(seed, 5)
     limit, before = interesting_limits(problem)[-2], retained_at_cuts.precedence(problem)
     cuts = tuple(

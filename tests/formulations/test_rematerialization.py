@@ -7,7 +7,7 @@ from ortools.sat.python import cp_model
 from support.cases import seeds
 from support.published import remat_chains
 from support.remat_oracle import (
-    cheapest_sequence,
+    cheapest_schedule,
     first_order,
     interesting_limits,
     least_cost,
@@ -36,10 +36,10 @@ def minimise_cost(problem: RematProblem, limit: int, **more: object) -> float | 
     if status == cp_model.INFEASIBLE:
         return None
     assert status == cp_model.OPTIMAL
-    sequence = remat.extract(solver)
-    assert problem.is_sequence(sequence)
-    assert problem.peak(sequence) <= limit
-    cost = problem.total_cost(sequence)
+    schedule = remat.extract(solver)
+    assert problem.is_schedule(schedule)
+    assert problem.peak(schedule) <= limit
+    cost = problem.total_cost(schedule)
     assert cost == remat.cost_of(solver.objective_value)
     assert cost == remat.cost_of(solver.best_objective_bound)
     return cost
@@ -51,10 +51,10 @@ def minimise_peak(problem: RematProblem, cost_limit: float, **more: object) -> i
     remat = build(problem, memory_limit=high, cost_limit=cost_limit, **more)
     solver = solver_for_proofs()
     assert solver.solve(remat.model) == cp_model.OPTIMAL
-    sequence = remat.extract(solver)
-    assert problem.is_sequence(sequence)
-    assert problem.total_cost(sequence) <= cost_limit
-    peak = problem.peak(sequence)
+    schedule = remat.extract(solver)
+    assert problem.is_schedule(schedule)
+    assert problem.total_cost(schedule) <= cost_limit
+    peak = problem.peak(schedule)
     assert peak == remat.in_bytes(solver.objective_value)
     assert peak == remat.in_bytes(solver.best_objective_bound)
     return peak
@@ -104,10 +104,10 @@ def test_a_hint_at_the_least_peak_with_three_copies_is_complete():
     for seed in seeds(8):
         problem = random_remat_problem(seed, 5)
         limit = interesting_limits(problem)[-2]
-        sequence = cheapest_sequence(problem, limit, copies=3)
-        cost_limit = problem.total_cost(sequence)
+        schedule = cheapest_schedule(problem, limit, copies=3)
+        cost_limit = problem.total_cost(schedule)
         remat = build(problem, memory_limit=limit, cost_limit=cost_limit, copies=3)
-        assert problem.peak(remat.hint(sequence)) <= limit
+        assert problem.peak(remat.hint(schedule)) <= limit
         assert_complete(remat)
 
 
@@ -115,10 +115,10 @@ def test_the_hint_on_the_staged_grid_is_complete():
     placed = 0
     for seed in range(1, 24, 2):
         problem = random_remat_problem(seed, 6)
-        sequence = cheapest_sequence(problem, interesting_limits(problem)[-2], copies=3)
-        order = list(dict.fromkeys(sequence))
+        schedule = cheapest_schedule(problem, interesting_limits(problem)[-2], copies=3)
+        order = list(dict.fromkeys(schedule))
         remat = build(problem, memory_limit=10**6, copies=3, order=order)
-        hinted = remat.hint(sequence)
+        hinted = remat.hint(schedule)
         if hinted is not None:
             placed += 1
             assert list(dict.fromkeys(hinted)) == order

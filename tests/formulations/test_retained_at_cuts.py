@@ -1,4 +1,4 @@
-"""The rows at cuts: every sequence satisfies them, and their optimum is what it should be."""
+"""The rows at cuts: every schedule satisfies them, and their optimum is what it should be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from ortools.sat.python import cp_model
 from support.cases import seeds
 from support.remat_oracle import (
-    every_sequence,
+    every_schedule,
     first_order,
     least_cost,
     random_remat_problem,
@@ -34,11 +34,11 @@ def some_cuts(problem: RematProblem, before: np.ndarray, rng: random.Random) -> 
 
 
 def longer(problem: RematProblem, rng: random.Random) -> list[int]:
-    """A sequence at random that repeats what it may."""
-    sequence: list[int] = []
-    while not problem.is_sequence(sequence):
-        done = set(sequence)
-        sequence.append(
+    """A schedule at random that repeats what it may."""
+    schedule: list[int] = []
+    while not problem.is_schedule(schedule):
+        done = set(schedule)
+        schedule.append(
             rng.choice(
                 [
                     unit
@@ -49,16 +49,16 @@ def longer(problem: RematProblem, rng: random.Random) -> list[int]:
                 or [unit for unit in first_order(problem) if unit not in done][:1]
             )
         )
-    return sequence
+    return schedule
 
 
-def facts(model: CutModel, sequence: list[int]) -> dict[int, int]:
-    """What r, d, t and k are in a sequence, by column; straight from their definitions."""
+def facts(model: CutModel, schedule: list[int]) -> dict[int, int]:
+    """What r, d, t and k are in a schedule, by column; straight from their definitions."""
     problem, last = model.problem, len(model.cuts)
-    moments = [sequence.index(unit) for unit in model.cuts]
-    interval = [sum(p > moment for moment in moments) for p in range(len(sequence))]
+    moments = [schedule.index(unit) for unit in model.cuts]
+    interval = [sum(p > moment for moment in moments) for p in range(len(schedule))]
     ran = [
-        {i for i, v in zip(interval, sequence, strict=True) if v == u} for u in range(len(problem))
+        {i for i, v in zip(interval, schedule, strict=True) if v == u} for u in range(len(problem))
     ]
     values: dict[int, int] = {ZERO: 0, ONE: 1}
 
@@ -71,7 +71,7 @@ def facts(model: CutModel, sequence: list[int]) -> dict[int, int]:
             put(model.done[j + 1, v], min(when) <= j)
             if j:
                 put(model.later[j, v], max(when) >= j)
-    stays = problem.stays(sequence)
+    stays = problem.stays(schedule)
     for j, moment in enumerate(moments, 1):
         live = {s for s, first, until in stays if first <= moment < until}
         for s in range(len(problem.ordering.size)):
@@ -122,21 +122,21 @@ def stranger(problem: RematProblem, rng: random.Random) -> RematProblem:
 
 
 @pytest.mark.parametrize("seed", seeds(60))
-def test_every_sequence_satisfies_the_rows(seed):
+def test_every_schedule_satisfies_the_rows(seed):
     """With its own peak as the limit; what is not fixed by it (g, G) has some value that fits."""
     rng = random.Random(seed)
     problem = random_remat_problem(seed, rng.choice((4, 5, 6)))
     if seed % 2:
         problem = stranger(problem, rng)
     for _ in range(3):
-        sequence = longer(problem, rng)
-        order = tuple(dict.fromkeys(sequence)) if rng.random() < 0.3 else None
+        schedule = longer(problem, rng)
+        order = tuple(dict.fromkeys(schedule)) if rng.random() < 0.3 else None
         before = precedence(problem, order)
         cuts = some_cuts(problem, before, rng)
-        model = build(problem, memory_limit=problem.peak(sequence), cuts=cuts, before=before)
+        model = build(problem, memory_limit=problem.peak(schedule), cuts=cuts, before=before)
         assert not model.rows.impossible
         program = model.model
-        for column, value in facts(model, sequence).items():
+        for column, value in facts(model, schedule).items():
             if column >= 0:
                 program.add(program.get_int_var_from_proto_index(column) == value)
         program.clear_objective()
@@ -146,14 +146,14 @@ def test_every_sequence_satisfies_the_rows(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(15))
-def test_no_short_sequence_costs_less_than_the_bound(seed):
-    """All sequences of up to two repetitions, each with the bound at its own peak."""
+def test_no_short_schedule_costs_less_than_the_bound(seed):
+    """All schedules of up to two repetitions, each with the bound at its own peak."""
     problem = random_remat_problem(seed, 4)
     before = precedence(problem)
     cuts = some_cuts(problem, before, random.Random(seed))
     cheapest: dict[int, float] = {}
-    for sequence in every_sequence(problem, len(problem) + 2):
-        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+    for schedule in every_schedule(problem, len(problem) + 2):
+        peak, cost = problem.peak(schedule), problem.total_cost(schedule)
         cheapest[peak] = min(cost, cheapest.get(peak, cost))
     for peak, cost in cheapest.items():
         model = build(problem, memory_limit=peak, cuts=cuts, before=before)

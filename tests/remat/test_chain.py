@@ -17,15 +17,15 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 def solve(problem: RematProblem, limit: int) -> float | None:
-    """The cost of the sequence found, which must be what it says."""
+    """The cost of the schedule found, which must be what it says."""
     chain = as_chain(problem)
     assert chain is not None
     found = solve_chain(problem, chain, limit, Deadline(60))
     if found is None:
         return None
-    assert problem.is_sequence(found.sequence)
-    assert problem.peak(found.sequence) == found.peak <= limit
-    assert problem.total_cost(found.sequence) == found.cost == found.bound
+    assert problem.is_schedule(found.schedule)
+    assert problem.peak(found.schedule) == found.peak <= limit
+    assert problem.total_cost(found.schedule) == found.cost == found.bound
     return found.cost
 
 

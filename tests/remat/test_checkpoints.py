@@ -24,11 +24,11 @@ def test_segments_of_a_chain():
 def test_root_of_the_layers():
     """n = 100 in 2 √n + 3 slots; every unit of the forward part runs twice at most."""
     problem = remat_problem(remat_chain(100))
-    sequence = checkpoint(problem, 2 * math.isqrt(100) + 3, Deadline(60))
-    assert sequence is not None
-    assert problem.is_sequence(sequence)
-    assert 201 < len(sequence) <= 301
-    assert max(map(sequence.count, range(201))) == 2
+    schedule = checkpoint(problem, 2 * math.isqrt(100) + 3, Deadline(60))
+    assert schedule is not None
+    assert problem.is_schedule(schedule)
+    assert 201 < len(schedule) <= 301
+    assert max(map(schedule.count, range(201))) == 2
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -41,10 +41,10 @@ def test_an_order_that_fits_is_left_alone(seed):
 def test_training_graph():
     problem = remat_problem(cpplan.load(DATASETS / "training/resnet18_training.json"))
     limit = problem.peak(given_order(problem)) * 6 // 10
-    sequence = checkpoint(problem, limit, Deadline(60))
-    assert sequence is not None
-    assert problem.is_sequence(sequence)
-    assert problem.peak(sequence) <= limit
+    schedule = checkpoint(problem, limit, Deadline(60))
+    assert schedule is not None
+    assert problem.is_schedule(schedule)
+    assert problem.peak(schedule) <= limit
 
 
 def test_time_is_up():

@@ -1,4 +1,4 @@
-"""Bounds on the cost of every sequence: never above what the best one costs."""
+"""Bounds on the cost of every schedule: never above what the best one costs."""
 
 from __future__ import annotations
 
@@ -130,22 +130,22 @@ def test_a_linear_proof_that_nothing_fits():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_bound_of_an_order_holds_for_it(seed):
-    """Against sequences at random whose first runs keep the order."""
+    """Against schedules at random whose first runs keep the order."""
     rng = random.Random(seed)
     problem = random_remat_problem(seed, 5)
     order = first_order(problem)
     for _ in range(4):
-        sequence: list[int] = []
+        schedule: list[int] = []
         for unit in order:
-            again = [v for v in sequence if problem.repeatable[v] and rng.random() < 0.3]
-            sequence += [*again, unit]
-        peak = problem.peak(sequence)
+            again = [v for v in schedule if problem.repeatable[v] and rng.random() < 0.3]
+            schedule += [*again, unit]
+        peak = problem.peak(schedule)
         bound = cut_bound(problem, peak, Deadline(60), order=order)
         assert not bound.infeasible
-        assert bound.cost <= problem.total_cost(sequence)
+        assert bound.cost <= problem.total_cost(schedule)
         free = cut_bound(problem, peak, Deadline(60))
         assert not free.infeasible
-        assert free.cost <= problem.total_cost(sequence)
+        assert free.cost <= problem.total_cost(schedule)
 
 
 def test_costs_that_are_not_whole():

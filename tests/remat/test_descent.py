@@ -22,9 +22,9 @@ def test_optima_of_random_graphs(seed):
         descent = Descent(problem, most, order, seed=seed)
         descent.run(Deadline(60), target=least)
         best = descent.best
-        assert problem.is_sequence(best.sequence)
-        assert problem.total_cost(best.sequence) == best.cost <= most
-        assert problem.peak(best.sequence) == best.peak == least
+        assert problem.is_schedule(best.schedule)
+        assert problem.total_cost(best.schedule) == best.cost <= most
+        assert problem.peak(best.schedule) == best.peak == least
 
 
 @pytest.mark.parametrize(("n", "slots", "cost"), [(4, 5, 10), (8, 5, 22), (8, 7, 20), (11, 6, 30)])
@@ -40,7 +40,7 @@ def test_first_runs_keep_their_order_where_they_must():
     order = tuple(given_order(problem))
     descent = Descent(problem, 2 * problem.total_cost(order), order, joint=False)
     descent.run(Deadline(0.02, deterministic=True))
-    assert tuple(dict.fromkeys(descent.best.sequence)) == order
+    assert tuple(dict.fromkeys(descent.best.schedule)) == order
 
 
 def test_asked_again_it_goes_on_and_is_never_worse():

@@ -16,14 +16,14 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_sequences_are_valid_and_no_larger(seed):
+def test_schedules_are_valid_and_no_larger(seed):
     problem = random_remat_problem(seed, 8)
     order = given_order(problem)
     for limit in range(problem.peak(order), 0, -5):
-        sequence = drop(problem, order, limit, Deadline(60))
-        assert problem.is_sequence(sequence)
-        assert tuple(dict.fromkeys(sequence)) == order
-        assert problem.peak(sequence) <= problem.peak(order)
+        schedule = drop(problem, order, limit, Deadline(60))
+        assert problem.is_schedule(schedule)
+        assert tuple(dict.fromkeys(schedule)) == order
+        assert problem.peak(schedule) <= problem.peak(order)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_real_and_layered_graphs_cost_little(file, share, extra):
     problem = remat_problem(graph, Residency(outputs="outside"))
     order = given_order(problem)
     limit = int(share * problem.peak(order))
-    sequence = drop(problem, order, limit, Deadline(60, deterministic=True))
-    assert problem.peak(sequence) <= limit
-    assert problem.total_cost(sequence) < (1 + extra) * problem.total_cost(order)
+    schedule = drop(problem, order, limit, Deadline(60, deterministic=True))
+    assert problem.peak(schedule) <= limit
+    assert problem.total_cost(schedule) < (1 + extra) * problem.total_cost(order)
 
 
 def test_work_is_counted():

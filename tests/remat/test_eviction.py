@@ -36,10 +36,10 @@ def test_the_value_used_last_goes_first():
 def test_a_chain_of_thousands():
     """n = 2000 in 200 slots instead of 2002."""
     problem = remat_problem(remat_chain(2000))
-    sequence = evict(problem, range(4001), 200, Deadline(60), rule=FARTHEST_USE)
-    assert sequence is not None
-    assert problem.is_sequence(sequence)
-    assert problem.peak(sequence) <= 200
+    schedule = evict(problem, range(4001), 200, Deadline(60), rule=FARTHEST_USE)
+    assert schedule is not None
+    assert problem.is_schedule(schedule)
+    assert problem.peak(schedule) <= 200
 
 
 def test_training_graph():
@@ -48,11 +48,11 @@ def test_training_graph():
     order = given_order(problem)
     limit = problem.peak(order) // 2
     for rule in (FARTHEST_USE, DTR):
-        sequence = evict(problem, order, limit, Deadline(60), rule=rule)
-        assert sequence is not None
-        assert problem.is_sequence(sequence)
-        live = to_problem(Program(problem.graph, problem.expand(sequence))).live_bytes()
-        assert live.max() == problem.peak(sequence) <= limit
+        schedule = evict(problem, order, limit, Deadline(60), rule=rule)
+        assert schedule is not None
+        assert problem.is_schedule(schedule)
+        live = to_problem(Program(problem.graph, problem.expand(schedule))).live_bytes()
+        assert live.max() == problem.peak(schedule) <= limit
 
 
 def test_time_is_up():

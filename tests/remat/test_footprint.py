@@ -1,4 +1,4 @@
-"""Bytes that no sequence can do without."""
+"""Bytes that no schedule can do without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk over sequences: optima of small graphs, chains, order alone, determinism."""
+"""The walk over schedules: optima of small graphs, chains, order alone, determinism."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import cpplan
 from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.flat_problem import flatten
-from cpplan.remat.search.local_search import search_sequences
+from cpplan.remat.search.local_search import search_schedules
 from cpplan.runtime.deadline import Deadline
 
 
 def check(problem, outcome):
-    assert problem.is_sequence(outcome.sequence)
-    assert problem.peak(outcome.sequence) == outcome.peak
-    assert problem.total_cost(outcome.sequence) == outcome.cost >= outcome.bound
+    assert problem.is_schedule(outcome.schedule)
+    assert problem.peak(outcome.schedule) == outcome.peak
+    assert problem.total_cost(outcome.schedule) == outcome.cost >= outcome.bound
 
 
 @pytest.mark.parametrize("seed", seeds(8))
@@ -31,7 +31,7 @@ def test_optima_of_random_graphs(seed):
         least -= 1
     for limit in {least, (least + problem.peak(order)) // 2}:
         cost = least_cost(problem, limit)
-        outcome = search_sequences(problem, limit, order, Deadline(60), moves=30_000)
+        outcome = search_schedules(problem, limit, order, Deadline(60), moves=30_000)
         check(problem, outcome)
         assert (outcome.peak <= limit, outcome.cost) == (True, cost)
 
@@ -42,17 +42,17 @@ def test_optima_of_random_graphs(seed):
 )
 def test_published_chains(n, slots, cost):
     problem = remat_problem(remat_chain(n))
-    outcome = search_sequences(
+    outcome = search_schedules(
         problem, slots, range(2 * n + 1), Deadline(60), target_cost=cost, moves=2_000_000
     )
     check(problem, outcome)
     assert (outcome.peak <= slots, outcome.cost) == (True, cost)
 
 
-def test_same_seed_same_sequence():
+def test_same_seed_same_schedule():
     problem = remat_problem(remat_chain(12))
     one, two = (
-        search_sequences(problem, 7, range(25), Deadline(60), seed=5, moves=40_000)
+        search_schedules(problem, 7, range(25), Deadline(60), seed=5, moves=40_000)
         for _ in range(2)
     )
     assert one == two
@@ -62,7 +62,7 @@ def test_deterministic_time():
     """The clock does not count: the same work, however long it takes."""
     problem = remat_problem(remat_chain(12))
     one, two = (
-        search_sequences(problem, 7, range(25), Deadline(0.05, deterministic=True))
+        search_schedules(problem, 7, range(25), Deadline(0.05, deterministic=True))
         for _ in range(2)
     )
     assert one == two
@@ -74,7 +74,7 @@ def test_order_alone():
     order = given_order(problem)
     limit = problem.peak(order) * 8 // 10
     reached = []
-    outcome = search_sequences(
+    outcome = search_schedules(
         problem, limit, order, Deadline(600), moves=1_000_000, report=reached.append
     )
     check(problem, outcome)
@@ -86,7 +86,7 @@ def test_order_alone():
 def test_nothing_fits():
     """2 slots do not hold what unit 3 touches: the least peak is 3, and it says so."""
     problem = remat_problem(remat_chain(3))
-    outcome = search_sequences(problem, 2, range(7), Deadline(60), moves=100_000)
+    outcome = search_schedules(problem, 2, range(7), Deadline(60), moves=100_000)
     check(problem, outcome)
     assert outcome.peak == 3
 
@@ -98,11 +98,11 @@ def test_the_loop_measures_what_the_problem_does():
         problem = random_remat_problem(seed, 6)
         flat, order = flatten(problem), np.array(given_order(problem))
         again = [u for u in order.tolist() if problem.repeatable[u]]
-        for sequence in (order, np.array([*order.tolist(), *again], np.int64)):
+        for schedule in (order, np.array([*order.tolist(), *again], np.int64)):
             limit = problem.peak(order) - 2
-            pressure = problem.pressure(sequence)
+            pressure = problem.pressure(schedule)
             beyond = int(np.maximum(pressure - limit, 0).sum())
-            assert measure(flat, sequence, len(sequence), limit) == (
+            assert measure(flat, schedule, len(schedule), limit) == (
                 pressure.max(),
                 beyond,
             )
@@ -111,22 +111,22 @@ def test_the_loop_measures_what_the_problem_does():
 @pytest.mark.parametrize("in_place", [False, True])
 def test_judged_bytes_are_the_measured_ones(in_place):
     """After many moves, each judged in its window alone, the bytes beyond the limit are right."""
-    from cpplan.remat.search.sequence_kernel import anneal
+    from cpplan.remat.search.schedule_kernel import anneal
 
     for seed in range(40):
         problem = random_remat_problem(seed, 4 + seed % 9)
         problem = remat_problem(problem.graph, in_place=in_place)
         flat, order = flatten(problem), given_order(problem)
         limit = int(problem.peak(order) * 0.7)
-        sequence = np.zeros(3 * len(order) + 8, np.int64)
-        sequence[: len(order)] = order
-        best, result = sequence.copy(), np.array([len(order), 1e9, 1e9, 0, 0, 0], np.float64)
+        schedule = np.zeros(3 * len(order) + 8, np.int64)
+        schedule[: len(order)] = order
+        best, result = schedule.copy(), np.array([len(order), 1e9, 1e9, 0, 0, 0], np.float64)
         length = anneal(
-            flat, limit, sequence, len(order), best, result, 300, 1.0, 1.0, 1.0, 9.0,
+            flat, limit, schedule, len(order), best, result, 300, 1.0, 1.0, 1.0, 9.0,
             seed % 2 == 0, np.random.default_rng(seed),
         )  # fmt: skip
-        walked = sequence[:length].tolist()
-        assert problem.is_sequence(walked), seed
+        walked = schedule[:length].tolist()
+        assert problem.is_schedule(walked), seed
         assert result[5] == np.maximum(problem.pressure(walked) - limit, 0).sum(), seed
 
 
@@ -135,6 +135,6 @@ def test_first_runs_keep_their_order_if_they_must():
         problem = random_remat_problem(seed, 6)
         given = list(range(len(problem)))
         limit = problem.peak(given) - 1
-        found = search_sequences(problem, limit, given, Deadline(60), joint=False, moves=2000)
-        assert list(dict.fromkeys(found.sequence)) == given, seed
-        assert problem.is_sequence(found.sequence)
+        found = search_schedules(problem, limit, given, Deadline(60), joint=False, moves=2000)
+        assert list(dict.fromkeys(found.schedule)) == given, seed
+        assert problem.is_schedule(found.schedule)

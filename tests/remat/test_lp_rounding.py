@@ -69,14 +69,14 @@ def test_by_hand():
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_rounding_is_never_below_the_optimum(seed):
-    """What rounding finds is within the limit, and is one of the optimum's sequences."""
+    """What rounding finds is within the limit, and is one of the optimum's schedules."""
     problem = random_remat_problem(seed, 6)
     order = first_order(problem)
     for limit in interesting_limits(problem):
         rounded = round_relaxation(problem, limit, order, Deadline(60))
         best = cheapest_staged(problem, limit, order, Deadline(60))
         if rounded is not None:
-            assert problem.is_sequence(rounded)
+            assert problem.is_schedule(rounded)
             assert problem.peak(rounded) <= limit
             assert tuple(dict.fromkeys(rounded)) == tuple(order)
             assert best is not None

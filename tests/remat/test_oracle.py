@@ -1,12 +1,12 @@
-"""The oracle against all sequences there are, and by hand."""
+"""The oracle against all schedules there are, and by hand."""
 
 from __future__ import annotations
 
 import pytest
 from support.cases import seeds
 from support.remat_oracle import (
-    cheapest_sequence,
-    every_sequence,
+    cheapest_schedule,
+    every_schedule,
     interesting_limits,
     least_cost,
     random_remat_problem,
@@ -25,17 +25,17 @@ def test_a_chain_by_hand():
 
 
 @pytest.mark.parametrize("seed", seeds(25))
-def test_no_sequence_is_cheaper(seed):
-    """All sequences of up to six runs, of which each unit's are at most two."""
+def test_no_schedule_is_cheaper(seed):
+    """All schedules of up to six runs, of which each unit's are at most two."""
     problem = random_remat_problem(seed, 1 + seed % 4)
-    sequences = [s for s in every_sequence(problem, 6) if max(map(s.count, s)) <= 2]
+    schedules = [s for s in every_schedule(problem, 6) if max(map(s.count, s)) <= 2]
     for limit in interesting_limits(problem):
-        costs = [problem.total_cost(s) for s in sequences if problem.peak(s) <= limit]
-        found = cheapest_sequence(problem, limit, copies=2)
+        costs = [problem.total_cost(s) for s in schedules if problem.peak(s) <= limit]
+        found = cheapest_schedule(problem, limit, copies=2)
         if found is None:
             assert not costs
             continue
-        assert problem.is_sequence(found)
+        assert problem.is_schedule(found)
         assert problem.peak(found) <= limit
         assert problem.total_cost(found) <= min(costs, default=float("inf"))
         if len(found) <= 6:

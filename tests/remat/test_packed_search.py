@@ -1,4 +1,4 @@
-"""Sequences and offsets together: what is found fits packed, is a sequence, and is cheap."""
+"""Schedules and offsets together: what is found fits packed, is a schedule, and is cheap."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from cpplan.verification.verifier import check_offsets
 
 
 def check(problem, limit, found, residency=None):
-    assert problem.is_sequence(found.sequence)
-    assert found.cost == problem.total_cost(found.sequence)
-    buffers = to_problem(Program(problem.graph, problem.expand(found.sequence)), residency)
+    assert problem.is_schedule(found.schedule)
+    assert found.cost == problem.total_cost(found.schedule)
+    buffers = to_problem(Program(problem.graph, problem.expand(found.schedule)), residency)
     check_offsets(buffers, found.offsets, "packed search")
     assert (found.offsets + buffers.size).max() == found.peak <= limit
 
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_random_graphs(seed):
-    """No packed sequence is cheaper than the cheapest within the limit on live bytes."""
+    """No packed schedule is cheaper than the cheapest within the limit on live bytes."""
     problem = random_remat_problem(seed, 6)
     order = first_order(problem)
     for limit in (problem.peak(order) + 20, problem.peak(order) * 9 // 10):
@@ -42,7 +42,7 @@ def test_random_graphs(seed):
             check(problem, limit, found)
             assert found.cost >= least
             if not joint:
-                assert tuple(dict.fromkeys(found.sequence)) == tuple(order)
+                assert tuple(dict.fromkeys(found.schedule)) == tuple(order)
 
 
 @pytest.mark.parametrize(("n", "slots", "cost"), [(4, 3, 15), (4, 5, 10)])
@@ -114,7 +114,7 @@ def test_same_seed_same_answer():
         for _ in range(2)
     )
     assert one is not None
-    assert one.sequence == two.sequence
+    assert one.schedule == two.schedule
     assert one.offsets.tolist() == two.offsets.tolist()
 
 

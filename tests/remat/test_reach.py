@@ -1,4 +1,4 @@
-"""What it takes to reach a unit: by hand, never above what some sequence needs, real graphs."""
+"""What it takes to reach a unit: by hand, never above what some schedule needs, real graphs."""
 
 from __future__ import annotations
 

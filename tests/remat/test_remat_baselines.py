@@ -16,11 +16,11 @@ LIMITED = ("chen", "dtr", "farthest_use", "checkmate_lp", "checkmate_milp")
 def test_within_the_limit(name):
     """n = 16 in 10 slots: the optimum costs 41."""
     problem = remat_problem(remat_chain(16))
-    sequence = baselines.get(name)(problem, 10, Deadline(60))
-    assert sequence is not None
-    assert problem.is_sequence(sequence)
-    assert problem.peak(sequence) <= 10
-    assert problem.total_cost(sequence) >= 41
+    schedule = baselines.get(name)(problem, 10, Deadline(60))
+    assert schedule is not None
+    assert problem.is_schedule(schedule)
+    assert problem.peak(schedule) <= 10
+    assert problem.total_cost(schedule) >= 41
 
 
 def test_the_built_in_ones():
@@ -35,7 +35,7 @@ def test_two_look_at_no_limit():
     assert problem.peak(given) == 18
     segments = baselines.get("chen_sqrt_n")(problem, 1, Deadline(60))
     assert segments is not None
-    assert problem.is_sequence(segments)
+    assert problem.is_schedule(segments)
     assert problem.peak(segments) == 8
     assert problem.total_cost(segments) == 43
     assert segments == baselines.get("chen_sqrt_n")(problem, 100, Deadline(60))

@@ -53,7 +53,7 @@ def test_limit_is_kept_by_recomputing_only_cheap_values(layers):
     limit = problem.peak(range(len(problem))) // 2
     found = plan_alike(problem, range(len(problem)), limit, Deadline(60))
     assert found is not None
-    assert problem.is_sequence(found)
+    assert problem.is_schedule(found)
     assert problem.peak(found) <= limit
     # The narrow values take a tenth of the bytes: that is why a little more than half is needed.
     again = problem.total_cost(found) - problem.total_cost(range(len(problem)))
@@ -88,7 +88,7 @@ def test_number_of_schedules_measured_does_not_grow_with_the_layers(monkeypatch)
     counts = []
     for layers in (10, 80):
         measured = []
-        make = repeated_parts._Search._sequence
+        make = repeated_parts._Search._schedule
         monkeypatch.setattr(
             repeated_parts._Search,
             "_sequence",

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from support.remat_oracle import remat_chain
 
-from cpplan.remat.heuristics.starts import first_sequence
+from cpplan.remat.heuristics.starts import first_schedule
 from cpplan.remat.problem import remat_problem
 from cpplan.runtime.deadline import Deadline
 
 
 def test_an_order_that_fits_stays():
     problem = remat_problem(remat_chain(4))
-    assert first_sequence(problem, 6, [range(9)], Deadline(10)) == (tuple(range(9)), "order")
+    assert first_schedule(problem, 6, [range(9)], Deadline(10)) == (tuple(range(9)), "order")
 
 
 def test_the_cheapest_of_all():
     """n = 16 in 8 slots: 43 is the published optimum, which checkpoints reach."""
     problem = remat_problem(remat_chain(16))
-    sequence, _ = first_sequence(problem, 8, [range(33)], Deadline(60))
-    assert problem.is_sequence(sequence)
-    assert (problem.peak(sequence), len(sequence)) == (8, 43)
+    schedule, _ = first_schedule(problem, 8, [range(33)], Deadline(60))
+    assert problem.is_schedule(schedule)
+    assert (problem.peak(schedule), len(schedule)) == (8, 43)
 
 
 def test_nothing_fits():
     """2 slots are too few for any; eviction gets from 5 down to 3, which is the least."""
     problem = remat_problem(remat_chain(3))
-    sequence, _ = first_sequence(problem, 2, [range(7)], Deadline(60))
-    assert problem.is_sequence(sequence)
-    assert problem.peak(sequence) == 3
+    schedule, _ = first_schedule(problem, 2, [range(7)], Deadline(60))
+    assert problem.is_schedule(schedule)
+    assert problem.peak(schedule) == 3
 
 
 def test_no_time():
     """The orders alone."""
     problem = remat_problem(remat_chain(4))
-    assert first_sequence(problem, 4, [range(9)], Deadline(0)) == (tuple(range(9)), "order")
+    assert first_schedule(problem, 4, [range(9)], Deadline(0)) == (tuple(range(9)), "order")

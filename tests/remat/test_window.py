@@ -1,4 +1,4 @@
-"""Windows of sequences: their pressure is the whole's, and so is what may take their place."""
+"""Windows of schedules: their pressure is the whole's, and so is what may take their place."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from cpplan.remat.search.window import remat_window
 from cpplan.runtime.deadline import Deadline
 
 
-def random_sequence(rng: random.Random, problem: RematProblem) -> list[int]:
+def random_schedule(rng: random.Random, problem: RematProblem) -> list[int]:
     """Whatever may run next, also again."""
-    sequence: list[int] = []
-    while len(set(sequence)) < len(problem):
-        done = set(sequence)
+    schedule: list[int] = []
+    while len(set(schedule)) < len(problem):
+        done = set(schedule)
         may = [
             unit
             for unit in range(len(problem))
             if done.issuperset(problem.ordering.predecessors[unit])
             and (unit not in done or problem.repeatable[unit])
         ]
-        sequence.append(rng.choice(may))
-    return sequence
+        schedule.append(rng.choice(may))
+    return schedule
 
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_the_pressure_is_that_of_the_whole(seed):
     rng = random.Random(seed)
     problem = random_remat_problem(seed, rng.randint(1, 8))
-    sequence = random_sequence(rng, problem)
-    begin = rng.randrange(len(sequence))
-    end = rng.randint(begin + 1, len(sequence))
-    window = remat_window(problem, sequence, begin, end)
-    whole = problem.pressure(sequence)[begin:end]
+    schedule = random_schedule(rng, problem)
+    begin = rng.randrange(len(schedule))
+    end = rng.randint(begin + 1, len(schedule))
+    window = remat_window(problem, schedule, begin, end)
+    whole = problem.pressure(schedule)[begin:end]
     assert window.problem.pressure(window.runs).tolist() == whole.tolist()
-    assert window.problem.total_cost(window.runs) == problem.total_cost(sequence[begin:end])
+    assert window.problem.total_cost(window.runs) == problem.total_cost(schedule[begin:end])
 
 
 @pytest.mark.parametrize("seed", seeds(30))
 def test_what_takes_its_place_fits(seed):
     rng = random.Random(seed)
     problem = random_remat_problem(seed, rng.randint(2, 7))
-    sequence = tuple(random_sequence(rng, problem))
-    limit = problem.peak(sequence)
-    begin = rng.randrange(len(sequence))
-    end = rng.randint(begin + 1, len(sequence))
-    better = improve_window(problem, limit, sequence, begin, end, Deadline(60))
-    assert problem.is_sequence(better)
+    schedule = tuple(random_schedule(rng, problem))
+    limit = problem.peak(schedule)
+    begin = rng.randrange(len(schedule))
+    end = rng.randint(begin + 1, len(schedule))
+    better = improve_window(problem, limit, schedule, begin, end, Deadline(60))
+    assert problem.is_schedule(better)
     assert problem.peak(better) <= limit
-    assert problem.total_cost(better) <= problem.total_cost(sequence)
-    assert (better == sequence) == (problem.total_cost(better) == problem.total_cost(sequence))
+    assert problem.total_cost(better) <= problem.total_cost(schedule)
+    assert (better == schedule) == (problem.total_cost(better) == problem.total_cost(schedule))
 
 
 def test_a_value_that_lives_through_may_be_made_again():
@@ -73,15 +73,15 @@ def test_a_value_that_lives_through_may_be_made_again():
 def test_windows_reach_the_optimum_of_a_chain():
     """n = 8 in 5 slots: from the 45 of 3 slots down to 22, by the published table."""
     problem = remat_problem(remat_chain(8))
-    poor = solve_chain(problem, as_chain(problem), 3, Deadline(60)).sequence
+    poor = solve_chain(problem, as_chain(problem), 3, Deadline(60)).schedule
     reports = []
     found = improve_windows(
         problem, 5, poor, Deadline(60), width=30, searches=20, report=reports.append
     )
     assert problem.total_cost(poor) == 45
-    assert problem.is_sequence(found.sequence)
-    assert problem.peak(found.sequence) == found.peak <= 5
-    assert found.cost == problem.total_cost(found.sequence) == 22
+    assert problem.is_schedule(found.schedule)
+    assert problem.peak(found.schedule) == found.peak <= 5
+    assert found.cost == problem.total_cost(found.schedule) == 22
     assert reports[-1] == found
 
 

@@ -10,7 +10,7 @@ from support.empty_tensors import with_empty
 from support.oracles import brute_force_peak
 from support.orders_oracle import random_graph
 from support.random_orders import every_order
-from support.remat_oracle import cheapest_sequence, interesting_limits, random_remat_problem
+from support.remat_oracle import cheapest_schedule, interesting_limits, random_remat_problem
 from support.sharing_oracle import least_peak, random_sharing_graph
 
 from cpplan import Graph, Op, Plan, Pool, Tensor, solve
@@ -21,10 +21,10 @@ from cpplan.ordering.problem import order_problem
 from cpplan.ordering.tuning import OrderingTuning
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
-from cpplan.remat import sequences
+from cpplan.remat import schedules
 from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
-from cpplan.remat.search.short_sequences import short_sequences
+from cpplan.remat.search.short_schedules import short_schedules
 from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving import run
@@ -149,7 +149,7 @@ def test_memory_limits_agree_with_the_least_cost(solved, seed):
     problem = random_remat_problem(seed, 4)
     for limit in interesting_limits(problem)[:3]:
         plan = solved(problem.graph, remat=True, memory_limit=limit)
-        found = cheapest_sequence(problem, limit)
+        found = cheapest_schedule(problem, limit)
         if plan.status == "infeasible":
             assert found is None
         elif plan.cost is not None:
@@ -157,27 +157,27 @@ def test_memory_limits_agree_with_the_least_cost(solved, seed):
             assert plan.cost >= problem.total_cost(found)
 
 
-def test_short_sequences_are_those_within_the_limits():
+def test_short_schedules_are_those_within_the_limits():
     for seed in range(6):
         problem = random_remat_problem(seed, 4)
         limit = interesting_limits(problem)[-1] + 3
-        found = list(short_sequences(problem, limit, 20, Deadline(60), again=2))
+        found = list(short_schedules(problem, limit, 20, Deadline(60), again=2))
         assert len(found) == len(set(found))
-        best = cheapest_sequence(problem, limit, copies=2)
-        for sequence in found:
-            assert problem.is_sequence(sequence)
-            assert problem.peak(sequence) <= limit
-            assert problem.total_cost(sequence) <= 20
+        best = cheapest_schedule(problem, limit, copies=2)
+        for schedule in found:
+            assert problem.is_schedule(schedule)
+            assert problem.peak(schedule) <= limit
+            assert problem.total_cost(schedule) <= 20
         if best is not None and len(best) <= len(problem) + 2 and problem.total_cost(best) <= 20:
-            least = min(problem.total_cost(sequence) for sequence in found)
+            least = min(problem.total_cost(schedule) for schedule in found)
             assert least <= problem.total_cost(best)
 
 
-def test_short_sequences_keep_a_given_order():
+def test_short_schedules_keep_a_given_order():
     problem = remat_problem(random_graph(3, 4))
     order = tuple(range(len(problem)))
-    found = short_sequences(problem, 1000, 6, Deadline(60), order=order, again=1)
-    assert {tuple(dict.fromkeys(sequence)) for sequence in found} == {order}
+    found = short_schedules(problem, 1000, 6, Deadline(60), order=order, again=1)
+    assert {tuple(dict.fromkeys(schedule)) for schedule in found} == {order}
 
 
 def test_an_order_search_without_time_goes_on_after_packing(solved, monkeypatch):
@@ -234,14 +234,14 @@ def test_orders_are_proved_by_cp_sat_until_the_loops_are_compiled(solved, monkey
 def test_starts_of_recomputation_are_not_cut_to_a_small_share(monkeypatch):
     shares = []
 
-    def first_sequence(problem: object, limit: int, orders: object, slot: Deadline) -> object:
+    def first_schedule(problem: object, limit: int, orders: object, slot: Deadline) -> object:
         shares.append(slot.remaining() / deadline.remaining())
         raise TimeUpError  # what comes after is not asked
 
-    monkeypatch.setattr(sequences, "first_sequence", first_sequence)
+    monkeypatch.setattr(schedules, "first_schedule", first_schedule)
     for seed in range(6):
         problem, deadline = random_remat_problem(seed, 6), Deadline(LIMIT, deterministic=True)
-        search = sequences.SequenceSearch(problem, given_order(problem))
+        search = schedules.ScheduleSearch(problem, given_order(problem))
         search.within(interesting_limits(problem)[-1], deadline)
     assert shares
     assert min(shares) >= 0.75

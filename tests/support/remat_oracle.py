@@ -80,15 +80,15 @@ def _graph_with_skips(rng: random.Random, ops: int) -> Graph:
 
 
 def least_cost(problem: RematProblem, limit: int, copies: int | None = None) -> float | None:
-    """The least cost of a sequence within a limit; each unit at most ``copies`` times."""
-    found = cheapest_sequence(problem, limit, copies)
+    """The least cost of a schedule within a limit; each unit at most ``copies`` times."""
+    found = cheapest_schedule(problem, limit, copies)
     return None if found is None else problem.total_cost(found)
 
 
-def cheapest_sequence(
+def cheapest_schedule(
     problem: RematProblem, limit: int, copies: int | None = None
 ) -> list[int] | None:
-    """A sequence of the least cost within a limit, by Dijkstra's algorithm over states."""
+    """A schedule of the least cost within a limit, by Dijkstra's algorithm over states."""
     ordering = problem.ordering
     rows = range(len(ordering.size))
     if ordering.base > limit:
@@ -100,13 +100,13 @@ def cheapest_sequence(
     queue: list[tuple[float, int, tuple, list[int]]] = [(0, next(tick), start, [])]
     settled = set()
     while queue:
-        cost, _, state, sequence = heappop(queue)
+        cost, _, state, schedule = heappop(queue)
         if state in settled:
             continue
         settled.add(state)
         runs, held = state
         if all(runs) and kept <= held:
-            return sequence
+            return schedule
         for unit in range(len(problem)):
             again = runs[unit] > 0
             if not all(runs[before] for before in ordering.predecessors[unit]):
@@ -121,7 +121,7 @@ def cheapest_sequence(
             after[unit] = 1 if copies is None else runs[unit] + 1
             for holding in _fitting(problem, unit, held, limit, first=not any(runs)):
                 step = cost + problem.cost[unit]
-                heappush(queue, (step, next(tick), (tuple(after), holding), [*sequence, unit]))
+                heappush(queue, (step, next(tick), (tuple(after), holding), [*schedule, unit]))
     return None
 
 
@@ -147,25 +147,25 @@ def _fitting(
                 yield must | chosen
 
 
-def every_sequence(problem: RematProblem, longest: int) -> Iterator[list[int]]:
-    """All sequences of at most so many runs; for a handful of units."""
+def every_schedule(problem: RematProblem, longest: int) -> Iterator[list[int]]:
+    """All schedules of at most so many runs; for a handful of units."""
 
-    def extend(sequence: list[int]) -> Iterator[list[int]]:
-        if problem.is_sequence(sequence):
-            yield sequence
-        if len(sequence) == longest:
+    def extend(schedule: list[int]) -> Iterator[list[int]]:
+        if problem.is_schedule(schedule):
+            yield schedule
+        if len(schedule) == longest:
             return
-        done = set(sequence)
+        done = set(schedule)
         for unit in range(len(problem)):
             ready = done.issuperset(problem.ordering.predecessors[unit])
             if ready and (unit not in done or problem.repeatable[unit]):
-                yield from extend([*sequence, unit])
+                yield from extend([*schedule, unit])
 
     return extend([])
 
 
 def interesting_limits(problem: RematProblem) -> list[int]:
-    """What one order takes; the least that any sequence can do with, and around it."""
+    """What one order takes; the least that any schedule can do with, and around it."""
     low, peak = -1, problem.peak(first_order(problem))
     high = peak
     while high - low > 1:

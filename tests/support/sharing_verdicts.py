@@ -85,7 +85,7 @@ def runs_right(graph: Graph, plan: Plan) -> bool:
 
 
 def mutated(rng: random.Random, graph: Graph, plan: Plan) -> Plan:
-    """One or two buffers a little lower or higher, at another's address, or where an alias candidate would."""
+    """One or two buffers a little lower or higher, at another's address, or at a candidate's."""
     offset = plan.offset.copy()
     for _ in range(rng.randint(1, 2)):
         row, other = rng.randrange(len(offset)), rng.randrange(len(offset))

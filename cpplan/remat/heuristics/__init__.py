@@ -1,10 +1,10 @@
 """Registry of the rematerialization baselines, to which users can add their own.
 
 A baseline takes a :class:`~cpplan.remat.problem.RematProblem`, a limit in bytes and a
-:class:`~cpplan.runtime.deadline.Deadline`, and returns a sequence of units within the limit, or
+:class:`~cpplan.runtime.deadline.Deadline`, and returns a schedule of units within the limit, or
 ``None`` if
 it finds none. All keep the given order of first runs. ``given_order`` and ``chen_sqrt_n`` ignore
-the limit: their sequences may exceed it.
+the limit: their schedules may exceed it.
 """
 
 from __future__ import annotations
@@ -66,41 +66,41 @@ unregister, get, names = _REGISTRY.remove, _REGISTRY.get, _REGISTRY.names
 
 @register("given_order")
 def given_order(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Sequence of every unit once, whatever the limit."""
+    """Schedule of every unit once, whatever the limit."""
     return checkpoints.given_order(problem)
 
 
 @register("chen_sqrt_n")
 def chen_sqrt_n(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Sequence of √units segments between checkpoints, ignoring the limit: Chen et al. (2016)."""
+    """Schedule of √units segments between checkpoints, ignoring the limit: Chen et al. (2016)."""
     return checkpoints.square_root_segments(problem)
 
 
 @register("chen")
 def chen(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Sequence by segments as ``chen_sqrt_n``, their number the cheapest within the limit."""
+    """Schedule by segments as ``chen_sqrt_n``, their number the cheapest within the limit."""
     return checkpoints.checkpoint(problem, limit, deadline)
 
 
 @register("dtr")
 def dtr(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Sequence by Dynamic Tensor Rematerialization's eviction rule: Kirisame et al. (2021)."""
+    """Schedule by Dynamic Tensor Rematerialization's eviction rule: Kirisame et al. (2021)."""
     return evict(problem, checkpoints.given_order(problem), limit, deadline, rule=DTR)
 
 
 @register("farthest_use")
 def farthest_use(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Sequence by evicting values used farthest ahead, the large and cheap first: after Belady."""
+    """Schedule by evicting values used farthest ahead, the large and cheap first: after Belady."""
     return evict(problem, checkpoints.given_order(problem), limit, deadline, rule=FARTHEST_USE)
 
 
 @register("checkmate_lp")
 def checkmate_lp(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Sequence by rounding Checkmate's relaxation, up to about 250 units: Jain et al. (2020)."""
+    """Schedule by rounding Checkmate's relaxation, up to about 250 units: Jain et al. (2020)."""
     return round_relaxation(problem, limit, checkpoints.given_order(problem), deadline)
 
 
 @register("checkmate_milp")
 def checkmate_milp(problem: RematProblem, limit: int, deadline: Deadline) -> tuple[int, ...] | None:
-    """Sequence by Checkmate's integer program, up to about 130 units: Jain et al. (2020)."""
+    """Schedule by Checkmate's integer program, up to about 130 units: Jain et al. (2020)."""
     return cheapest_staged(problem, limit, checkpoints.given_order(problem), deadline)

@@ -1,4 +1,4 @@
-"""The cheapest sequence of a chain that runs forward and then back, exactly.
+"""The cheapest schedule of a chain that runs forward and then back, exactly.
 
 Forward units f_0, …, f_n each read the value before; backward units g_{n-1}, …, g_0 each read the
 backward value before (the first one f_n's) and f_k's value: a network of layers in a row and its
@@ -100,7 +100,7 @@ def as_chain(problem: RematProblem) -> Chain | None:
 def solve_chain(
     problem: RematProblem, chain: Chain, limit: int, deadline: Deadline
 ) -> RematOutcome | None:
-    """The cheapest sequence within a limit; ``None`` if there is none. O(n³ × slots).
+    """The cheapest schedule within a limit; ``None`` if there is none. O(n³ × slots).
 
     Parameters
     ----------
@@ -124,17 +124,17 @@ def solve_chain(
     ... )
     >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
     >>> found = solve_chain(problem, as_chain(problem), 24, Deadline(60))
-    >>> found.sequence, found.cost, found.bound
+    >>> found.schedule, found.cost, found.bound
     ((0, 1, 2, 3, 0, 4), 6, 6)
     """
     last = len(chain.backward)
     # With slots for everything, more of them change nothing.
     slots = min((limit - chain.base) // chain.size, last + 3)
-    sequence = _Program(problem, chain, slots, deadline).sequence() if slots > 0 else None
-    if sequence is None:
+    schedule = _Program(problem, chain, slots, deadline).schedule() if slots > 0 else None
+    if schedule is None:
         return None
-    cost = problem.total_cost(sequence)
-    return RematOutcome(tuple(sequence), problem.peak(sequence), cost, cost, NAME, NAME)
+    cost = problem.total_cost(schedule)
+    return RematOutcome(tuple(schedule), problem.peak(schedule), cost, cost, NAME, NAME)
 
 
 def _only_order(problem: RematProblem) -> list[int] | None:
@@ -215,8 +215,8 @@ class _Program:
         best = np.minimum(total[choice, np.arange(self.slots + 1)], self.never)
         return best, j[choice]
 
-    def sequence(self) -> list[int] | None:
-        """The sequence of least cost, or ``None`` if none fits."""
+    def schedule(self) -> list[int] | None:
+        """The schedule of least cost, or ``None`` if none fits."""
         chain, last = self.chain, self.last
         if self.out[0, self.slots] >= self.never:
             return None

@@ -24,7 +24,7 @@ _RATIO = 1.25
 def checkpoint(
     problem: RematProblem, limit: int, deadline: Deadline, order: Sequence[int] | None = None
 ) -> tuple[int, ...] | None:
-    """The cheapest sequence by segments within ``limit`` bytes, or ``None`` if none fits.
+    """The cheapest schedule by segments within ``limit`` bytes, or ``None`` if none fits.
 
     It tries √units segments, and numbers from 1 to all units, each a quarter larger than the one
     before. O(touches) each.
@@ -64,15 +64,15 @@ def checkpoint(
     cost: int | float = math.inf
     for segments in sorted(counts):
         deadline.check()
-        sequence = parts.sequence(segments)
-        total = problem.total_cost(sequence)
-        if total < cost and problem.peak(sequence) <= limit:
-            best, cost = sequence, total
+        schedule = parts.schedule(segments)
+        total = problem.total_cost(schedule)
+        if total < cost and problem.peak(schedule) <= limit:
+            best, cost = schedule, total
     return best
 
 
 def square_root_segments(problem: RematProblem) -> tuple[int, ...]:
-    """The sequence by √units segments of the given order, without a limit: Chen et al. (2016).
+    """The schedule by √units segments of the given order, without a limit: Chen et al. (2016).
 
     Examples
     --------
@@ -88,7 +88,7 @@ def square_root_segments(problem: RematProblem) -> tuple[int, ...]:
     (0, 1, 2, 3, 4, 5, 6, 7, 0, 8)
     """
     parts = _Parts(problem, given_order(problem))
-    return parts.sequence(parts.root)
+    return parts.schedule(parts.root)
 
 
 def given_order(problem: RematProblem) -> tuple[int, ...]:
@@ -127,8 +127,8 @@ class _Parts:
         weight = [sum(int(size[s]) for s in problem.writes[u] if self._far[s]) for u in forward]
         self._filled = np.cumsum(weight, dtype=np.float64)
 
-    def sequence(self, segments: int) -> tuple[int, ...]:
-        """The sequence whose forward part is cut into segments of equal bytes of far values."""
+    def schedule(self, segments: int) -> tuple[int, ...]:
+        """The schedule whose forward part is cut into segments of equal bytes of far values."""
         problem, order = self._problem, self._order
         if not self.turn or not self._filled[-1]:
             return order
@@ -144,15 +144,15 @@ class _Parts:
                 if self._far[s] and not crosses and not problem.ordering.kept[s]:
                     dropped[s] = k
         again = self._run_again(segment, dropped)
-        sequence: list[int] = []
+        schedule: list[int] = []
         restored: set[int] = set()
         for k, unit in enumerate(order):
             for s in problem.reads[unit] if k >= self.turn else ():
                 if s in dropped and segment[dropped[s]] not in restored:
                     restored.add(segment[dropped[s]])
-                    sequence += again[segment[dropped[s]]]
-            sequence.append(unit)
-        return tuple(sequence)
+                    schedule += again[segment[dropped[s]]]
+            schedule.append(unit)
+        return tuple(schedule)
 
     def _run_again(self, segment: list[int], dropped: dict[int, int]) -> dict[int, list[int]]:
         """For every segment, the units that run again to restore its dropped values, in order."""

@@ -13,14 +13,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cpplan.remat.loops import SEQUENCES
+from cpplan.remat.loops import SCHEDULES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 NAME = "greedy dropping"
-# A sequence that would be longer than so many times the units is given up.
+# A schedule that would be longer than so many times the units is given up.
 LONGEST = 8
 # Values freed from one look at the deadline to the next.
 _STEPS = 20
@@ -29,7 +29,7 @@ _STEPS = 20
 def drop(
     problem: RematProblem, start: Iterable[int], limit: int, deadline: Deadline
 ) -> tuple[int, ...]:
-    """A sequence made from another by dropping values until it is within ``limit`` bytes.
+    """A schedule made from another by dropping values until it is within ``limit`` bytes.
 
     It exceeds the limit where no value is left whose dropping helps. O(units × storages) for each
     value dropped at worst.
@@ -37,7 +37,7 @@ def drop(
     Parameters
     ----------
     start
-        A valid sequence; first runs keep its order.
+        A valid schedule; first runs keep its order.
 
     Raises
     ------
@@ -58,18 +58,18 @@ def drop(
     >>> drop(remat_problem(Graph("g", tensors, ops)), range(4), 12, Deadline(10))
     (0, 1, 2, 0, 3)
     """
-    if not prepare(SEQUENCES, deadline):
+    if not prepare(SCHEDULES, deadline):
         raise TimeUpError
-    from cpplan.remat.search.sequence_kernel import drop_values
+    from cpplan.remat.search.schedule_kernel import drop_values
 
     units = np.fromiter(start, np.int64)
     length = len(units)
-    sequence = np.zeros(LONGEST * len(problem) + length + 16, np.int64)
-    sequence[:length] = units
+    schedule = np.zeros(LONGEST * len(problem) + length + 16, np.int64)
+    schedule[:length] = units
     flat, random = flatten(problem), np.random.default_rng(0)
     going = np.array([1.0, 0.0])
     while length and going[0]:
         deadline.check()
-        length = drop_values(flat, limit, sequence, length, _STEPS, going, random)
+        length = drop_values(flat, limit, schedule, length, _STEPS, going, random)
         deadline.spend(going[1])
-    return tuple(sequence[:length].tolist())
+    return tuple(schedule[:length].tolist())

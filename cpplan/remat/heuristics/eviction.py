@@ -18,7 +18,7 @@ from cpplan.remat.search.flat_problem import FlatProblem, flatten
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
-# A sequence that would be longer than so many times the units is given up.
+# A schedule that would be longer than so many times the units is given up.
 LONGEST = 12
 # Units times storages looked at in a second, about; counted where time is deterministic.
 _RATE = 2e8
@@ -66,7 +66,7 @@ def evict(
     *,
     rule: Rule = FARTHEST_USE,
 ) -> tuple[int, ...] | None:
-    """A sequence within ``limit`` bytes along an order of units; ``None`` if the rule finds none.
+    """A schedule within ``limit`` bytes along an order of units; ``None`` if the rule finds none.
 
     O(units × evictions) at worst.
 
@@ -101,7 +101,7 @@ def evict(
 class Evictions:
     """Eviction by many rules on one problem, with its arrays made once.
 
-    A sequence exceeds the limit where nothing is left to free.
+    A schedule exceeds the limit where nothing is left to free.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Evictions:
         deadline: Deadline,
         factor: np.ndarray | None = None,
     ) -> tuple[int, ...] | None:
-        """The sequence by a rule, or ``None`` if it would be too long.
+        """The schedule by a rule, or ``None`` if it would be too long.
 
         ``factor`` multiplies the score of every storage, shape ``(storages,)``.
         """

@@ -26,12 +26,12 @@ def run_evicting(flat, order, limit, rule, factor, found):
     factor
         Factor of the score of every storage.
     found
-        Filled with the sequence.
+        Filled with the schedule.
 
     Returns
     -------
-    Length of the sequence, or -1 if it would be longer than ``found``. Where nothing is left to
-    free, the sequence exceeds the limit; the caller checks.
+    Length of the schedule, or -1 if it would be longer than ``found``. Where nothing is left to
+    free, the schedule exceeds the limit; the caller checks.
     """
     units, storages = len(flat.extra), len(flat.size)
     position = np.empty(units, np.int64)

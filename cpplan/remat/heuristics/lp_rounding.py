@@ -28,7 +28,7 @@ _RATE = 3e8
 def round_relaxation(
     problem: RematProblem, limit: int, order: Sequence[int], deadline: Deadline
 ) -> tuple[int, ...] | None:
-    """The cheapest sequence within ``limit`` bytes found by rounding, or ``None``.
+    """The cheapest schedule within ``limit`` bytes found by rounding, or ``None``.
 
     Rounded are the relaxations within the limit, nine tenths of it, eight tenths, …, until there is
     none. ``None`` as well where the model has more variables than ``RematTuning.lp_variables``, as
@@ -82,10 +82,10 @@ def round_relaxation(
             {t for t, stay in stays.items() if stay.solution_value() >= THRESHOLD}
             for stays in relaxation.stays
         ]
-        sequence = complete(problem, units, stays)
-        cheaper = best is None or problem.total_cost(sequence) < problem.total_cost(best)
-        if cheaper and problem.peak(sequence) <= limit:
-            best = sequence
+        schedule = complete(problem, units, stays)
+        cheaper = best is None or problem.total_cost(schedule) < problem.total_cost(best)
+        if cheaper and problem.peak(schedule) <= limit:
+            best = schedule
     return best
 
 
@@ -113,7 +113,7 @@ def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
 def complete(
     problem: RematProblem, order: Sequence[int], stays: Sequence[set[int]]
 ) -> tuple[int, ...]:
-    """The sequence with the fewest runs, given the storages that stay. O(units × touches).
+    """The schedule with the fewest runs, given the storages that stay. O(units × touches).
 
     A storage that is missing where it is needed is computed again, or made to stay if it cannot be;
     a storage that stays but is not needed is not computed.

@@ -1,4 +1,4 @@
-"""The cheapest of Checkmate's sequences, by its mixed-integer program."""
+"""The cheapest of Checkmate's schedules, by its mixed-integer program."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RATE = 10
 def cheapest_staged(
     problem: RematProblem, limit: int, order: Sequence[int], deadline: Deadline
 ) -> tuple[int, ...] | None:
-    """The best sequence found within ``limit`` bytes; ``None`` if there is none.
+    """The best schedule found within ``limit`` bytes; ``None`` if there is none.
 
-    See ``formulations.checkmate`` for the sequences that are looked at. ``None`` as well where the
+    See ``formulations.checkmate`` for the schedules that are looked at. ``None`` as well where the
     model has more variables than ``RematTuning.milp_variables``, as with 130 units or so.
 
     Parameters
@@ -30,7 +30,7 @@ def cheapest_staged(
     Raises
     ------
     TimeUpError
-        If the deadline passes before a sequence is found, or none is proved to exist.
+        If the deadline passes before a schedule is found, or none is proved to exist.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def cheapest_staged(
             return None
         if status not in (solver.OPTIMAL, solver.FEASIBLE):
             raise TimeUpError
-        sequence = checkmate.extract()
-        if problem.peak(sequence) <= limit:
-            return sequence
+        schedule = checkmate.extract()
+        if problem.peak(schedule) <= limit:
+            return schedule
     return None

@@ -1,4 +1,4 @@
-"""First sequences for a search: by dropping values, or by eviction and checkpoints."""
+"""First schedules for a search: by dropping values, or by eviction and checkpoints."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cpplan.remat.problem import RematProblem
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
-def first_sequence(
+def first_schedule(
     problem: RematProblem,
     limit: int,
     orders: Iterable[Sequence[int] | Ints],
     deadline: Deadline,
 ) -> tuple[tuple[int, ...], str]:
-    """The cheapest sequence within ``limit`` bytes, and the name of the heuristic that made it.
+    """The cheapest schedule within ``limit`` bytes, and the name of the heuristic that made it.
 
-    If none fits, it is the sequence of least peak. Each order is a candidate itself. When the
+    If none fits, it is the schedule of least peak. Each order is a candidate itself. When the
     deadline passes, the best one made so far is returned.
 
     Parameters
@@ -41,7 +41,7 @@ def first_sequence(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> first_sequence(problem, 12, [range(4)], Deadline(10))
+    >>> first_schedule(problem, 12, [range(4)], Deadline(10))
     ((0, 1, 2, 0, 3), 'greedy dropping')
     """
     tried = [tuple(int(unit) for unit in order) for order in orders]
@@ -50,25 +50,25 @@ def first_sequence(
         for order in tried:
             if problem.peak(order) > limit:
                 found.append((drop(problem, order, limit, deadline), DROPPING))
-                sequence = checkpoint(problem, limit, deadline, order)
-                if sequence is not None:
-                    found.append((sequence, "chen"))
-        if all(problem.peak(sequence) > limit for sequence, _ in found):
+                schedule = checkpoint(problem, limit, deadline, order)
+                if schedule is not None:
+                    found.append((schedule, "chen"))
+        if all(problem.peak(schedule) > limit for schedule, _ in found):
             evictions = Evictions(problem)
             for order in tried:
                 for name, rule in zip(NAMES, RULES, strict=True):
                     deadline.check()
-                    sequence = evictions.run(order, limit, rule, deadline)
-                    if sequence is not None:
-                        found.append((sequence, name))
+                    schedule = evictions.run(order, limit, rule, deadline)
+                    if schedule is not None:
+                        found.append((schedule, name))
     except TimeUpError:
         pass  # what was made until then stands
     return min(found, key=lambda made: _rank(problem, made[0], limit))
 
 
 def _rank(
-    problem: RematProblem, sequence: tuple[int, ...], limit: int
+    problem: RematProblem, schedule: tuple[int, ...], limit: int
 ) -> tuple[int, int | float, int]:
-    """Sort key of a sequence: bytes beyond the limit, then cost, then peak."""
-    peak = problem.peak(sequence)
-    return max(peak - limit, 0), problem.total_cost(sequence), peak
+    """Sort key of a schedule: bytes beyond the limit, then cost, then peak."""
+    peak = problem.peak(schedule)
+    return max(peak - limit, 0), problem.total_cost(schedule), peak

@@ -1,4 +1,4 @@
-"""Sequences by CP-SAT: cheaper ones within a memory limit, and proofs that none is cheaper."""
+"""Schedules by CP-SAT: cheaper ones within a memory limit, and proofs that none is cheaper."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ NAME = "CP-SAT rematerialization"
 BASE = "every op once"
 
 
-class SequenceProof(NamedTuple):
-    """The cheapest sequence known within the limit, if any, and a bound.
+class ScheduleProof(NamedTuple):
+    """The cheapest schedule known within the limit, if any, and a bound.
 
     Attributes
     ----------
-    sequence, cost
+    schedule, cost
         ``None`` if none is known.
     bound
-        Lower bound on the cost of every sequence *of the model*: those with a limited number of
+        Lower bound on the cost of every schedule *of the model*: those with a limited number of
         runs of each unit, and with the given order of first runs if there is one.
     """
 
-    sequence: tuple[int, ...] | None
+    schedule: tuple[int, ...] | None
     cost: int | float | None
     bound: int | float
 
 
-def improve_sequence(
+def improve_schedule(
     problem: RematProblem,
     limit: int,
     start: Sequence[int],
@@ -48,7 +48,7 @@ def improve_sequence(
     seed: int = 0,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome | None:
-    """Lower the cost of a sequence within a limit until it is proved least or time is up.
+    """Lower the cost of a schedule within a limit until it is proved least or time is up.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def improve_sequence(
     limit
         On the peak, bytes.
     start
-        A sequence. If it exceeds the limit, it only gives the order of first runs.
+        A schedule. If it exceeds the limit, it only gives the order of first runs.
     deadline
         When it passes, the best so far is returned.
     copies
@@ -66,20 +66,20 @@ def improve_sequence(
         True if first runs may change places. If not, the bound is not raised, as other orders are
         not searched.
     bound
-        A proved bound on every sequence's cost, and the name of its proof.
+        A proved bound on every schedule's cost, and the name of its proof.
     work
         Units of CP-SAT's deterministic time to spend at most.
     workers
-        Threads. With one, and enough time, the same input and seed give the same sequence.
+        Threads. With one, and enough time, the same input and seed give the same schedule.
     seed
         For CP-SAT's random choices.
     report
-        Called, in the calling thread, when the sequence or the bound improves.
+        Called, in the calling thread, when the schedule or the bound improves.
 
     Returns
     -------
     RematOutcome or None
-        ``None`` if no sequence within the limit is known.
+        ``None`` if no schedule within the limit is known.
 
     Examples
     --------
@@ -93,8 +93,8 @@ def improve_sequence(
     ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
     ... )
     >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
-    >>> found = improve_sequence(problem, 24, range(5), Deadline(60))
-    >>> found.sequence, found.peak, found.cost, found.bound
+    >>> found = improve_schedule(problem, 24, range(5), Deadline(60))
+    >>> found.schedule, found.peak, found.cost, found.bound
     ((0, 1, 2, 3, 0, 4), 24, 6, 6)
     """
     base, base_name = bound or (sum_costs(problem.cost), BASE)
@@ -102,41 +102,41 @@ def improve_sequence(
     fits = problem.peak(start) <= limit
     beyond = cost_beyond(problem, copies) if free_order else base
 
-    def outcome(proof: SequenceProof) -> RematOutcome | None:
-        if proof.sequence is None or proof.cost is None:
+    def outcome(proof: ScheduleProof) -> RematOutcome | None:
+        if proof.schedule is None or proof.cost is None:
             return None
         proved, name = max((base, base_name), (min(proof.bound, beyond), NAME), key=_first)
         return RematOutcome(
-            sequence=proof.sequence,
-            peak=problem.peak(proof.sequence),
+            schedule=proof.schedule,
+            peak=problem.peak(proof.schedule),
             cost=proof.cost,
             bound=min(proved, proof.cost),
-            found_by="given" if proof.sequence == start else NAME,
+            found_by="given" if proof.schedule == start else NAME,
             bound_by=name,
         )
 
-    def tell(proof: SequenceProof) -> None:
+    def tell(proof: ScheduleProof) -> None:
         news = outcome(proof)
         if news is not None:
             report(news)
 
     once = sum_costs(problem.cost)
-    state = SequenceProof(
+    state = ScheduleProof(
         start if fits else None, problem.total_cost(start) if fits else None, once
     )
     if state.cost is None or state.cost > base:
         order = None if free_order else tuple(dict.fromkeys(start))
-        state = prove_sequence(
+        state = prove_schedule(
             problem, limit, state, deadline, copies=copies, order=order, work=work,
             workers=workers, seed=seed, report=tell,
         )  # fmt: skip
     return outcome(state)
 
 
-def prove_sequence(
+def prove_schedule(
     problem: RematProblem,
     limit: int,
-    known: SequenceProof,
+    known: ScheduleProof,
     deadline: Deadline,
     *,
     copies: int = 2,
@@ -144,12 +144,12 @@ def prove_sequence(
     work: float | None = None,
     workers: int = 1,
     seed: int = 0,
-    report: Callable[[SequenceProof], None] = lambda proof: None,
-) -> SequenceProof:
-    """The cheapest sequence found with at most ``copies`` runs of each unit, and a bound.
+    report: Callable[[ScheduleProof], None] = lambda proof: None,
+) -> ScheduleProof:
+    """The cheapest schedule found with at most ``copies`` runs of each unit, and a bound.
 
     With ``order``, first runs keep that order. ``formulations.rematerialization`` describes the
-    sequences, :func:`improve_sequence` the parameters; ``known`` is the sequence to improve.
+    schedules, :func:`improve_schedule` the parameters; ``known`` is the schedule to improve.
     """
     if len(problem) == 0 or deadline.expired():
         return known
@@ -161,14 +161,14 @@ def prove_sequence(
     )
     if remat is None:
         return known
-    if known.sequence is not None:
-        remat.hint(known.sequence)
+    if known.schedule is not None:
+        remat.hint(known.schedule)
 
-    def found(sequence: tuple[int, ...]) -> None:
+    def found(schedule: tuple[int, ...]) -> None:
         nonlocal state
-        cost = problem.total_cost(sequence)
+        cost = problem.total_cost(schedule)
         if state.cost is None or cost < state.cost:
-            state = state._replace(sequence=sequence, cost=cost)
+            state = state._replace(schedule=schedule, cost=cost)
             report(state)
 
     def proved(objective: int) -> None:
@@ -184,9 +184,9 @@ def prove_sequence(
 
 
 def cost_beyond(problem: RematProblem, copies: int) -> int | float:
-    """Lower bound on the cost of a sequence in which some unit runs more than ``copies`` times.
+    """Lower bound on the cost of a schedule in which some unit runs more than ``copies`` times.
 
-    Only units whose repetition can pay count: leaving out the other repetitions gives a sequence
+    Only units whose repetition can pay count: leaving out the other repetitions gives a schedule
     that costs no more.
     """
     from formulations.rematerialization import worth_repeating

@@ -1,6 +1,6 @@
 """Least peak within a cost: local search to lower and lower limits, each from the one before.
 
-A search for the cheapest sequence within a limit starts best from one that almost fits. So the
+A search for the cheapest schedule within a limit starts best from one that almost fits. So the
 limit goes down in steps from the best peak: longer steps after a success, shorter ones after a
 failure and, once they cannot be shorter, more moves.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cpplan.remat.problem import RematProblem
-from cpplan.remat.search.local_search import ONCE, search_sequences
+from cpplan.remat.search.local_search import ONCE, search_schedules
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.deadline import Deadline
 
@@ -26,27 +26,27 @@ _RATE, _SHARE = 5e7, 0.15
 
 
 class Descent:
-    """A search for the sequence of least peak that costs at most ``most``, which can be continued.
+    """A search for the schedule of least peak that costs at most ``most``, which can be continued.
 
     Parameters
     ----------
     problem
         The rematerialization problem.
     most
-        The most that the sequence may cost.
+        The most that the schedule may cost.
     start
-        A valid sequence that costs no more.
+        A valid schedule that costs no more.
     joint
         True if the order may change; else first runs keep the start's order.
     seed
         Of the moves.
     report
-        Called at every better sequence.
+        Called at every better schedule.
 
     Attributes
     ----------
     best
-        The sequence of least peak so far.
+        The schedule of least peak so far.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Descent:
     ... )
     >>> descent = Descent(remat_problem(Graph("g", tensors, ops)), 5, [0, 1, 2, 3])
     >>> descent.run(Deadline(10), target=12)
-    >>> descent.best.sequence, descent.best.peak, descent.best.cost
+    >>> descent.best.schedule, descent.best.peak, descent.best.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
 
@@ -77,10 +77,10 @@ class Descent:
     ):
         self._problem, self._most = problem, most
         self._joint, self._seed, self._report = joint, seed, report
-        sequence = tuple(int(unit) for unit in start)
-        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+        schedule = tuple(int(unit) for unit in start)
+        peak, cost = problem.peak(schedule), problem.total_cost(schedule)
         self.best = RematOutcome(
-            sequence, peak, cost, problem.total_cost(range(len(problem))), NAME, ONCE
+            schedule, peak, cost, problem.total_cost(range(len(problem))), NAME, ONCE
         )
         self._step, self._moves = _STEP, _MOVES
         # What fits below the best, if it costs more than allowed.
@@ -102,11 +102,11 @@ class Descent:
         limit = max(target, min(int(best.peak * (1 - self._step)), best.peak - 1))
         begin = dear if dear is not None and dear.peak <= limit else best
         slot = deadline.share(_SHARE)
-        moves, fitting = self._moves * len(problem), _RATE * slot.remaining() / len(begin.sequence)
-        found = search_sequences(
+        moves, fitting = self._moves * len(problem), _RATE * slot.remaining() / len(begin.schedule)
+        found = search_schedules(
             problem,
             limit,
-            begin.sequence,
+            begin.schedule,
             slot,
             target_cost=self._most,
             joint=self._joint,

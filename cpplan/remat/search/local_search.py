@@ -1,8 +1,8 @@
-"""Simulated annealing over sequences: order and repetitions change together.
+"""Simulated annealing over schedules: order and repetitions change together.
 
 A move computes a value again before one of its readers (and perhaps the values that this needs),
 runs some unit once less, exchanges one repetition for another, or moves units in a row. Bytes over
-the limit have a price, so that the way between two good sequences may lead through one that does
+the limit have a price, so that the way between two good schedules may lead through one that does
 not fit (strategic oscillation: Glover, 1989; annealing: Kirkpatrick et al., 1983).
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from cpplan.model.problem import Ints
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.loops import SEQUENCES
+from cpplan.remat.loops import SCHEDULES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
@@ -34,11 +34,11 @@ _MUCH = 1.2
 _MOST_WORK = 1e10
 # Temperatures, in mean costs of a unit; the price of `limit` bytes too much at one position, too.
 _HOT, _COLD, _PRICE = 1.0, 0.003, 100.0
-# Factors of the price after a call in which no sequence was within the limit, and after others.
+# Factors of the price after a call in which no schedule was within the limit, and after others.
 _DEARER, _CHEAPER = 1.1, 0.95
 
 
-def search_sequences(
+def search_schedules(
     problem: RematProblem,
     limit: int,
     start: Iterable[int],
@@ -50,7 +50,7 @@ def search_sequences(
     moves: int | None = None,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome:
-    """The cheapest sequence found within ``limit`` bytes.
+    """The cheapest schedule found within ``limit`` bytes.
 
     If none is found, it is the one of least peak, which exceeds the limit. The result is never
     worse than the start.
@@ -62,11 +62,11 @@ def search_sequences(
     limit
         On the peak, bytes.
     start
-        A valid sequence, which need not fit.
+        A valid schedule, which need not fit.
     deadline
         When it passes, the best so far is returned.
     target_cost
-        A cost that is good enough for a sequence that fits.
+        A cost that is good enough for a schedule that fits.
     joint
         True if first runs may change places.
     seed
@@ -74,7 +74,7 @@ def search_sequences(
     moves
         The most moves to try; if ``None``, until the deadline, or as many as take minutes.
     report
-        Called at every better sequence.
+        Called at every better schedule.
 
     Examples
     --------
@@ -88,26 +88,26 @@ def search_sequences(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> outcome = search_sequences(problem, 12, [0, 1, 2, 3], Deadline(10), moves=1000)
-    >>> outcome.sequence, outcome.peak, outcome.cost
+    >>> outcome = search_schedules(problem, 12, [0, 1, 2, 3], Deadline(10), moves=1000)
+    >>> outcome.schedule, outcome.peak, outcome.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
-    sequence = tuple(int(unit) for unit in start)
+    schedule = tuple(int(unit) for unit in start)
     least = problem.total_cost(range(len(problem)))
     best = RematOutcome(
-        sequence, problem.peak(sequence), problem.total_cost(sequence), least, NAME, ONCE
+        schedule, problem.peak(schedule), problem.total_cost(schedule), least, NAME, ONCE
     )
     target = max(target_cost, least)
     if (best.peak <= limit and best.cost <= target) or len(problem) < 2:
         return best
-    if not prepare(SEQUENCES, deadline):
+    if not prepare(SCHEDULES, deadline):
         return best
     walk = _Walk(problem, limit, best, seed, joint=joint)
     left = moves
     if left is None:
-        left = min(_MOST * len(sequence), int(_MOST_WORK / len(sequence)))
+        left = min(_MOST * len(schedule), int(_MOST_WORK / len(schedule)))
     size = _FIRST * len(problem)
-    anew = len(sequence) > _MUCH * len(problem)
+    anew = len(schedule) > _MUCH * len(problem)
     while left > 0 and not deadline.expired():
         if best.peak <= limit and best.cost <= target:
             break
@@ -123,7 +123,7 @@ def search_sequences(
 
 
 class _Walk:
-    """Annealing rounds from the best sequence so far, or from its order alone.
+    """Annealing rounds from the best schedule so far, or from its order alone.
 
     Its order is that of first runs, with nothing repeated; from there a round can find other
     repetitions.
@@ -139,23 +139,23 @@ class _Walk:
         self._mean = float(self._flat.cost.mean()) or 1.0
         self._price = _PRICE
         self._kept: Ints = np.empty(0, np.int64)
-        self._make_room(best.sequence)
+        self._make_room(best.schedule)
 
-    def _make_room(self, sequence: tuple[int, ...]) -> None:
-        """Keep a sequence, with room for as many runs more."""
-        self._kept = np.empty(2 * max(len(sequence), len(self._problem)) + 64, np.int64)
-        self._kept[: len(sequence)] = sequence
+    def _make_room(self, schedule: tuple[int, ...]) -> None:
+        """Keep a schedule, with room for as many runs more."""
+        self._kept = np.empty(2 * max(len(schedule), len(self._problem)) + 64, np.int64)
+        self._kept[: len(schedule)] = schedule
 
     def round(self, moves: int, deadline: Deadline, *, anew: bool) -> RematOutcome | None:
         """Outcome of one round if it is better than the best so far, else ``None``."""
-        from cpplan.remat.search.sequence_kernel import anneal
+        from cpplan.remat.search.schedule_kernel import anneal
 
         best = self._best
-        begin = tuple(dict.fromkeys(best.sequence)) if anew else best.sequence
+        begin = tuple(dict.fromkeys(best.schedule)) if anew else best.schedule
         length = len(begin)
         now = self._kept.copy()
         now[:length] = begin
-        result = np.array([len(best.sequence), best.peak, best.cost, 0, 0, 0], np.float64)
+        result = np.array([len(best.schedule), best.peak, best.cost, 0, 0, 0], np.float64)
         calls = max(1, int(moves * length / _CALL))
         cooling = Cooling(_HOT * self._mean, _COLD * self._mean, calls, deadline)
         for call in range(calls):
@@ -180,10 +180,10 @@ class _Walk:
             if self._problem.peak(dropped) < result[1]:
                 found = dropped
                 self._make_room(found)
-        if found == best.sequence:
+        if found == best.schedule:
             return None
         self._best = best._replace(
-            sequence=found,
+            schedule=found,
             peak=self._problem.peak(found),
             cost=self._problem.total_cost(found),
             found_by=NAME,

@@ -1,10 +1,10 @@
-"""Random changes of a sequence, each of one window of it; imports numba.
+"""Random changes of a schedule, each of one window of it; imports numba.
 
-A move returns ``(low, high, size)``: ``sequence[low:high]`` is to become ``new[:size]``. ``low`` is
+A move returns ``(low, high, size)``: ``schedule[low:high]`` is to become ``new[:size]``. ``low`` is
 -1 where it has nothing to offer.
 """
 
-# Arrays are described in ``sequence_kernel``; the compiler infers their types.
+# Arrays are described in ``schedule_kernel``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ def copy_runs(source, begin, end, target, at):
 
 
 @inner_loop
-def joined(sequence, length, low, high, new, size, other):
-    """Fill ``other`` with the changed sequence; return its length, -1 for no move or no room."""
+def joined(schedule, length, low, high, new, size, other):
+    """Fill ``other`` with the changed schedule; return its length, -1 for no move or no room."""
     if low < 0 or length - (high - low) + size > len(other):
         return -1
-    copy_runs(sequence, 0, low, other, 0)
+    copy_runs(schedule, 0, low, other, 0)
     copy_runs(new, 0, size, other, low)
-    copy_runs(sequence, high, length, other, low + size)
+    copy_runs(schedule, high, length, other, low + size)
     return length - (high - low) + size
 
 
 @inner_loop
-def pick_repeated(random, sequence, length, count):
+def pick_repeated(random, schedule, length, count):
     """The position of a unit that runs more than once, or -1."""
     start = random.integers(0, length)
     for k in range(length):
         position = (start + k) % length
-        if count[sequence[position]] > 1:
+        if count[schedule[position]] > 1:
             return position
     return -1
 
 
 @inner_loop
-def keeps_order(profile, sequence, low, high, new, size):
+def keeps_order(profile, schedule, low, high, new, size):
     """True if first runs keep their order. O(window²) at worst, as windows are short."""
     at = low
     for k in range(size):
@@ -71,32 +71,32 @@ def keeps_order(profile, sequence, low, high, new, size):
                 break
         if unit < 0:
             continue
-        while at < high and profile.first[sequence[at]] != at:
+        while at < high and profile.first[schedule[at]] != at:
             at += 1
-        if at >= high or sequence[at] != unit:
+        if at >= high or schedule[at] != unit:
             return False
         at += 1
     while at < high:
-        if profile.first[sequence[at]] == at:
+        if profile.first[schedule[at]] == at:
             return False
         at += 1
     return True
 
 
 @inner_loop
-def insert(random, flat, rank, first, sequence, length, new):
+def insert(random, flat, rank, first, schedule, length, new):
     """Compute a value again before one of its readers, and perhaps the values that needs."""
-    place, count = _block(random, flat, rank, first, sequence, length, new)
+    place, count = _block(random, flat, rank, first, schedule, length, new)
     if count == 0:
         return -1, 0, 0
-    return put(sequence, length, place, new, count)
+    return put(schedule, length, place, new, count)
 
 
 @inner_loop
-def _block(random, flat, rank, first, sequence, length, block):
+def _block(random, flat, rank, first, schedule, length, block):
     """A place, and the number of units to run there again, in ``block``; 0 for none."""
     place, count = random.integers(0, length), 0
-    unit = sequence[place]
+    unit = schedule[place]
     if random.random() < _ANYWHERE:
         # What nobody reads later is kept: it may be computed again near the end.
         unit = random.integers(0, len(flat.extra))
@@ -118,12 +118,12 @@ def _block(random, flat, rank, first, sequence, length, block):
         unit = writer
     if tree and count == 1:
         count = _grow(random, flat, block, rank)
-    if count == 0 or (place > 0 and sequence[place - 1] == block[0]):
+    if count == 0 or (place > 0 and schedule[place - 1] == block[0]):
         return 0, 0
     # A value may also be computed somewhat before its reader.
     if random.random() < _EARLIER:
         for _ in range(random.integers(1, _BLOCK)):
-            if place > 0 and sequence[place - 1] != block[0]:
+            if place > 0 and schedule[place - 1] != block[0]:
                 place -= 1
     for k in range(count):
         if first[block[k]] >= place:
@@ -134,14 +134,14 @@ def _block(random, flat, rank, first, sequence, length, block):
 
 
 @inner_loop
-def put(sequence, length, place, new, count):
+def put(schedule, length, place, new, count):
     """The window of an insertion of ``new[:count]`` before a place; completes ``new``."""
     if place < length:
-        new[count] = sequence[place]
+        new[count] = schedule[place]
         return place, place + 1, count + 1
     for k in range(count, 0, -1):
         new[k] = new[k - 1]
-    new[0] = sequence[length - 1]
+    new[0] = schedule[length - 1]
     return length - 1, length, count + 1
 
 
@@ -176,7 +176,7 @@ def _among(block, count, unit):
 
 
 @inner_loop
-def relieve(random, flat, limit, rank, profile, sequence, length, new):
+def relieve(random, flat, limit, rank, profile, schedule, length, new):
     """Free a value at a position beyond the limit, and compute it again for its next reader."""
     place = random.integers(0, length)
     for _ in range(length):
@@ -194,7 +194,7 @@ def relieve(random, flat, limit, rank, profile, sequence, length, new):
             random, flat, limit, rank, profile, flat.writer[s], stop, _KEPT, _KEPT_BEYOND, new
         )
         if count > 0:
-            return put(sequence, length, stop, new, count)
+            return put(schedule, length, stop, new, count)
         return -1, 0, 0
     return -1, 0, 0
 
@@ -261,13 +261,13 @@ def again(random, flat, limit, rank, profile, unit, place, kept, kept_beyond, ne
 
 
 @inner_loop
-def removable(flat, first, sequence, length, position):
+def removable(flat, first, schedule, length, position):
     """True if the units that wait for this one still run after it without this run."""
-    unit = sequence[position]
+    unit = schedule[position]
     if first[unit] != position:
         return True
     second = position + 1
-    while second < length and sequence[second] != unit:
+    while second < length and schedule[second] != unit:
         second += 1
     if second == length:
         return False
@@ -278,30 +278,30 @@ def removable(flat, first, sequence, length, position):
 
 
 @inner_loop
-def remove(random, flat, first, count, position, sequence, length, new):
+def remove(random, flat, first, count, position, schedule, length, new):
     """Run some unit once less, and perhaps its neighbours."""
-    if not removable(flat, first, sequence, length, position):
+    if not removable(flat, first, schedule, length, position):
         return -1, 0, 0
     end = position + 1
     while (
         end < length
         and end - position < _BLOCK
         and random.random() < 0.3
-        and count[sequence[end]] > 1
-        and first[sequence[end]] < position
+        and count[schedule[end]] > 1
+        and first[schedule[end]] < position
     ):
         end += 1
     if end == length or position > 0:
         return position, end, 0
-    new[0] = sequence[end]
+    new[0] = schedule[end]
     return position, end + 1, 1
 
 
 @inner_loop
-def remove_with_needs(flat, profile, position, sequence, length, new):
+def remove_with_needs(flat, profile, position, schedule, length, new):
     """Run a unit once less, and all that was computed again nearby for it alone."""
     first, access = profile.first, profile.access
-    if first[sequence[position]] == position:
+    if first[schedule[position]] == position:
         return -1, 0, 0
     begin = max(1, position - _FAR)
     low, size = position, 0
@@ -309,7 +309,7 @@ def remove_with_needs(flat, profile, position, sequence, length, new):
     # From the end of ``new`` to its begin: what stays.
     room = at + 1
     for place in range(position - 1, begin - 1, -1):
-        unit = sequence[place]
+        unit = schedule[place]
         gone = first[unit] != place
         if gone:
             for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
@@ -332,31 +332,31 @@ def remove_with_needs(flat, profile, position, sequence, length, new):
             low = place
     for place in range(low, position):
         if new[room + position - place] == 0:
-            new[size] = sequence[place]
+            new[size] = schedule[place]
             size += 1
     return low, position + 1, size
 
 
 @inner_loop
-def exchange(random, flat, rank, first, position, sequence, length, new):
+def exchange(random, flat, rank, first, position, schedule, length, new):
     """Run some unit once less, and compute another value again."""
-    if first[sequence[position]] == position:
+    if first[schedule[position]] == position:
         return -1, 0, 0
-    place, count = _block(random, flat, rank, first, sequence, length, new)
+    place, count = _block(random, flat, rank, first, schedule, length, new)
     if count == 0 or place == position or place == position + 1:
         return -1, 0, 0
     if place < position:
-        copy_runs(sequence, place, position, new, count)
+        copy_runs(schedule, place, position, new, count)
         return place, position + 1, count + position - place
     span = place - position - 1
     for k in range(count - 1, -1, -1):
         new[span + k] = new[k]
-    copy_runs(sequence, position + 1, place, new, 0)
+    copy_runs(schedule, position + 1, place, new, 0)
     return position, place, span + count
 
 
 @inner_loop
-def move_units(random, flat, first, sequence, length, new, reach):
+def move_units(random, flat, first, schedule, length, new, reach):
     """Move some units in a row to an earlier or a later place."""
     size = 1
     while size < _BLOCK and random.random() < 0.4:
@@ -371,7 +371,7 @@ def move_units(random, flat, first, sequence, length, new, reach):
         return -1, 0, 0
     high = place + size
     for position in range(begin, begin + size):
-        unit = sequence[position]
+        unit = schedule[position]
         if first[unit] != position:
             # It may become the first: all it waits for must have run.
             moves_ahead = place < begin and first[unit] >= place and first[unit] < begin
@@ -387,16 +387,16 @@ def move_units(random, flat, first, sequence, length, new, reach):
                     return -1, 0, 0
     if place > begin:
         for position in range(begin + size, high):
-            unit = sequence[position]
+            unit = schedule[position]
             moves_ahead = first[unit] >= begin and first[unit] < begin + size
             if moves_ahead and not _ready(flat, unit, first, begin):
                 return -1, 0, 0
     if place < begin:
-        copy_runs(sequence, begin, begin + size, new, 0)
-        copy_runs(sequence, place, begin, new, size)
+        copy_runs(schedule, begin, begin + size, new, 0)
+        copy_runs(schedule, place, begin, new, size)
         return place, begin + size, begin + size - place
-    copy_runs(sequence, begin + size, high, new, 0)
-    copy_runs(sequence, begin, begin + size, new, high - begin - size)
+    copy_runs(schedule, begin + size, high, new, 0)
+    copy_runs(schedule, begin, begin + size, new, high - begin - size)
     return begin, high, high - begin
 
 

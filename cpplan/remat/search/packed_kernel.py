@@ -1,4 +1,4 @@
-"""The compiled loop of the search over packed sequences; imports numba, so import it to search."""
+"""The compiled loop of the search over packed schedules; imports numba, so import it to search."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -42,7 +42,7 @@ _PLACE = 0.7
 
 @njit(cache=True)
 def anneal_packed(
-    flat, slots, limit, align, sequence, ids, length, off, size, best, result, moves, weight,
+    flat, slots, limit, align, schedule, ids, length, off, size, best, result, moves, weight,
     hot, cold, reach, joint, random,
 ):  # fmt: skip
     """Random moves of runs and of stays, judged by cost plus ``weight`` for every byte shared.
@@ -58,14 +58,14 @@ def anneal_packed(
         Slots of every run: its written storages, and one more if any unit has a block.
     limit
         Bytes; no stay ends above.
-    sequence, ids, length
+    schedule, ids, length
         Units, and the unique number of each run; overwritten with those at the end of the walk,
         whose length is returned.
     off, align, size
         Offset, alignment and size of every slot: first the storages (those there from the start, or
         written in parts), then ``slots`` for each run, last the inputs that no op reads.
     best
-        ``(sequence, ids, off)``, filled with the cheapest of those that share the fewest bytes.
+        ``(schedule, ids, off)``, filled with the cheapest of those that share the fewest bytes.
     result
         ``[length, bytes shared, cost]`` of ``best``, on entry too.
     moves, weight, hot, cold
@@ -77,9 +77,9 @@ def anneal_packed(
     random
         A ``numpy.random.Generator``.
     """
-    units, storages, room = len(flat.extra), len(flat.size), len(sequence)
-    given, given_ids = sequence, ids
-    best_sequence, best_ids, best_off = best
+    units, storages, room = len(flat.extra), len(flat.size), len(schedule)
+    given, given_ids = schedule, ids
+    best_schedule, best_ids, best_off = best
     total = len(size)
     middle, other = np.empty(room, np.int64), np.empty(room, np.int64)
     middle_ids, other_ids = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -98,7 +98,7 @@ def anneal_packed(
     cost = 0.0
     used = np.zeros(room, np.bool_)
     for position in range(length - 1, -1, -1):
-        unit = sequence[position]
+        unit = schedule[position]
         cost += flat.cost[unit]
         count[unit] += 1
         first[unit] = position
@@ -109,7 +109,7 @@ def anneal_packed(
             free[left] = run
             left += 1
     seen = np.zeros(units, np.int64)
-    n_active = find_stays(flat, slots, sequence, ids, length, begin, end, stop, active)
+    n_active = find_stays(flat, slots, schedule, ids, length, begin, end, stop, active)
     shared = all_shared(begin, end, active, n_active, off, size, pending)
     fall = (cold / hot) ** (1.0 / max(1, moves))
     temperature = hot
@@ -142,7 +142,7 @@ def anneal_packed(
                 if (shared == 0 and (result[1] > 0 or cost < result[2])) or (
                     0 < shared < result[1]
                 ):
-                    best_sequence[:length], best_ids[:length] = sequence[:length], ids[:length]
+                    best_schedule[:length], best_ids[:length] = schedule[:length], ids[:length]
                     best_off[:] = off
                     result[0], result[1], result[2] = length, shared, cost
             continue
@@ -150,26 +150,26 @@ def anneal_packed(
         taken = 0
         low, high, more, n = -1, 0, 0, -1
         if kind < _INSERT:
-            low, high, more = insert(random, flat, rank, first, sequence, length, new)
-            n = joined(sequence, length, low, high, new, more, other)
+            low, high, more = insert(random, flat, rank, first, schedule, length, new)
+            n = joined(schedule, length, low, high, new, more, other)
             if n >= 0:
                 taken = name_inserted(
-                    sequence, ids, length, other, other_ids, n, free, left, moved, stamp
+                    schedule, ids, length, other, other_ids, n, free, left, moved, stamp
                 )
         elif kind < _INSERT + _REMOVE + _EXCHANGE:
-            position = pick_repeated(random, sequence, length, count)
+            position = pick_repeated(random, schedule, length, count)
             if position < 0:
                 continue
             low, high, more = remove(
-                random, flat, first, count, position, sequence, length, new
+                random, flat, first, count, position, schedule, length, new
             )  # fmt: skip
             if kind < _INSERT + _REMOVE:
-                n = joined(sequence, length, low, high, new, more, other)
+                n = joined(schedule, length, low, high, new, more, other)
                 if n >= 0:
-                    name_removed(sequence, ids, length, other, other_ids, n, moved, stamp)
-            elif low >= 0 and first[sequence[position]] != position:
-                m = joined(sequence, length, low, high, new, more, middle)
-                name_removed(sequence, ids, length, middle, middle_ids, m, moved, stamp)
+                    name_removed(schedule, ids, length, other, other_ids, n, moved, stamp)
+            elif low >= 0 and first[schedule[position]] != position:
+                m = joined(schedule, length, low, high, new, more, middle)
+                name_removed(schedule, ids, length, middle, middle_ids, m, moved, stamp)
                 low, high, more = insert(random, flat, rank, first, middle, m, new)
                 n = joined(middle, m, low, high, new, more, other)
                 if n >= 0:
@@ -177,13 +177,13 @@ def anneal_packed(
                         middle, middle_ids, m, other, other_ids, n, free, left, moved, stamp
                     )
         else:
-            low, high, more = move_units(random, flat, first, sequence, length, new, reach)
-            n = joined(sequence, length, low, high, new, more, other)
-            if n >= 0 and not name_moved(sequence, ids, other, other_ids, n, moved, stamp):
+            low, high, more = move_units(random, flat, first, schedule, length, new, reach)
+            n = joined(schedule, length, low, high, new, more, other)
+            if n >= 0 and not name_moved(schedule, ids, other, other_ids, n, moved, stamp):
                 continue
         if n < 0 or taken < 0:
             continue
-        if not joint and not same_order(sequence, first, other, n, seen, stamp):
+        if not joint and not same_order(schedule, first, other, n, seen, stamp):
             continue
         judged = 0.0
         for position in range(n):
@@ -259,7 +259,7 @@ def anneal_packed(
             if not used[ids[position]]:
                 free[left] = ids[position]
                 left += 1
-        sequence, other = other, sequence
+        schedule, other = other, schedule
         ids, other_ids = other_ids, ids
         begin, begin2 = begin2, begin
         end, end2 = end2, end
@@ -269,14 +269,14 @@ def anneal_packed(
         for unit in range(units):
             count[unit] = 0
         for position in range(length - 1, -1, -1):
-            count[sequence[position]] += 1
-            first[sequence[position]] = position
+            count[schedule[position]] += 1
+            first[schedule[position]] = position
         if (shared == 0 and (result[1] > 0 or cost < result[2])) or (
             shared > 0 and shared < result[1]
         ):
-            best_sequence[:length], best_ids[:length] = sequence[:length], ids[:length]
+            best_schedule[:length], best_ids[:length] = schedule[:length], ids[:length]
             best_off[:] = off
             result[0], result[1], result[2] = length, shared, cost
-    given[:length] = sequence[:length]
+    given[:length] = schedule[:length]
     given_ids[:length] = ids[:length]
     return length

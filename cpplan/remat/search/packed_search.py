@@ -1,11 +1,11 @@
-"""Search for a sequence and its offsets together.
+"""Search for a schedule and its offsets together.
 
-A sequence whose live bytes fit may still not fit packed: where the live bytes are about the same at
+A schedule whose live bytes fit may still not fit packed: where the live bytes are about the same at
 all steps, packing loses a tenth. Here every stay (retention interval) always has an offset below
-the limit, and stays may share bytes during the search. First they are separated, with the sequence
+the limit, and stays may share bytes during the search. First they are separated, with the schedule
 unchanged; then runs and offsets change together by simulated annealing. Shared bytes have a price
 beside the cost of the runs: a stay is moved away, or its value is computed again later, whichever
-is cheaper. If neither leads to a packing that fits, the same is tried on sequences with fewer live
+is cheaper. If neither leads to a packing that fits, the same is tried on schedules with fewer live
 bytes.
 """
 
@@ -19,11 +19,11 @@ import numpy as np
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.remat import tuning
-from cpplan.remat.loops import PACKED_SEQUENCES
+from cpplan.remat.loops import PACKED_SCHEDULES
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
-from cpplan.remat.search.local_search import search_sequences
+from cpplan.remat.search.local_search import search_schedules
 from cpplan.remat.search.separation import Stays, separate_stays
 from cpplan.remat.search.stay_buffers import StayBuffers
 from cpplan.runtime.compiled import prepare
@@ -43,13 +43,13 @@ _FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
 _SEPARATE = 1000
 # Temperatures: of repairing, as parts of the limit shared; of what fits, in mean costs of a unit.
 _REPAIR, _CHEAPEN = (1e-4, 4e-6), (0.3, 0.01)
-# Of what is left: for separating the start and for repairing it, for sequences with fewer live
+# Of what is left: for separating the start and for repairing it, for schedules with fewer live
 # bytes.
 _START_SHARE, _REPAIR_SHARE, _FEWER_SHARE = 0.1, 0.3, 0.5
-# Parts of the arena: bytes still shared that runs may repair, and those that such sequences leave
+# Parts of the arena: bytes still shared that runs may repair, and those that such schedules leave
 # free, at most. With less shared, less is left free: it costs runs.
 _NEAR, _SLACK = 0.03, 0.1
-# How often such a sequence is looked for.
+# How often such a schedule is looked for.
 _TURNS = 5
 # What sharing ``limit`` bytes costs at first, in mean costs of a unit.
 _PRICE = 20000.0
@@ -61,24 +61,24 @@ _FALL, _RISE = 1.3, 2.0
 _ROOM = 3
 
 
-class PackedSequence(NamedTuple):
-    """A sequence that fits packed.
+class PackedSchedule(NamedTuple):
+    """A schedule that fits packed.
 
     Attributes
     ----------
-    sequence
+    schedule
         Units in order of execution, some of them repeated.
     offsets
         Offsets of the buffers of
-        ``to_problem(Program(graph, problem.expand(sequence)), residency)``, bytes, shape
+        ``to_problem(Program(graph, problem.expand(schedule)), residency)``, bytes, shape
         ``(buffers,)``.
     peak
         The largest end of a buffer, within the limit.
     cost
-        Cost of running the sequence.
+        Cost of running the schedule.
     """
 
-    sequence: tuple[int, ...]
+    schedule: tuple[int, ...]
     offsets: Ints
     peak: int
     cost: int | float
@@ -95,9 +95,9 @@ def search_packed(
     joint: bool = True,
     seed: int = 0,
     moves: int | None = None,
-    report: Callable[[PackedSequence], None] = lambda found: None,
-) -> PackedSequence | None:
-    """The cheapest sequence found with an arena of ``limit`` bytes; ``None`` if none was.
+    report: Callable[[PackedSchedule], None] = lambda found: None,
+) -> PackedSchedule | None:
+    """The cheapest schedule found with an arena of ``limit`` bytes; ``None`` if none was.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def search_packed(
     limit
         Bytes of the arena.
     start
-        A valid sequence. The less its live bytes exceed the limit, or the more they stay below it,
+        A valid schedule. The less its live bytes exceed the limit, or the more they stay below it,
         the sooner something fits.
     deadline
         When it passes, the best so far is returned.
@@ -121,7 +121,7 @@ def search_packed(
     moves
         The most moves to try; if ``None``, until the deadline, or as many as take an hour or so.
     report
-        Called at every better sequence that fits.
+        Called at every better schedule that fits.
 
     Examples
     --------
@@ -136,19 +136,19 @@ def search_packed(
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
     >>> found = search_packed(problem, 12, [0, 1, 2, 3], Deadline(60), moves=2000)
-    >>> found.sequence, found.peak, found.cost
+    >>> found.schedule, found.peak, found.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
-    sequence = np.fromiter(start, np.int64)
+    schedule = np.fromiter(start, np.int64)
     buffers = StayBuffers(problem, residency or Residency(), limit)
     largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
     if buffers.room < max(largest, buffers.entry) or not len(problem):
         return None
-    if not prepare(PACKED_SEQUENCES, deadline):
+    if not prepare(PACKED_SCHEDULES, deadline):
         return None
-    walk = _Walk(problem, buffers, sequence, seed, joint=joint)
+    walk = _Walk(problem, buffers, schedule, seed, joint=joint)
     walk.separate(deadline.share(_START_SHARE), _SEPARATE)
-    tried = _FIRST * len(sequence) if moves is None else moves // 2
+    tried = _FIRST * len(schedule) if moves is None else moves // 2
     if 0 < walk.lacking < _NEAR:
         walk.round(tried, deadline.share(_REPAIR_SHARE))
     if not walk.fits and moves is None:
@@ -156,27 +156,27 @@ def search_packed(
     for turn in range(_TURNS if moves is None else 1):
         if not joint or walk.fits or deadline.expired():
             break
-        fewer = search_sequences(
+        fewer = search_schedules(
             problem,
             limit - int(min(walk.lacking, _SLACK) * buffers.room),
-            sequence,
+            schedule,
             deadline.share(_FEWER_SHARE),
             target_cost=target_cost,
             seed=seed + turn,
             moves=moves,
         )
-        other = _Walk(problem, buffers, np.array(fewer.sequence, np.int64), seed, joint=joint)
+        other = _Walk(problem, buffers, np.array(fewer.schedule, np.int64), seed, joint=joint)
         other.separate(deadline, 2 * _SEPARATE)
         if 0 < other.lacking < _NEAR:
             other.round(tried, deadline.share(_REPAIR_SHARE))
         if not other.fits and moves is None:
             _explore(other, tried, deadline.share(_WARM_SHARE))
         if other.lacking < walk.lacking:
-            walk, sequence = other, np.array(fewer.sequence, np.int64)
+            walk, schedule = other, np.array(fewer.schedule, np.int64)
     target = max(target_cost, problem.total_cost(range(len(problem))))
-    left = _MOST * len(sequence) if moves is None else moves
-    best: PackedSequence | None = None
-    size = _FIRST * len(sequence)
+    left = _MOST * len(schedule) if moves is None else moves
+    best: PackedSchedule | None = None
+    size = _FIRST * len(schedule)
     while True:
         if walk.fits and (best is None or walk.cost < best.cost):
             made = walk.packed()
@@ -199,7 +199,7 @@ def _explore(walk: _Walk, moves: int, deadline: Deadline) -> None:
 
 
 class _Walk:
-    """One annealing round after another, from the best sequence so far."""
+    """One annealing round after another, from the best schedule so far."""
 
     def __init__(
         self, problem: RematProblem, buffers: StayBuffers, start: Ints, seed: int, *, joint: bool
@@ -220,15 +220,15 @@ class _Walk:
         self._align[:] = 1
         self._size[:storages], self._size[-1] = flat.size, buffers.entry
         self._align[:storages], self._align[-1] = buffers.alignment, buffers.inner_alignment
-        self._sequence, self._runs = np.zeros(room, np.int64), np.zeros(room, np.int64)
+        self._schedule, self._runs = np.zeros(room, np.int64), np.zeros(room, np.int64)
         length = len(start)
-        self._sequence[:length], self._runs[:length] = start, np.arange(length)
-        self._measure(self._sequence, self._runs, length)
+        self._schedule[:length], self._runs[:length] = start, np.arange(length)
+        self._measure(self._schedule, self._runs, length)
         shared = place_all(
-            self._random, flat, self._slots, self._sequence, self._runs, length, buffers.room,
+            self._random, flat, self._slots, self._schedule, self._runs, length, buffers.room,
             self._align, self._off, self._size,
         )  # fmt: skip
-        self._best = self._sequence.copy(), self._runs.copy(), self._off.copy()
+        self._best = self._schedule.copy(), self._runs.copy(), self._off.copy()
         self._result = np.array([length, shared, flat.cost[start].sum()], np.float64)
 
     @property
@@ -244,37 +244,37 @@ class _Walk:
     def cost(self) -> float:
         return float(self._result[2])
 
-    def packed(self) -> PackedSequence:
-        """The best so far as a packed sequence; it must fit."""
+    def packed(self) -> PackedSchedule:
+        """The best so far as a packed schedule; it must fit."""
         from cpplan.remat.search.stay_kernel import find_stays
 
-        sequence, runs, off = self._best
+        schedule, runs, off = self._best
         length, storages = int(self._result[0]), len(self._flat.size)
         begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
         count = find_stays(
-            self._flat, self._slots, sequence, runs, length, begin, end, stop, active
+            self._flat, self._slots, schedule, runs, length, begin, end, stop, active
         )
         first = storages + runs[:length] * self._slots
         blocks = first + self._slots - 1
         stays = active[:count]
         inner = np.isin(stays, blocks) if self._flat.extra.any() else np.zeros(count, bool)
         stays = stays[~inner & (stays < len(off) - 1)]
-        units = tuple(sequence[:length].tolist())
+        units = tuple(schedule[:length].tolist())
         buffers, offsets = self._buffers.offsets(units, off[stays], off[blocks], int(off[-1]))
         check_offsets(buffers, offsets, NAME)
         peak = int((offsets + buffers.size).max(initial=0))
-        return PackedSequence(units, offsets, peak, self._problem.total_cost(units))
+        return PackedSchedule(units, offsets, peak, self._problem.total_cost(units))
 
     def separate(self, deadline: Deadline, moves: int) -> None:
         """Change the best's offsets so that its stays share less, by ``moves`` for each stay."""
         from cpplan.remat.search.stay_kernel import find_stays
 
-        sequence, runs, off = self._best
+        schedule, runs, off = self._best
         length = int(self._result[0])
-        self._measure(sequence, runs, length)
+        self._measure(schedule, runs, length)
         begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
         count = find_stays(
-            self._flat, self._slots, sequence, runs, length, begin, end, stop, active
+            self._flat, self._slots, schedule, runs, length, begin, end, stop, active
         )
         if self.fits or count > tuning.active().most_stays:
             return
@@ -291,10 +291,10 @@ class _Walk:
         from cpplan.remat.search.packed_kernel import anneal_packed
 
         length = int(self._result[0])
-        best_sequence, best_runs, best_off = self._best
-        sequence, runs, off = best_sequence.copy(), best_runs.copy(), best_off.copy()
+        best_schedule, best_runs, best_off = self._best
+        schedule, runs, off = best_schedule.copy(), best_runs.copy(), best_off.copy()
         # Numbers of runs that the best has and the walk had left may have been others' since.
-        self._measure(sequence, runs, length)
+        self._measure(schedule, runs, length)
         calls = max(1, int(moves * length / _CALL))
         price = (self._warm_price if warm else self._price) * self._mean
         bounds = _WARM if warm else _CHEAPEN if self.fits else _REPAIR
@@ -305,7 +305,7 @@ class _Walk:
                 break
             hot, cold = cooling.step(call)
             length = anneal_packed(
-                self._flat, self._slots, self._buffers.room, self._align, sequence, runs, length,
+                self._flat, self._slots, self._buffers.room, self._align, schedule, runs, length,
                 off, self._size, self._best, self._result, moves // calls,
                 price / max(1, self._buffers.room), hot, cold,
                 float(len(self._problem)), self._joint, self._random,
@@ -316,9 +316,9 @@ class _Walk:
         else:
             self._price = self._price / _FALL if self.fits else self._price * _RISE
 
-    def _measure(self, sequence: Ints, runs: Ints, length: int) -> None:
+    def _measure(self, schedule: Ints, runs: Ints, length: int) -> None:
         """Set the sizes and alignments of the stays and blocks that the runs begin."""
         from cpplan.remat.search.stay_kernel import measure_run
 
         for k in range(length):
-            measure_run(self._flat, self._slots, sequence[k], runs[k], self._align, self._size)
+            measure_run(self._flat, self._slots, schedule[k], runs[k], self._align, self._size)

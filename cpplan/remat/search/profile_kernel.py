@@ -1,6 +1,6 @@
-"""Live bytes of a sequence, and how a changed stretch of it changes them; imports numba.
+"""Live bytes of a schedule, and how a changed stretch of it changes them; imports numba.
 
-A move changes a sequence only in a window. Bytes live after the window stay the same, since a stay
+A move changes a schedule only in a window. Bytes live after the window stay the same, since a stay
 that reaches beyond it is read there before and after the move. So the window is measured anew, and
 before it only the stays that now reach it, or no longer do.
 """
@@ -23,7 +23,7 @@ _BEGIN, _SPARED = 2, 1
 
 
 class Profile(NamedTuple):
-    """Accesses and live bytes of a sequence, as :func:`follow` sets them, and space to judge moves.
+    """Accesses and live bytes of a schedule, as :func:`follow` sets them, and space to judge moves.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Profile(NamedTuple):
 
 @inner_loop
 def blank_profile(flat, room):
-    """Space for the profile of a sequence of at most ``room`` runs."""
+    """Space for the profile of a schedule of at most ``room`` runs."""
     units, storages = len(flat.extra), len(flat.size)
     most = 0
     for unit in range(units):
@@ -96,14 +96,14 @@ def blank_profile(flat, room):
 
 
 @njit(cache=True)
-def measure(flat, sequence, length, limit):
-    """``(peak, bytes beyond the limit added up over all positions)`` of a sequence."""
-    return follow(flat, sequence, length, limit, blank_profile(flat, length + 1))
+def measure(flat, schedule, length, limit):
+    """``(peak, bytes beyond the limit added up over all positions)`` of a schedule."""
+    return follow(flat, schedule, length, limit, blank_profile(flat, length + 1))
 
 
 @inner_loop
-def follow(flat, sequence, length, limit, profile):
-    """Set the profile of a sequence; return its peak and the bytes beyond the limit, added up."""
+def follow(flat, schedule, length, limit, profile):
+    """Set the profile of a schedule; return its peak and the bytes beyond the limit, added up."""
     start, access, live, first = profile.start, profile.access, profile.live, profile.first
     units, storages = len(flat.extra), len(flat.size)
     for s in range(storages + 1):
@@ -114,7 +114,7 @@ def follow(flat, sequence, length, limit, profile):
         profile.times[unit] = 0
         first[unit] = length
     for position in range(length - 1, -1, -1):
-        unit = sequence[position]
+        unit = schedule[position]
         profile.times[unit] += 1
         first[unit] = position
     for unit in range(units):
@@ -133,7 +133,7 @@ def follow(flat, sequence, length, limit, profile):
             cursor[s] += 1
     total = 0
     for position in range(length):
-        unit, key = sequence[position], 4 * (position + 1)
+        unit, key = schedule[position], 4 * (position + 1)
         if profile.times[unit] > 1:
             profile.again[total] = position
             total += 1
@@ -173,7 +173,7 @@ def follow(flat, sequence, length, limit, profile):
     now, peak, beyond = flat.base, flat.base, 0
     for position in range(length):
         now += live[position]
-        here = now + flat.extra[sequence[position]]
+        here = now + flat.extra[schedule[position]]
         if position == 0:
             here += entry
         live[position] = here
@@ -198,15 +198,15 @@ def access_from(profile, storage, position):
 
 @inner_loop
 def read_next(flat, profile, storage, k):
-    """True if a stay lasts to the ``k``-th access, or to the end of the sequence."""
+    """True if a stay lasts to the ``k``-th access, or to the end of the schedule."""
     if k < profile.start[storage + 1]:
         return profile.access[k] & _BEGIN == 0
     return flat.kept[storage]
 
 
 @inner_loop
-def beyond_after(flat, limit, sequence, profile, low, high, new, size):
-    """Change of the bytes beyond the limit if ``sequence[low:high]`` becomes ``new[:size]``.
+def beyond_after(flat, limit, schedule, profile, low, high, new, size):
+    """Change of the bytes beyond the limit if ``schedule[low:high]`` becomes ``new[:size]``.
 
     The window is not empty; if it begins at 0, ``new`` is not empty either.
     """
@@ -216,7 +216,7 @@ def beyond_after(flat, limit, sequence, profile, low, high, new, size):
     stamp = stamps[-1]
     count = 0
     for k in range(high - low + size):
-        unit = sequence[low + k] if k < high - low else new[k - high + low]
+        unit = schedule[low + k] if k < high - low else new[k - high + low]
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
             s = flat.reads[t]
             if stamps[s] != stamp:
@@ -228,7 +228,7 @@ def beyond_after(flat, limit, sequence, profile, low, high, new, size):
                 stamps[s], touched[count], number[s] = stamp, s, count
                 count += 1
     # Bytes live throughout the window: those at its begin, of storages that are not touched in it.
-    level = live[low] - flat.extra[sequence[low]]
+    level = live[low] - flat.extra[schedule[low]]
     if low == 0:
         level -= profile.entry[0]
     before, reach, last, spared = profile.before, profile.reach, profile.last, profile.spared
@@ -332,10 +332,10 @@ def beyond_after(flat, limit, sequence, profile, low, high, new, size):
 
 
 @inner_loop
-def follow_window(flat, sequence, profile, low, high, new):
+def follow_window(flat, schedule, profile, low, high, new):
     """Set the profile after units changed places in a window that was just judged.
 
-    ``new`` has the units of ``sequence[low:high]`` in their new order, and replaces them.
+    ``new`` has the units of ``schedule[low:high]`` in their new order, and replaces them.
     """
     live, access, found, number = profile.live, profile.access, profile.found, profile.number
     flips = profile.flips[0]
@@ -354,7 +354,7 @@ def follow_window(flat, sequence, profile, low, high, new):
             profile.first[new[j]] = high
     for j in range(high - low):
         unit, key = new[j], 4 * (low + j + 1)
-        sequence[low + j] = unit
+        schedule[low + j] = unit
         if profile.first[unit] == high:
             profile.first[unit] = low + j
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
@@ -375,6 +375,6 @@ def follow_window(flat, sequence, profile, low, high, new):
             else:
                 stop = middle
         for position in range(low, high):
-            if profile.times[sequence[position]] > 1:
+            if profile.times[schedule[position]] > 1:
                 profile.again[k] = position
                 k += 1

@@ -1,6 +1,6 @@
-"""Local search on a sequence: CP-SAT solves windows of it anew, within the memory limit.
+"""Local search on a schedule: CP-SAT solves windows of it anew, within the memory limit.
 
-For sequences too long for one model. A window of some dozens of runs is solved in a fraction of a
+For schedules too long for one model. A window of some dozens of runs is solved in a fraction of a
 second; the runs found replace the window if they cost less.
 """
 
@@ -37,7 +37,7 @@ def improve_windows(
     seed: int = 0,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome:
-    """Solve windows of a sequence anew until time is up, or the cost meets the bound.
+    """Solve windows of a schedule anew until time is up, or the cost meets the bound.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ def improve_windows(
     limit
         On the peak, bytes.
     start
-        A sequence within the limit.
+        A schedule within the limit.
     deadline
         When it passes, the best so far is returned.
     bound
-        A proved bound on every sequence's cost, and what proves it.
+        A proved bound on every schedule's cost, and what proves it.
     width
         Runs in a window.
     copies
@@ -92,18 +92,18 @@ def improve_windows(
     best = RematOutcome(tuple(start), peak, cost, min(proved, cost), "given", proved_by)
     chance, done = random.Random(seed), 0
     while best.cost > best.bound and done != searches and not deadline.expired():
-        length = min(width, len(best.sequence))
-        begin = chance.randint(0, len(best.sequence) - length)
-        sequence = improve_window(
-            problem, limit, best.sequence, begin, begin + length, deadline,
+        length = min(width, len(best.schedule))
+        begin = chance.randint(0, len(best.schedule) - length)
+        schedule = improve_window(
+            problem, limit, best.schedule, begin, begin + length, deadline,
             copies=copies, work=work, seed=seed + done,
         )  # fmt: skip
         done += 1
-        if sequence != best.sequence:
+        if schedule != best.schedule:
             best = best._replace(
-                sequence=sequence,
-                peak=problem.peak(sequence),
-                cost=problem.total_cost(sequence),
+                schedule=schedule,
+                peak=problem.peak(schedule),
+                cost=problem.total_cost(schedule),
                 found_by=NAME,
             )
             report(best)
@@ -113,7 +113,7 @@ def improve_windows(
 def improve_window(
     problem: RematProblem,
     limit: int,
-    sequence: tuple[int, ...],
+    schedule: tuple[int, ...],
     begin: int,
     end: int,
     deadline: Deadline,
@@ -122,26 +122,26 @@ def improve_window(
     work: float = 0.5,
     seed: int = 0,
 ) -> tuple[int, ...]:
-    """The sequence with the window ``[begin, end)`` solved anew, if that costs less.
+    """The schedule with the window ``[begin, end)`` solved anew, if that costs less.
 
     For the parameters see :func:`improve_windows`.
     """
     from formulations.rematerialization import build
 
-    window = remat_window(problem, sequence, begin, end)
+    window = remat_window(problem, schedule, begin, end)
     most = max(copies, *(window.runs.count(unit) for unit in window.runs))
     remat = build_in_time(
         lambda: build(window.problem, memory_limit=limit, copies=most, done=window.done), deadline
     )
     if remat is None:
-        return sequence
+        return schedule
     remat.hint(window.runs)
-    best, cost = sequence, problem.total_cost(sequence)
+    best, cost = schedule, problem.total_cost(schedule)
 
     def found(runs: tuple[int, ...]) -> None:
         nonlocal best, cost
         inside = tuple(window.units[unit] for unit in runs)
-        changed = sequence[:begin] + inside + sequence[end:]
+        changed = schedule[:begin] + inside + schedule[end:]
         less = problem.total_cost(changed)
         if less < cost:
             best, cost = changed, less

@@ -1,4 +1,4 @@
-"""Numbers of the runs of a sequence, kept the same from one move to the next; imports numba."""
+"""Numbers of the runs of a schedule, kept the same from one move to the next; imports numba."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -18,12 +18,12 @@ def differs(slot, storages, slots, begin, begin2, ids, other_ids, stop, stop2, m
 
 
 @njit(cache=True)
-def name_inserted(sequence, ids, length, other, other_ids, n, free, left, moved, stamp):
-    """Number the runs of a sequence after an insertion; return how many, or -1 without room."""
+def name_inserted(schedule, ids, length, other, other_ids, n, free, left, moved, stamp):
+    """Number the runs of a schedule after an insertion; return how many, or -1 without room."""
     more, place = n - length, 0
     if more > left:
         return -1
-    while place < length and sequence[place] == other[place]:
+    while place < length and schedule[place] == other[place]:
         place += 1
     other_ids[:place] = ids[:place]
     for k in range(more):
@@ -34,21 +34,21 @@ def name_inserted(sequence, ids, length, other, other_ids, n, free, left, moved,
 
 
 @njit(cache=True)
-def name_removed(sequence, ids, length, other, other_ids, n, moved, stamp):
+def name_removed(schedule, ids, length, other, other_ids, n, moved, stamp):
     less, place = length - n, 0
-    while place < n and sequence[place] == other[place]:
+    while place < n and schedule[place] == other[place]:
         place += 1
     other_ids[:place] = ids[:place]
     other_ids[place:n] = ids[place + less : length]
 
 
 @njit(cache=True)
-def name_moved(sequence, ids, other, other_ids, n, moved, stamp):
-    """Number the runs of a sequence in which some in a row have moved."""
+def name_moved(schedule, ids, other, other_ids, n, moved, stamp):
+    """Number the runs of a schedule in which some in a row have moved."""
     low, high = 0, n
-    while low < n and sequence[low] == other[low]:
+    while low < n and schedule[low] == other[low]:
         low += 1
-    while high > low and sequence[high - 1] == other[high - 1]:
+    while high > low and schedule[high - 1] == other[high - 1]:
         high -= 1
     if low == high:
         return False
@@ -59,7 +59,7 @@ def name_moved(sequence, ids, other, other_ids, n, moved, stamp):
             turn = block if way == 0 else wide - block
             same = True
             for k in range(wide):
-                if other[low + k] != sequence[low + (k + turn) % wide]:
+                if other[low + k] != schedule[low + (k + turn) % wide]:
                     same = False
                     break
             if same:
@@ -73,16 +73,16 @@ def name_moved(sequence, ids, other, other_ids, n, moved, stamp):
 
 
 @njit(cache=True)
-def same_order(sequence, first, other, n, seen, stamp):
-    """True if the first runs of two sequences have the same order."""
+def same_order(schedule, first, other, n, seen, stamp):
+    """True if the first runs of two schedules have the same order."""
     k = 0
     for position in range(n):
         unit = other[position]
         if seen[unit] != stamp:
             seen[unit] = stamp
-            while first[sequence[k]] != k:
+            while first[schedule[k]] != k:
                 k += 1
-            if sequence[k] != unit:
+            if schedule[k] != unit:
                 return False
             k += 1
     return True

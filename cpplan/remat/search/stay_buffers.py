@@ -1,4 +1,4 @@
-"""Conversion from stays of a sequence to buffers of a program that runs ops again.
+"""Conversion from stays of a schedule to buffers of a program that runs ops again.
 
 Besides stays of storages, an arena holds storages that no op touches, and buffers of ops' bodies.
 """
@@ -31,7 +31,7 @@ class StayBuffers:
     Parameters
     ----------
     problem
-        Whose sequences are packed.
+        Whose schedules are packed.
     residency
         What it was made with.
     limit
@@ -85,14 +85,14 @@ class StayBuffers:
         for unit, block in zip(order, blocks, strict=True):
             self.extra[unit] = _height(buffers, block)
 
-    def buffers(self, sequence: Sequence[int]) -> Problem:
-        """The packing problem of a sequence."""
-        return self._program(sequence)[1]
+    def buffers(self, schedule: Sequence[int]) -> Problem:
+        """The packing problem of a schedule."""
+        return self._program(schedule)[1]
 
     def offsets(
-        self, sequence: Sequence[int], stays: Ints, blocks: Ints, entry: int
+        self, schedule: Sequence[int], stays: Ints, blocks: Ints, entry: int
     ) -> tuple[Problem, Ints]:
-        """The packing problem of a sequence, and an offset for each of its buffers.
+        """The packing problem of a schedule, and an offset for each of its buffers.
 
         Parameters
         ----------
@@ -100,20 +100,20 @@ class StayBuffers:
             An offset for every stay, in the order in which they begin: what is there from the start
             by number of the storage, then what every run begins, by number too.
         blocks
-            An offset for the block of every run, shape ``(len(sequence),)``.
+            An offset for the block of every run, shape ``(len(schedule),)``.
         entry
             The offset of what is handed in for nobody.
         """
         names = self._source.ordering.storages
-        program, buffers = self._program(sequence)
+        program, buffers = self._program(schedule)
         row = {name: k for k, name in enumerate(buffers.names)}
         offsets: Ints = np.zeros(len(buffers), np.int64)
         copies: Counter[int] = Counter()
-        for storage, offset in zip(self._begun(sequence), stays.tolist(), strict=True):
+        for storage, offset in zip(self._begun(schedule), stays.tolist(), strict=True):
             copy = copies[storage]
             offsets[row[self._names.copy(names[storage], copy)]] = offset
             copies[storage] += 1
-        throughout, handed_in, within = self._others(sequence, program, buffers)
+        throughout, handed_in, within = self._others(schedule, program, buffers)
         for k in throughout:
             offsets[k] = self._throughout[buffers.names[k]]
         for group, offset in zip([handed_in, *within], [entry, *blocks.tolist()], strict=True):
@@ -121,38 +121,38 @@ class StayBuffers:
                 offsets[group] = offset + _first_fit(buffers, group)
         return buffers, offsets
 
-    def _begun(self, sequence: Sequence[int]) -> Iterator[int]:
+    def _begun(self, schedule: Sequence[int]) -> Iterator[int]:
         """The storage of every stay, in the order in which they begin."""
         problem, parts = self._source, set[int]()
         yield from np.flatnonzero(problem.ordering.present).tolist()
-        for unit in sequence:
+        for unit in schedule:
             for storage in problem.writes[unit]:
                 if storage not in parts:
                     yield storage
                 if storage in problem.written_in_parts:
                     parts.add(storage)
 
-    def _program(self, sequence: Sequence[int]) -> tuple[Program, Problem]:
-        program = Program(self._source.graph, self._source.expand(sequence))
+    def _program(self, schedule: Sequence[int]) -> tuple[Program, Problem]:
+        program = Program(self._source.graph, self._source.expand(schedule))
         return program, to_problem(program, self._residency)
 
     def _others(
-        self, sequence: Sequence[int], program: Program, buffers: Problem
+        self, schedule: Sequence[int], program: Program, buffers: Problem
     ) -> tuple[list[int], list[int], list[list[int]]]:
         """Rows of what lives throughout, of what is handed in, and of what every run's bodies need.
 
         Storages and empty buffers apart.
         """
         graph, starts = program.graph, program.starts
-        first = np.cumsum([0, *(len(self._source.units[unit]) for unit in sequence)])
+        first = np.cumsum([0, *(len(self._source.units[unit]) for unit in schedule)])
         begins = np.array(starts, np.int64)[first]
         throughout: list[int] = []
         entry: list[int] = []
-        blocks: list[list[int]] = [[] for _ in sequence]
+        blocks: list[list[int]] = [[] for _ in schedule]
         for k, name in enumerate(buffers.names):
             if self._is_stay(name) or not buffers.size[k]:
                 continue
-            if buffers.lower[k] == 0 and buffers.upper[k] == starts[-1] and len(sequence) > 1:
+            if buffers.lower[k] == 0 and buffers.upper[k] == starts[-1] and len(schedule) > 1:
                 throughout.append(k)
             elif name in graph.tensor:
                 entry.append(k)

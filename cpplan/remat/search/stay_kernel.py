@@ -1,4 +1,4 @@
-"""Stays of a sequence, their offsets, and the bytes they share; imports numba."""
+"""Stays of a schedule, their offsets, and the bytes they share; imports numba."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -15,8 +15,8 @@ _ALL, NO, _EJECTED = 1 << 60, 1 << 61, 6
 
 
 @njit(cache=True)
-def find_stays(flat, slots, sequence, ids, length, begin, end, stop, active):
-    """The stays of a sequence: first and last position, run that ends them; how many there are.
+def find_stays(flat, slots, schedule, ids, length, begin, end, stop, active):
+    """The stays of a schedule: first and last position, run that ends them; how many there are.
 
     ``active`` lists their slots by first position; ``end`` of all other slots is -1.
     """
@@ -36,7 +36,7 @@ def find_stays(flat, slots, sequence, ids, length, begin, end, stop, active):
             active[count] = s
             count += 1
     for position in range(length):
-        unit, run = sequence[position], ids[position]
+        unit, run = schedule[position], ids[position]
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
             slot = latest[flat.reads[t]]
             end[slot], stop[slot] = position, run
@@ -202,11 +202,11 @@ def shift(
 
 
 @njit(cache=True)
-def place_all(random, flat, slots, sequence, ids, length, limit, align, off, size):
+def place_all(random, flat, slots, schedule, ids, length, limit, align, off, size):
     """Offsets for all stays, those of the largest area first; bytes that they share."""
     total = len(size)
     begin, end, stop, active, near = blank_stays(total)
-    count = find_stays(flat, slots, sequence, ids, length, begin, end, stop, active)
+    count = find_stays(flat, slots, schedule, ids, length, begin, end, stop, active)
     pending = np.ones(total, np.bool_)
     area = np.empty(count, np.float64)
     for k in range(count):
@@ -245,10 +245,10 @@ def all_shared(begin, end, active, count, off, size, pending):
 
 
 @njit(cache=True)
-def measure_slots(flat, slots, sequence, ids, length, run, align, size):
+def measure_slots(flat, slots, schedule, ids, length, run, align, size):
     for position in range(length):
         if ids[position] == run:
-            measure_run(flat, slots, sequence[position], run, align, size)
+            measure_run(flat, slots, schedule[position], run, align, size)
 
 
 @njit(cache=True)

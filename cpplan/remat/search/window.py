@@ -1,4 +1,4 @@
-"""A window of a sequence as a rematerialization problem of its own.
+"""A window of a schedule as a rematerialization problem of its own.
 
 The runs at the positions ``begin <= position < end`` may be chosen anew, the others stay. Values
 that are still read, in the window or after it, are there at its beginning; those read after it are
@@ -19,7 +19,7 @@ from cpplan.remat.problem import RematProblem
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RematWindow:
-    """A stretch of a sequence.
+    """A stretch of a schedule.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class RematWindow:
 
 
 def remat_window(
-    problem: RematProblem, sequence: Sequence[int], begin: int, end: int, *, others: int = 40
+    problem: RematProblem, schedule: Sequence[int], begin: int, end: int, *, others: int = 40
 ) -> RematWindow:
-    """The window ``[begin, end)`` of a sequence. O(touches).
+    """The window ``[begin, end)`` of a schedule. O(touches).
 
     Besides the units that run in it, up to ``others`` units that have run before may run in it:
     those that write what lives at its ends, and what they read in turn.
@@ -50,7 +50,7 @@ def remat_window(
     Raises
     ------
     InputError
-        If the window is empty or reaches beyond the sequence.
+        If the window is empty or reaches beyond the schedule.
 
     Examples
     --------
@@ -68,11 +68,11 @@ def remat_window(
     >>> window.problem.ordering.present.tolist(), window.problem.ordering.kept.tolist()
     ([True, False], [True, True])
     """
-    if not 0 <= begin < end <= len(sequence):
-        raise InputError(f"[{begin}, {end}) is no window of {len(sequence)} runs")
-    there, wanted = _ends(problem, sequence, begin, end)
-    before = set(sequence[:begin])
-    units = _units(problem, sequence[begin:end], before, there | wanted, others)
+    if not 0 <= begin < end <= len(schedule):
+        raise InputError(f"[{begin}, {end}) is no window of {len(schedule)} runs")
+    there, wanted = _ends(problem, schedule, begin, end)
+    before = set(schedule[:begin])
+    units = _units(problem, schedule[begin:end], before, there | wanted, others)
     number = {unit: k for k, unit in enumerate(units)}
     touched: dict[int, list[int]] = {}
     for unit in units:
@@ -107,21 +107,21 @@ def remat_window(
         ),
         tuple(units),
         frozenset(number[unit] for unit in units if unit in before),
-        tuple(number[unit] for unit in sequence[begin:end]),
+        tuple(number[unit] for unit in schedule[begin:end]),
     )
 
 
 def _ends(
-    problem: RematProblem, sequence: Sequence[int], begin: int, end: int
+    problem: RematProblem, schedule: Sequence[int], begin: int, end: int
 ) -> tuple[set[int], set[int]]:
     """The storages that live into the window, and those that live out of it."""
     there, wanted = set[int](), set[int]()
-    for storage, first, stop in problem.stays(sequence):
+    for storage, first, stop in problem.stays(schedule):
         if stop > begin and (first < begin or (begin == 0 and problem.ordering.present[storage])):
             there.add(storage)
         if first < end < stop:
             wanted.add(storage)
-    if end == len(sequence):
+    if end == len(schedule):
         wanted.update(np.flatnonzero(problem.ordering.kept).tolist())
     return there, wanted
 

@@ -1,4 +1,4 @@
-"""Recomputation: every sequence of runs up to a cost, each packed by trying all offsets."""
+"""Recomputation: every schedule of runs up to a cost, each packed by trying all offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .made import random_graph
 from .packing import arguments
 from .runs import repeated_boxes, waits_for
 
-_MOST_SEQUENCES = 500  # of one case: then what was tried counts
+_MOST_SCHEDULES = 500  # of one case: then what was tried counts
 
 
 def remat(rng: random.Random) -> Case:
@@ -50,10 +50,10 @@ def _false_peak(graph: Graph, plan: object, most: float, kept_order: bool) -> li
         wrong.append(f"assert plan.cost <= {most}")
     optimal = plan.status == "optimal"  # type: ignore[attr-defined]
     better = (plan.peak if optimal else bound) or 0  # type: ignore[attr-defined]
-    for sequence in _sequences(graph, most, kept_order):
-        found = least_height(repeated_boxes(graph, sequence), better - 1)
+    for schedule in _schedules(graph, most, kept_order):
+        found = least_height(repeated_boxes(graph, schedule), better - 1)
         if found is not None:
-            names = [graph.ops[k].name for k in sequence]
+            names = [graph.ops[k].name for k in schedule]
             what = "peak" if optimal else "lower_bound"
             wrong.append(f"assert plan.{what} <= {found}  # {better}; {names} takes {found} B")
             break
@@ -74,39 +74,39 @@ def _false_cost(graph: Graph, plan: object, limit: int, base: float, kept_order:
         if value is None:
             return wrong
         most, what = value - 1, f"{'cost' if optimal else 'cost_bound'} < {value}"
-    for sequence in _sequences(graph, most, kept_order):
-        if least_height(repeated_boxes(graph, sequence), limit) is not None:
-            names = [graph.ops[k].name for k in sequence]
+    for schedule in _schedules(graph, most, kept_order):
+        if least_height(repeated_boxes(graph, schedule), limit) is not None:
+            names = [graph.ops[k].name for k in schedule]
             wrong.append(f"assert plan.{what}  # {names} fits {limit} B")
             break
     return wrong
 
 
-def _sequences(graph: Graph, most: float, kept_order: bool) -> Iterator[tuple[int, ...]]:
-    """Sequences of a cost up to ``most`` in which every op runs, the shortest first."""
+def _schedules(graph: Graph, most: float, kept_order: bool) -> Iterator[tuple[int, ...]]:
+    """Schedules of a cost up to ``most`` in which every op runs, the shortest first."""
     waits = waits_for(graph)
     rest = sum(op.cost for op in graph.ops)
-    # (sequence, its cost, cost of what has not run yet)
+    # (schedule, its cost, cost of what has not run yet)
     front: list[tuple[tuple[int, ...], float, float]] = [((), 0, rest)]
     shown = 0
     while front:
         longer = []
-        for sequence, cost, missing in front:
-            if missing == 0 and len(set(sequence)) == len(graph.ops):
+        for schedule, cost, missing in front:
+            if missing == 0 and len(set(schedule)) == len(graph.ops):
                 shown += 1
-                yield sequence
-                if shown == _MOST_SEQUENCES:
+                yield schedule
+                if shown == _MOST_SCHEDULES:
                     return
-            done = set(sequence)
+            done = set(schedule)
             for k, op in enumerate(graph.ops):
                 again = k in done
                 if not waits[k] <= done or (again and not op.recomputable):
                     continue
                 if kept_order and not again and k != len(done):
                     continue
-                if sequence and again and sequence[-1] == k:
+                if schedule and again and schedule[-1] == k:
                     continue  # twice in a row brings nothing
                 left = missing if again else missing - op.cost
                 if cost + op.cost + left <= most + 1e-9:
-                    longer.append(((*sequence, k), cost + op.cost, left))
-        front = longer[: 10 * _MOST_SEQUENCES]
+                    longer.append(((*schedule, k), cost + op.cost, left))
+        front = longer[: 10 * _MOST_SCHEDULES]

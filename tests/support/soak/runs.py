@@ -65,7 +65,7 @@ def without_empty(graph: Graph) -> Graph:
             in_place=tuple(pair for pair in op.in_place if full.issuperset(pair)),
             placements=tuple(place for place in op.placements if full.issuperset(place[:2])),
             after=tuple(graph.ops[k].name for k in sorted(before)),
-            sequence=None,
+            schedule=None,
         )
         for op, before in zip(graph.ops, waits_for(graph), strict=True)
     )
@@ -120,12 +120,12 @@ def live_boxes(
     return boxes
 
 
-def repeated_boxes(graph: Graph, sequence: Sequence[int]) -> list[Box]:
+def repeated_boxes(graph: Graph, schedule: Sequence[int]) -> list[Box]:
     """As :func:`live_boxes`, where ops may run again; for graphs without views.
 
     Every run writes copies of its own, and every op reads the newest.
     """
-    stop = max(1, len(sequence))
+    stop = max(1, len(schedule))
     sizes = {t.name: t for t in graph.tensors}
     made = {name for op in graph.ops for name in op.outputs}
     first: list[tuple[str, int]] = []
@@ -140,7 +140,7 @@ def repeated_boxes(graph: Graph, sequence: Sequence[int]) -> list[Box]:
     for tensor in graph.tensors:
         if tensor.kind not in ("workspace", "constant") and tensor.name not in made:
             begin(tensor.name, 0)
-    for step, k in enumerate(sequence):
+    for step, k in enumerate(schedule):
         op = graph.ops[k]
         for name in op.inputs:
             if name in newest:

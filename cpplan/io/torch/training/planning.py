@@ -21,8 +21,8 @@ from cpplan.program.anf import to_anf
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.repeated_parts import NAME as ALIKE
 from cpplan.remat.repeated_parts import plan_alike
+from cpplan.remat.schedules import ScheduleSearch
 from cpplan.remat.search.outcome import RematOutcome
-from cpplan.remat.sequences import SequenceSearch
 from cpplan.runtime.deadline import Deadline
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
@@ -101,16 +101,16 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
     found = _from_kept(problem, kept) if kept is not None else None
     if found is None:
         found = _search(problem, joint, limit, settings)
-        order = [int(unit) for unit in found["sequence"]]
+        order = [int(unit) for unit in found["schedule"]]
         try:
-            keep_plan(key, folder, {**found, "sequence": order})
+            keep_plan(key, folder, {**found, "schedule": order})
         except InputError as error:
             _log.warning("the plan is kept for this process only: %s", error)
         cached = False
     else:
         cached = True
-    schedule = Schedule(
-        order=tuple(joint.graph.ops[op].name for op in problem.expand(found["sequence"])),
+    made = Schedule(
+        order=tuple(joint.graph.ops[op].name for op in problem.expand(found["schedule"])),
         peak=found["peak"] + outside,
         unplanned=problem.peak(_given(problem, joint)) + outside,
         cost=found["cost"],
@@ -124,8 +124,8 @@ def plan_schedule(joint: JointGraph, settings: Settings) -> Schedule:
         seconds=time.monotonic() - start,
     )
     if settings.on_infeasible == "error":
-        _check(joint, problem, schedule, settings, outside)
-    return schedule
+        _check(joint, problem, made, settings, outside)
+    return made
 
 
 def _folder(settings: Settings) -> Path | None:
@@ -143,7 +143,7 @@ def _search(
     problem: RematProblem, joint: JointGraph, limit: int | None, settings: Settings
 ) -> dict[str, Any]:
     deadline = Deadline(settings.time_limit)
-    search = SequenceSearch(
+    search = ScheduleSearch(
         problem, _given(problem, joint), workers=settings.workers, seed=settings.seed
     )
     most = None if settings.cost_limit is None else settings.cost_limit * search.base
@@ -157,7 +157,7 @@ def _search(
     else:
         found = _least(search, search.base if most is None else most, deadline)
     return {
-        "sequence": list(found.sequence),
+        "schedule": list(found.schedule),
         "peak": found.peak,
         "cost": found.cost,
         "bound": found.bound,
@@ -168,17 +168,17 @@ def _search(
     }
 
 
-def _treat_parts_alike(search: SequenceSearch, limit: int, deadline: Deadline) -> None:
+def _treat_parts_alike(search: ScheduleSearch, limit: int, deadline: Deadline) -> None:
     """Add a schedule in which equal layers are treated alike, if one within the limit is found."""
     if search.once.peak <= limit:
         return
-    for order in dict.fromkeys((search.given, search.once.sequence)):
+    for order in dict.fromkeys((search.given, search.once.schedule)):
         found = plan_alike(search.problem, order, limit, deadline.share(0.5))
         if found is not None:
-            search.take_sequence(found, ALIKE)
+            search.take_schedule(found, ALIKE)
 
 
-def _least(search: SequenceSearch, most: float, deadline: Deadline) -> RematOutcome:
+def _least(search: ScheduleSearch, most: float, deadline: Deadline) -> RematOutcome:
     """The schedule of least peak found that costs at most ``most``."""
     search.search_order(0, deadline.share(0.2))
     if search.affords(most):
@@ -204,10 +204,10 @@ def _name(problem: RematProblem, unit: int | None) -> str | None:
 
 def _from_kept(problem: RematProblem, kept: dict[str, Any]) -> dict[str, Any] | None:
     """A kept plan, measured anew, if it is a schedule of this problem."""
-    sequence = kept.get("sequence")
+    schedule = kept.get("schedule")
     units = range(len(problem))
-    if not isinstance(sequence, list) or not all(
-        isinstance(unit, int) and unit in units for unit in sequence
+    if not isinstance(schedule, list) or not all(
+        isinstance(unit, int) and unit in units for unit in schedule
     ):
         return None
     texts = ("found_by", "bound_by")
@@ -216,9 +216,9 @@ def _from_kept(problem: RematProblem, kept: dict[str, Any]) -> dict[str, Any] | 
         return None
     if not all(isinstance(kept.get(name), (int, float)) for name in numbers):
         return None
-    if not problem.is_sequence(sequence):
+    if not problem.is_schedule(schedule):
         return None
-    peak, cost = problem.peak(sequence), problem.total_cost(sequence)
+    peak, cost = problem.peak(schedule), problem.total_cost(schedule)
     return {**kept, "peak": peak, "cost": cost, "least_op": kept.get("least_op")}
 
 
@@ -248,8 +248,8 @@ def _shortfall(
         )
     else:
         unit_of = {name: k for k, name in enumerate(problem.ordering.names)}
-        sequence = [unit_of[name] for name in found.order]
-        fullest = int(np.argmax(problem.pressure(sequence)))
+        schedule = [unit_of[name] for name in found.order]
+        fullest = int(np.argmax(problem.pressure(schedule)))
         reason = (
             f"the schedule of least peak that was found needs {format_bytes(found.peak)} (op "
             f"{found.order[fullest]!r}), {found.peak - limit} B more than the limit; "

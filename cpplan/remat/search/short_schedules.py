@@ -1,8 +1,8 @@
-"""Enumeration of the short sequences of a small problem.
+"""Enumeration of the short schedules of a small problem.
 
-It is for the end of a search: a sequence whose live bytes fit may not fit packed where another
+It is for the end of a search: a schedule whose live bytes fit may not fit packed where another
 does, and with several pools or shared bytes, live bytes are a poor guide. Few units have few
-sequences, so that all of them can be packed.
+schedules, so that all of them can be packed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from cpplan.remat.problem import RematProblem
 from cpplan.runtime.deadline import Deadline
 
-NAME = "short sequences"
-# Of more units there are too many sequences; runs beyond one of each unit.
+NAME = "short schedules"
+# Of more units there are too many schedules; runs beyond one of each unit.
 MOST_UNITS, MOST_AGAIN = 12, 3
-# Seconds a run to extend a sequence by one, where time is counted in work.
+# Seconds a run to extend a schedule by one, where time is counted in work.
 _WORK = 1e-5
 
 
-def short_sequences(
+def short_schedules(
     problem: RematProblem,
     limit: float,
     most: float,
@@ -31,7 +31,7 @@ def short_sequences(
     order: Sequence[int] | None = None,
     again: int = MOST_AGAIN,
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the sequences within ``limit`` live bytes that cost at most ``most``.
+    """Yield the schedules within ``limit`` live bytes that cost at most ``most``.
 
     Those in which nothing runs again come first, then those with one run more, and so on.
 
@@ -42,7 +42,7 @@ def short_sequences(
     limit
         Live bytes.
     most
-        What a sequence may cost.
+        What a schedule may cost.
     deadline
         Ends the enumeration when it passes, by ``TimeUpError``.
     order
@@ -62,7 +62,7 @@ def short_sequences(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> list(short_sequences(problem, 12, 5, Deadline(10)))
+    >>> list(short_schedules(problem, 12, 5, Deadline(10)))
     [(0, 1, 2, 0, 3)]
     """
     units = range(len(problem))
@@ -76,22 +76,22 @@ def short_sequences(
     for longest in range(len(problem), len(problem) + again + 1):
         waiting: list[tuple[int, ...]] = [()]
         while waiting:
-            sequence = waiting.pop()
-            deadline.check(_WORK * (len(sequence) + 1))
-            done = set(sequence)
+            schedule = waiting.pop()
+            deadline.check(_WORK * (len(schedule) + 1))
+            done = set(schedule)
             left = len(problem) - len(done)
-            cost = problem.total_cost([*sequence, *(unit for unit in units if unit not in done)])
-            if cost > most or (sequence and begun.peak(sequence) > limit):
+            cost = problem.total_cost([*schedule, *(unit for unit in units if unit not in done)])
+            if cost > most or (schedule and begun.peak(schedule) > limit):
                 continue
-            if len(sequence) == longest:
-                if problem.peak(sequence) <= limit:
-                    yield sequence
+            if len(schedule) == longest:
+                if problem.peak(schedule) <= limit:
+                    yield schedule
                 continue
-            spare = longest - len(sequence) > left
+            spare = longest - len(schedule) > left
             waiting += [
-                (*sequence, unit)
+                (*schedule, unit)
                 for unit in reversed(units)
                 if (before[unit] <= done)
                 and (unit not in done or (spare and problem.repeatable[unit]))
-                and unit not in sequence[-1:]
+                and unit not in schedule[-1:]
             ]

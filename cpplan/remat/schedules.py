@@ -1,9 +1,9 @@
-"""The search for the cheapest sequence within a limit on live bytes, for many limits in turn.
+"""The search for the cheapest schedule within a limit on live bytes, for many limits in turn.
 
-First come orders without repetitions: the given order, then a searched one. Then come sequences by
+First come orders without repetitions: the given order, then a searched one. Then come schedules by
 eviction and checkpoints, local search, windows and, where there are few units, CP-SAT on all of
-them; sequences found for one limit are starts for others. Meanwhile bounds are proved: on the bytes
-that every sequence needs, and on the cost of every sequence within the limit.
+them; schedules found for one limit are starts for others. Meanwhile bounds are proved: on the bytes
+that every schedule needs, and on the cost of every schedule within the limit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
 from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.heuristics.dropping import NAME as DROPPING
 from cpplan.remat.heuristics.dropping import drop
-from cpplan.remat.heuristics.starts import first_sequence
+from cpplan.remat.heuristics.starts import first_schedule
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.reach import reach_bound
 from cpplan.remat.relaxed import relax_repetition
 from cpplan.remat.search.descent import Descent
 from cpplan.remat.search.local_search import NAME as LOCAL
-from cpplan.remat.search.local_search import search_sequences
+from cpplan.remat.search.local_search import search_schedules
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.tuning import active
 from cpplan.runtime.budget import Budget
@@ -39,8 +39,8 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 GIVEN = "given order"
 
 
-class SequenceSearch:
-    """A search for sequences of one problem.
+class ScheduleSearch:
+    """A search for schedules of one problem.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class SequenceSearch:
     Attributes
     ----------
     least, least_by
-        Bytes that every sequence needs, and the name of the proof.
+        Bytes that every schedule needs, and the name of the proof.
     known
         All outcomes found, the given order first.
     """
@@ -94,7 +94,7 @@ class SequenceSearch:
         self._order_target: float = math.inf if joint else 0
         # So large a bound was looked for among ways to reach a unit.
         self._reach_target: float = 0
-        # For every limit, what no sequence within it costs less than.
+        # For every limit, what no schedule within it costs less than.
         self._bounds: dict[int, tuple[int | float, str]] = {}
         self._starts: dict[int, RematOutcome] = {}
         self._descents: dict[float, Descent] = {}
@@ -133,22 +133,22 @@ class SequenceSearch:
         """Add an order found elsewhere, so that none of fewer live bytes is searched for."""
         outcome = self._outcome(order, name)
         self._add(outcome)
-        self._orders.append(outcome.sequence)
+        self._orders.append(outcome.schedule)
         self._order_target = 0
         return outcome
 
-    def take_sequence(self, sequence: Sequence[int], name: str) -> RematOutcome:
-        """Add a sequence found elsewhere, so that the searches begin with it."""
-        outcome = self._outcome(sequence, name)
+    def take_schedule(self, schedule: Sequence[int], name: str) -> RematOutcome:
+        """Add a schedule found elsewhere, so that the searches begin with it."""
+        outcome = self._outcome(schedule, name)
         self._add(outcome)
         return outcome
 
     def none_within(self, limit: int) -> bool:
-        """True if every sequence is proved to have more than ``limit`` live bytes."""
+        """True if every schedule is proved to have more than ``limit`` live bytes."""
         return self.least.bytes > limit and self._exact
 
     def within(self, limit: int, deadline: Deadline, target: int | float = 0) -> RematOutcome:
-        """The cheapest sequence with at most ``limit`` live bytes; of least peak if none is found.
+        """The cheapest schedule with at most ``limit`` live bytes; of least peak if none is found.
 
         Another call continues the search. A cost of ``target`` is good enough.
         """
@@ -163,7 +163,7 @@ class SequenceSearch:
         return self.best(limit)
 
     def below(self, most: float, deadline: Deadline) -> RematOutcome:
-        """The sequence of least peak found that costs at most ``most``.
+        """The schedule of least peak found that costs at most ``most``.
 
         Local search from the best known; another call continues it.
         """
@@ -173,7 +173,7 @@ class SequenceSearch:
             descent = self._descents[most] = Descent(
                 self.problem,
                 most,
-                best.sequence,
+                best.schedule,
                 joint=self.joint,
                 seed=self.seed + self._turns,
                 report=self._add,
@@ -188,7 +188,7 @@ class SequenceSearch:
         return descent.exhausted or descent.best.peak <= self.least.bytes
 
     def start_below(self, most: float, deadline: Deadline) -> RematOutcome:
-        """The sequence of least peak by eviction and checkpoints that costs at most ``most``.
+        """The schedule of least peak by eviction and checkpoints that costs at most ``most``.
 
         Their limits are found by bisection between a bound and the best peak that is cheap enough.
         """
@@ -209,11 +209,11 @@ class SequenceSearch:
         return min((o for o in self.known if o.cost <= most), key=lambda o: (o.peak, o.cost))
 
     def start(self, limit: int, deadline: Deadline) -> RematOutcome:
-        """The best sequence by eviction and checkpoints from known orders, made once a limit."""
+        """The best schedule by eviction and checkpoints from known orders, made once a limit."""
         if limit not in self._starts:
             orders = [o for o in self._orders if self.joint or o == self.given]
             self._starts[limit] = self._outcome(
-                *first_sequence(self.problem, limit, orders, deadline)
+                *first_schedule(self.problem, limit, orders, deadline)
             )
             self._add(self._starts[limit])
         return self._starts[limit]
@@ -223,8 +223,8 @@ class SequenceSearch:
         best = self.best(limit)
         if best.peak > limit:
             with suppress(TimeUpError):
-                sequence = drop(self.problem, best.sequence, limit, deadline)
-                self._add(self._outcome(sequence, DROPPING))
+                schedule = drop(self.problem, best.schedule, limit, deadline)
+                self._add(self._outcome(schedule, DROPPING))
         return self.best(limit)
 
     def best(self, limit: int) -> RematOutcome:
@@ -234,7 +234,7 @@ class SequenceSearch:
         return found._replace(bound=bound, bound_by=name)
 
     def cost_bound(self, limit: int) -> tuple[int | float, str]:
-        """Lower bound on the cost of every sequence within the limit, and the name of its proof.
+        """Lower bound on the cost of every schedule within the limit, and the name of its proof.
 
         A bound proved for a larger limit holds for a smaller one.
         """
@@ -307,7 +307,7 @@ class SequenceSearch:
             return
         found = search_order(
             self.problem.ordering,
-            np.array(once.sequence, np.int64),
+            np.array(once.schedule, np.int64),
             Budget(deadline, seed=self.seed),
             target=limit,
         )
@@ -318,7 +318,7 @@ class SequenceSearch:
             self._add(self._outcome(self._orders[-1], found.found_by))
 
     def _look_for_reach(self, target: int | None, deadline: Deadline) -> None:
-        """Raise the bound on every sequence's bytes by the reach of its units, up to ``target``."""
+        """Raise the bound on every schedule's bytes by the reach of its units, up to ``target``."""
         wanted = math.inf if target is None else target
         # What was looked for does not depend on the target, but for where it ends.
         if self._exact and self.least.bytes < wanted and self._reach_target < wanted:
@@ -336,7 +336,7 @@ class SequenceSearch:
             self._prove(limit, found.bound, found.bound_by)
 
     def _search(self, limit: int, target: int | float, deadline: Deadline) -> None:
-        """Search locally from the best sequence, first from those found for another limit.
+        """Search locally from the best schedule, first from those found for another limit.
 
         Where costs differ much, the search first counts runs instead: repetitions far cheaper than
         the mean would all look alike.
@@ -353,18 +353,18 @@ class SequenceSearch:
             best, problem = self.best(limit), self.problem
             if count:
                 problem = replace(problem, cost=(1,) * len(problem))
-            found = search_sequences(
+            found = search_schedules(
                 problem,
                 limit,
-                (best if best.peak <= limit else begin).sequence,
+                (best if best.peak <= limit else begin).schedule,
                 deadline.share(1 / left),
                 target_cost=0 if count else max(target, best.bound),
                 joint=self.joint,
                 seed=self.seed + self._turns,
-                report=lambda outcome: self._add(self._outcome(outcome.sequence, LOCAL)),
+                report=lambda outcome: self._add(self._outcome(outcome.schedule, LOCAL)),
             )
             self._turns += 1
-            self._add(self._outcome(found.sequence, LOCAL))
+            self._add(self._outcome(found.schedule, LOCAL))
 
     def _improve_windows(self, limit: int, deadline: Deadline) -> None:
         from cpplan.remat.search.remat_windows import improve_windows
@@ -372,22 +372,22 @@ class SequenceSearch:
         best = self.best(limit)
         bound = best.bound, best.bound_by
         improve_windows(
-            self.problem, limit, best.sequence, deadline,
+            self.problem, limit, best.schedule, deadline,
             bound=bound, seed=self.seed + self._turns, report=self._add,
         )  # fmt: skip
 
     def _solve_whole(self, limit: int, deadline: Deadline) -> None:
         """Run CP-SAT with at most two runs of each unit, and then three."""
-        from cpplan.remat.search.cp_sat_remat import improve_sequence
+        from cpplan.remat.search.cp_sat_remat import improve_schedule
 
         for copies in (2, 3):
             best = self.best(limit)
             if best.peak <= limit and best.cost <= best.bound:
                 break
-            found = improve_sequence(
+            found = improve_schedule(
                 self.problem,
                 limit,
-                best.sequence,
+                best.schedule,
                 deadline.share(0.5),
                 copies=copies,
                 free_order=self.joint,
@@ -400,14 +400,14 @@ class SequenceSearch:
                 if self._complete:
                     self._prove(limit, found.bound, found.bound_by)
 
-    def _outcome(self, sequence: Sequence[int], name: str) -> RematOutcome:
-        sequence = tuple(sequence)
+    def _outcome(self, schedule: Sequence[int], name: str) -> RematOutcome:
+        schedule = tuple(schedule)
         problem = self.problem
-        peak, cost = problem.peak(sequence), problem.total_cost(sequence)
-        return RematOutcome(sequence, peak, cost, self.base, name, RUNS_ONCE)
+        peak, cost = problem.peak(schedule), problem.total_cost(schedule)
+        return RematOutcome(schedule, peak, cost, self.base, name, RUNS_ONCE)
 
     def _add(self, outcome: RematOutcome) -> None:
-        if all(outcome.sequence != other.sequence for other in self.known):
+        if all(outcome.schedule != other.schedule for other in self.known):
             self.known.append(outcome)
             self._report(outcome)
 

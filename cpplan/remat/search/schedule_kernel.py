@@ -1,4 +1,4 @@
-"""The compiled loops of the search over sequences; imports numba, so import it only to search."""
+"""The compiled loops of the search over schedules; imports numba, so import it only to search."""
 
 # Arrays are described in ``anneal``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -30,18 +30,18 @@ _INSERT, _REMOVE, _EXCHANGE = 0.35, 0.30, 0.10
 # How often an insertion frees a value where bytes are beyond the limit, if there are any, and a
 # removal also removes what was computed only for it.
 _RELIEVE, _WITH_NEEDS = 0.8, 0.5
-# Work of a move, of judging one for each position of its window and of the sequence, and of
-# following a sequence, for each position: in seconds, about.
+# Work of a move, of judging one for each position of its window and of the schedule, and of
+# following a schedule, for each position: in seconds, about.
 _MOVE_WORK, _JUDGE_WORK, _RANGE_WORK, _FOLLOW_WORK = 6e-7, 4e-7, 1e-9, 6e-8
 
 
 @njit(cache=True)
 def anneal(
-    flat, limit, sequence, length, best, result, moves, weight, hot, cold, reach, fixed, random
+    flat, limit, schedule, length, best, result, moves, weight, hot, cold, reach, fixed, random
 ):
     """Random moves: compute a value again, compute it once less, move units.
 
-    A sequence is judged by its cost, plus ``weight`` for every ``limit`` bytes beyond the limit at
+    A schedule is judged by its cost, plus ``weight`` for every ``limit`` bytes beyond the limit at
     some position. A move worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
 
     Parameters
@@ -50,10 +50,10 @@ def anneal(
         A :class:`~cpplan.remat.search.flat_problem.FlatProblem`.
     limit
         Bytes.
-    sequence, length
+    schedule, length
         The start; overwritten with where the walk ends, whose length is returned.
     best
-        Filled with the best sequence: within the limit the cheapest, else that of least peak.
+        Filled with the best schedule: within the limit the cheapest, else that of least peak.
     result
         ``[length, peak, cost, work, fitted, beyond]``: of ``best``, on entry too; the seconds of
         work done, added up; how often the walk was within the limit; the bytes that its end has
@@ -67,18 +67,18 @@ def anneal(
     reach
         Positions that a unit moves at most.
     fixed
-        Whether first runs keep the order that they have in ``sequence``.
+        Whether first runs keep the order that they have in ``schedule``.
     random
         A ``numpy.random.Generator``.
     """
-    room = len(sequence)
+    room = len(schedule)
     rank = _rank(flat)
     profile = blank_profile(flat, room)
     new = np.empty(room + 2 * MOST_AGAIN, np.int64)
     cost = 0.0
     for position in range(length):
-        cost += flat.cost[sequence[position]]
-    _, beyond = follow(flat, sequence, length, limit, profile)
+        cost += flat.cost[schedule[position]]
+    _, beyond = follow(flat, schedule, length, limit, profile)
     scale = weight / max(1.0, limit)
     fall = (cold / hot) ** (1.0 / max(1, moves))
     temperature, work, fitted = hot, 0.0, 0
@@ -89,40 +89,40 @@ def anneal(
         low, high, size = -1, 0, 0
         if kind < _INSERT:
             if beyond > 0 and random.random() < _RELIEVE:
-                low, high, size = relieve(random, flat, limit, rank, profile, sequence, length, new)
+                low, high, size = relieve(random, flat, limit, rank, profile, schedule, length, new)
             else:
-                low, high, size = insert(random, flat, rank, profile.first, sequence, length, new)
+                low, high, size = insert(random, flat, rank, profile.first, schedule, length, new)
         elif kind < _INSERT + _REMOVE + _EXCHANGE:
             if profile.total[0] == 0:
                 continue
             position = profile.again[random.integers(0, profile.total[0])]
             if kind >= _INSERT + _REMOVE:
                 low, high, size = exchange(
-                    random, flat, rank, profile.first, position, sequence, length, new
+                    random, flat, rank, profile.first, position, schedule, length, new
                 )
             elif random.random() < _WITH_NEEDS:
-                low, high, size = remove_with_needs(flat, profile, position, sequence, length, new)
+                low, high, size = remove_with_needs(flat, profile, position, schedule, length, new)
             else:
                 low, high, size = remove(
-                    random, flat, profile.first, profile.times, position, sequence, length, new
+                    random, flat, profile.first, profile.times, position, schedule, length, new
                 )
         else:
-            low, high, size = move_units(random, flat, profile.first, sequence, length, new, reach)
+            low, high, size = move_units(random, flat, profile.first, schedule, length, new, reach)
         if low < 0 or length - (high - low) + size > room:
             continue
-        if fixed and not keeps_order(profile, sequence, low, high, new, size):
+        if fixed and not keeps_order(profile, schedule, low, high, new, size):
             continue
         more = 0.0
         if size != high - low or kind < _INSERT + _REMOVE + _EXCHANGE:
             for k in range(size):
                 more += flat.cost[new[k]]
             for position in range(low, high):
-                more -= flat.cost[sequence[position]]
+                more -= flat.cost[schedule[position]]
         # What may become worse is drawn first: most moves are given up by their cost alone.
         allowed = -temperature * np.log(1.0 - random.random())
         if more - scale * beyond > allowed:
             continue
-        over = beyond_after(flat, limit, sequence, profile, low, high, new, size)
+        over = beyond_after(flat, limit, schedule, profile, low, high, new, size)
         work += _JUDGE_WORK * (1 + high - low + size) + _RANGE_WORK * length
         if more + scale * over > allowed:
             continue
@@ -130,17 +130,17 @@ def anneal(
         beyond += over
         fitted += beyond == 0
         if kind >= _INSERT + _REMOVE + _EXCHANGE:
-            follow_window(flat, sequence, profile, low, high, new)
+            follow_window(flat, schedule, profile, low, high, new)
             if beyond > 0 or (result[1] <= limit and cost >= result[2]):
                 continue
             peak = profile.live[:length].max()
         else:
             work += _FOLLOW_WORK * length
-            length = _take(sequence, length, low, high, new, size)
-            peak, _ = follow(flat, sequence, length, limit, profile)
+            length = _take(schedule, length, low, high, new, size)
+            peak, _ = follow(flat, schedule, length, limit, profile)
         fits = beyond == 0
         if (fits and (result[1] > limit or cost < result[2])) or (not fits and peak < result[1]):
-            copy_runs(sequence, 0, length, best, 0)
+            copy_runs(schedule, 0, length, best, 0)
             result[0], result[1], result[2] = length, peak, cost
     result[3] += work
     result[4], result[5] = fitted, beyond
@@ -148,7 +148,7 @@ def anneal(
 
 
 @njit(cache=True)
-def drop_values(flat, limit, sequence, length, steps, going, random):
+def drop_values(flat, limit, schedule, length, steps, going, random):
     """Free values where most bytes are live, to be computed again when read; return the length.
 
     Every value that may be freed there is tried, and that with the most bytes beyond the limit
@@ -156,8 +156,8 @@ def drop_values(flat, limit, sequence, length, steps, going, random):
 
     Parameters
     ----------
-    flat, limit, sequence, length
-        See :func:`anneal`; ``sequence`` is changed.
+    flat, limit, schedule, length
+        See :func:`anneal`; ``schedule`` is changed.
     steps
         Values freed at most.
     going
@@ -165,7 +165,7 @@ def drop_values(flat, limit, sequence, length, steps, going, random):
     random
         A ``numpy.random.Generator``, of which nothing depends.
     """
-    room = len(sequence)
+    room = len(schedule)
     rank = _rank(flat)
     profile = blank_profile(flat, room)
     new, chosen = np.empty(room + 2 * MOST_AGAIN, np.int64), np.empty(2 * MOST_AGAIN, np.int64)
@@ -173,7 +173,7 @@ def drop_values(flat, limit, sequence, length, steps, going, random):
     going[0], going[1] = 0.0, 0.0
     for _ in range(steps):
         going[1] += _FOLLOW_WORK * length
-        peak, beyond = follow(flat, sequence, length, limit, profile)
+        peak, beyond = follow(flat, schedule, length, limit, profile)
         if beyond == 0:
             return length
         place = 0
@@ -191,12 +191,12 @@ def drop_values(flat, limit, sequence, length, steps, going, random):
                 )  # fmt: skip
                 if count < 0 or length + count > room:
                     continue
-                low, high, size = put(sequence, length, stop, new, count)
-                less = -beyond_after(flat, limit, sequence, profile, low, high, new, size)
+                low, high, size = put(schedule, length, stop, new, count)
+                less = -beyond_after(flat, limit, schedule, profile, low, high, new, size)
                 going[1] += _JUDGE_WORK * (2 + size) + _RANGE_WORK * length
                 if less <= 0:
                     continue
-                cost = free - flat.cost[sequence[low]]
+                cost = free - flat.cost[schedule[low]]
                 for k in range(size):
                     cost += flat.cost[new[k]]
                 if less / cost > best:
@@ -204,7 +204,7 @@ def drop_values(flat, limit, sequence, length, steps, going, random):
                     copy_runs(new, 0, size, chosen, 0)
         if best_low < 0:
             return length
-        length = _take(sequence, length, best_low, best_high, chosen, best_size)
+        length = _take(schedule, length, best_low, best_high, chosen, best_size)
     going[0] = 1.0
     return length
 
@@ -218,14 +218,14 @@ def _rank(flat):
 
 
 @inner_loop
-def _take(sequence, length, low, high, new, size):
-    """Replace a window of a sequence; return its length."""
+def _take(schedule, length, low, high, new, size):
+    """Replace a window of a schedule; return its length."""
     more = size - (high - low)
     if more > 0:
         for k in range(length - 1, high - 1, -1):
-            sequence[k + more] = sequence[k]
+            schedule[k + more] = schedule[k]
     elif more < 0:
         for k in range(high, length):
-            sequence[k + more] = sequence[k]
-    copy_runs(new, 0, size, sequence, low)
+            schedule[k + more] = schedule[k]
+    copy_runs(new, 0, size, schedule, low)
     return length + more
