@@ -128,10 +128,10 @@ def count_variables(problem: RematProblem, order: Sequence[int]) -> int:
     """
     place = {unit: v for v, unit in enumerate(order)}
     count = len(order) * (len(order) + 1)
-    for touching, present in zip(
-        problem.ordering.touched_by, problem.ordering.present.tolist(), strict=True
+    for accessing, present in zip(
+        problem.ordering.accessed_by, problem.ordering.present.tolist(), strict=True
     ):
-        left = [len(order) - place[unit] for unit in touching]
+        left = [len(order) - place[unit] for unit in accessing]
         count += sum(left) + (len(order) + 1 if present else max(left))
     return count
 
@@ -151,7 +151,7 @@ class CheckmateModel:
     runs: list[list[Any]] = field(init=False)
     stays: list[dict[int, Any]] = field(init=False)
     freed: list[list[dict[int, Any]]] = field(init=False)
-    touched_by: list[list[int]] = field(init=False)
+    accessed_by: list[list[int]] = field(init=False)
     begins: list[list[int]] = field(init=False)
     limits: list[Any] = field(init=False, default_factory=list)
 
@@ -162,18 +162,18 @@ class CheckmateModel:
             # Eight times faster here, and it continues from its basis when the limit is lowered.
             self.solver.SetSolverSpecificParametersAsString("use_dual_simplex: true")
         place = {unit: v for v, unit in enumerate(self.order)}
-        self.touched_by = [sorted(place[u] for u in units) for units in ordering.touched_by]
+        self.accessed_by = [sorted(place[u] for u in units) for units in ordering.accessed_by]
         self.begins = [[] for _ in stages]
-        for i, touching in enumerate(self.touched_by):
+        for i, accessing in enumerate(self.accessed_by):
             if not ordering.present[i]:
-                self.begins[touching[0]].append(i)
+                self.begins[accessing[0]].append(i)
         self.runs = [[self._choice() for _ in range(t + 1)] for t in stages]
         self.stays = [
             {t: self._choice() for t in range(self._begun(i) + 1, len(self.order) + 1)}
             for i in range(len(ordering.size))
         ]
         self.freed = [
-            [{v: self._choice() for v in touching if v <= t} for touching in self.touched_by]
+            [{v: self._choice() for v in accessing if v <= t} for accessing in self.accessed_by]
             for t in stages
         ]
 
@@ -198,8 +198,8 @@ class CheckmateModel:
 
     def add_available(self) -> None:
         """R_tv <= S_ti + R_t,w_i for every storage i that v accesses and does not begin."""
-        for i, touching in enumerate(self.touched_by):
-            for v in touching:
+        for i, accessing in enumerate(self.accessed_by):
+            for v in accessing:
                 if i in self.begins[v]:
                     continue
                 for t in range(v, len(self.order)):
@@ -241,10 +241,10 @@ class CheckmateModel:
         ordering = self.problem.ordering
         scale = self._scale
         size = [amount / scale for amount in ordering.size.tolist()]
-        touches: list[list[int]] = [[] for _ in self.order]
-        for i, touching in enumerate(self.touched_by):
-            for v in touching:
-                touches[v].append(i)
+        accesses: list[list[int]] = [[] for _ in self.order]
+        for i, accessing in enumerate(self.accessed_by):
+            for v in accessing:
+                accesses[v].append(i)
         for t, runs in enumerate(self.runs):
             before = None
             for v, run in enumerate(runs):
@@ -257,7 +257,7 @@ class CheckmateModel:
                             row.SetCoefficient(stays[t], size[i])
                 else:
                     row.SetCoefficient(before, 1)
-                    for i in touches[v - 1]:
+                    for i in accesses[v - 1]:
                         row.SetCoefficient(self.freed[t][i][v - 1], -size[i])
                 row.SetCoefficient(run, sum(size[i] for i in self.begins[v]))
                 extra = int(ordering.extra[self.order[v]]) + (ordering.entry if t == 0 else 0)
@@ -322,7 +322,7 @@ class CheckmateModel:
 
     def _begun(self, i: int) -> int:
         """The unit w_i, or -1 if storage i is there from the start."""
-        return -1 if self.problem.ordering.present[i] else self.touched_by[i][0]
+        return -1 if self.problem.ordering.present[i] else self.accessed_by[i][0]
 
     def _there(self, t: int, i: int) -> Any:
         """A row S_ti + R_t,w_i - … >= 0."""

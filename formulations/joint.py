@@ -114,7 +114,7 @@ def build(
     >>> from cpplan.ordering.problem import OrderProblem
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([4, 8, 1]), touched_by=((0, 1, 2), (0, 1), (2,)),
+    ...     size=np.array([4, 8, 1]), accessed_by=((0, 1, 2), (0, 1), (2,)),
     ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
     ... )
     >>> joint = build(fork, [1, 8, 1], [1, 1, 1], unit=1, upper=20)

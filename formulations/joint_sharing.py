@@ -107,7 +107,7 @@ def build(
     >>> from cpplan.ordering.problem import OrderProblem
     >>> chain = OrderProblem(
     ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64), size=np.array([4, 4]),
-    ...     touched_by=((0, 1), (1,)), present=np.zeros(2, bool), kept=np.array([False, True]),
+    ...     accessed_by=((0, 1), (1,)), present=np.zeros(2, bool), kept=np.array([False, True]),
     ... )
     >>> joint = build(chain, [1, 1], {(0, 1): [Meeting(0, op=1, old=0)]}, unit=4, upper=8)
     >>> solver = cp_model.CpSolver()
@@ -197,7 +197,7 @@ class JointSharingModel:
             return
         if self.problem.kept[meeting.old]:
             self.model.add(literal == 0)
-        for op in self.problem.touched_by[meeting.old]:
+        for op in self.problem.accessed_by[meeting.old]:
             if op != meeting.op:
                 before = self.positions.position[op] + 1 <= self.positions.position[meeting.op]
                 self.model.add(before).only_enforce_if(literal)
@@ -239,14 +239,14 @@ class JointSharingModel:
             self.model.add_hint(literal, holds[name])
         for (i, j, meeting), literal in self.at.items():
             there = where[j] - where[i] == meeting.shift // self.unit
-            self.model.add_hint(literal, there and self._last_to_touch(meeting, step))
+            self.model.add_hint(literal, there and self._last_to_access(meeting, step))
         ends = [at + size for at, size in zip(where, self.size, strict=True)]
         self.model.add_hint(self.peak, max(ends, default=0))
 
-    def _last_to_touch(self, meeting: Meeting, step: Ints) -> bool:
+    def _last_to_access(self, meeting: Meeting, step: Ints) -> bool:
         if meeting.op is None or meeting.old is None:
             return True
-        others = (op for op in self.problem.touched_by[meeting.old] if op != meeting.op)
+        others = (op for op in self.problem.accessed_by[meeting.old] if op != meeting.op)
         earlier = all(step[op] < step[meeting.op] for op in others)
         return earlier and not self.problem.kept[meeting.old]
 

@@ -173,7 +173,7 @@ class Positions:
         lives: dict[tuple[tuple[int, ...], tuple[int, ...], bool], Life] = {}
         problem = self.problem
         for ops, present, kept in zip(
-            problem.touched_by, problem.present.tolist(), problem.kept.tolist(), strict=True
+            problem.accessed_by, problem.present.tolist(), problem.kept.tolist(), strict=True
         ):
             earliest = () if present else tuple(self.precedence.earliest(ops))
             latest = () if kept else tuple(self.precedence.latest(ops))

@@ -179,8 +179,8 @@ class CutModel:
             for v, read in enumerate(problem.reads)
         ]
         self._during = [
-            [s for s in touched if s not in overwritten]
-            for touched, overwritten in zip(ordering.touches, problem.overwrites, strict=True)
+            [s for s in accessed if s not in overwritten]
+            for accessed, overwritten in zip(ordering.accesses, problem.overwrites, strict=True)
         ]
         self._set_costs()
         self._set_windows()

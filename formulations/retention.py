@@ -52,7 +52,7 @@ class OneStay:
     """The one retention interval of a storage in X, from ``begin`` to ``end``."""
 
     storage: int
-    touched_by: tuple[int, ...]
+    accessed_by: tuple[int, ...]
     begin: cp_model.IntVar | int = 0
     end: cp_model.IntVar | int = 0
     length: cp_model.IntVar | None = None
@@ -93,7 +93,7 @@ class Retention:
             there, kept = bool(ordering.present[storage]), bool(ordering.kept[storage])
             own = len(writers[storage]) == 1 and (not there or writers[storage][0] in self.done)
             if not own:
-                self.one_stays.append(OneStay(storage, ordering.touched_by[storage]))
+                self.one_stays.append(OneStay(storage, ordering.accessed_by[storage]))
             elif not readers[storage] and not kept and not there:
                 self.during[writers[storage][0]] += size
             else:
@@ -188,7 +188,7 @@ class Retention:
             stay.end = runs.end if kept else model.new_int_var(1, runs.end, "e")
             if not present and not kept:
                 stay.length = model.new_int_var(1, runs.end, "l")
-            for unit in stay.touched_by:
+            for unit in stay.accessed_by:
                 for copy, at in enumerate(runs.at[unit]):
                     if copy == 0 and unit in self.done:
                         continue
@@ -263,8 +263,8 @@ class Retention:
                 self.model.add_hint(length, stop - start)
 
     def _hint_one_stay(self, one: OneStay, times: Sequence[Sequence[int]]) -> None:
-        touched = [t for unit in one.touched_by for t in times[unit] if t >= 0]
-        begin, end = min(touched, default=0), max(touched, default=0) + 1
+        accessed = [t for unit in one.accessed_by for t in times[unit] if t >= 0]
+        begin, end = min(accessed, default=0), max(accessed, default=0) + 1
         if not isinstance(one.begin, int):
             self.model.add_hint(one.begin, begin)
         if not isinstance(one.end, int):

@@ -42,7 +42,7 @@ def joint_sharing_model(
     >>> from formulations.joint_sharing import Meeting, SharedLayout
     >>> chain = OrderProblem(
     ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64), size=np.array([4, 4]),
-    ...     touched_by=((0, 1), (1,)), present=np.zeros(2, bool), kept=np.array([False, True]),
+    ...     accessed_by=((0, 1), (1,)), present=np.zeros(2, bool), kept=np.array([False, True]),
     ... )
     >>> model = joint_sharing_model(chain, np.array([1, 1]), {(0, 1): [Meeting(0, op=1, old=0)]})
     >>> start = SharedLayout(np.array([0, 1]), np.array([0, 4]))

@@ -102,11 +102,11 @@ class AnyOrderLives:
     def __init__(self, graph: Graph, residency: Residency):
         self.graph = graph
         self.kept = kept_storages(graph, residency)
-        self.touchers: dict[str, int] = defaultdict(int)
+        self.accessors: dict[str, int] = defaultdict(int)
         self.writer: dict[str, int] = {}
         for number, op in enumerate(graph.ops):
             for name in op.tensors:
-                self.touchers[graph.root[name][0]] |= 1 << number
+                self.accessors[graph.root[name][0]] |= 1 << number
             for name in op.outputs + op.workspaces:
                 self.writer.setdefault(graph.root[name][0], number)
 
@@ -133,9 +133,9 @@ class AnyOrderLives:
         return self._precedes(one, other) or self._precedes(other, one)
 
     def hands_over(self, one: str, other: str, op: int) -> bool:
-        rest = self.touchers[one] & ~(1 << op)
+        rest = self.accessors[one] & ~(1 << op)
         last = one not in self.kept and not rest & ~self.ancestors[op]
-        return last and self.touchers[one] != rest and self.writer.get(other) == op
+        return last and self.accessors[one] != rest and self.writer.get(other) == op
 
     def together(self, names: Sequence[str]) -> Callable[[str], Sequence[str]]:
         """Function as of :meth:`Lives.together`, built in O(storages × (storages + ops))."""
@@ -144,9 +144,9 @@ class AnyOrderLives:
         gone = np.zeros((len(names), ops), bool)
         after = self._descendants()
         for row, name in enumerate(names):
-            touchers = np.flatnonzero(_bits(self.touchers[name], ops))
-            if len(touchers) and name not in self.kept:
-                gone[row] = after[touchers].all(axis=0)
+            accessors = np.flatnonzero(_bits(self.accessors[name], ops))
+            if len(accessors) and name not in self.kept:
+                gone[row] = after[accessors].all(axis=0)
         writer = np.array([self.writer.get(name, -1) for name in names], np.int64)
         written = writer >= 0
         found = {}
@@ -170,7 +170,7 @@ class AnyOrderLives:
         writer = self.writer.get(other)
         if writer is None or one in self.kept:
             return False
-        return not self.touchers[one] & ~self.ancestors[writer]
+        return not self.accessors[one] & ~self.ancestors[writer]
 
 
 def _bits(bits: int, count: int) -> NDArray[np.bool_]:

@@ -112,11 +112,11 @@ def _handed_over(
             continue
         before = set(ordering.predecessors[candidate.op])
         last = not ordering.kept[old] and before.issuperset(
-            op for op in ordering.touched_by[old] if op != candidate.op
+            op for op in ordering.accessed_by[old] if op != candidate.op
         )
         first = not ordering.present[new] and all(
             op == candidate.op or candidate.op in ordering.predecessors[op]
-            for op in ordering.touched_by[new]
+            for op in ordering.accessed_by[new]
         )
         if last and first:
             following[candidate.outer] = candidate.inner
@@ -175,7 +175,7 @@ def relax_sharing(
         problem,
         extra=problem.extra + more - saved,
         size=problem.size[kept],
-        touched_by=tuple(problem.touched_by[k] for k in kept),
+        accessed_by=tuple(problem.accessed_by[k] for k in kept),
         present=problem.present[kept],
         kept=problem.kept[kept],
         storages=tuple(problem.storages[k] for k in kept),
@@ -199,7 +199,7 @@ def _cut_up(
     inside = {name for places in groups for name in places}
     alone = [k for name, k in row.items() if name not in inside]
     sizes = [int(ordering.size[k]) for k in alone]
-    touched = [ordering.touched_by[k] for k in alone]
+    accessed = [ordering.accessed_by[k] for k in alone]
     present = [bool(ordering.present[k]) for k in alone]
     kept = [bool(ordering.kept[k]) for k in alone]
     names, known = [ordering.storages[k] for k in alone], set(ordering.storages)
@@ -213,18 +213,18 @@ def _cut_up(
                 name += "'"
             known.add(name)
             rows = [row[name] for name in over]
-            if not _connected([ordering.touched_by[k] for k in rows]):
+            if not _connected([ordering.accessed_by[k] for k in rows]):
                 whole = False
-                rows = [max(rows, key=lambda k: (len(ordering.touched_by[k]), -k))]
+                rows = [max(rows, key=lambda k: (len(ordering.accessed_by[k]), -k))]
             sizes.append(end - begin)
-            touched.append(tuple(sorted({op for k in rows for op in ordering.touched_by[k]})))
+            accessed.append(tuple(sorted({op for k in rows for op in ordering.accessed_by[k]})))
             present.append(any(ordering.present[k] for k in rows))
             kept.append(any(ordering.kept[k] for k in rows))
             names.append(name)
     problem = replace(
         ordering,
         size=np.array(sizes, np.int64),
-        touched_by=tuple(touched),
+        accessed_by=tuple(accessed),
         present=np.array(present, bool),
         kept=np.array(kept, bool),
         storages=tuple(names),
@@ -257,23 +257,23 @@ def _stretches(
         yield cuts[k], cuts[k + 1], names
 
 
-def _connected(touched: Sequence[Sequence[int]]) -> bool:
+def _connected(accessed: Sequence[Sequence[int]]) -> bool:
     """True if common ops connect the storages: their union is then live without a pause.
 
     That holds in every order. O(accesses).
     """
     by_op: dict[int, list[int]] = defaultdict(list)
-    for k, ops in enumerate(touched):
+    for k, ops in enumerate(accessed):
         for op in ops:
             by_op[op].append(k)
     reached, waiting = {0}, [0]
     while waiting:
-        for op in touched[waiting.pop()]:
+        for op in accessed[waiting.pop()]:
             for other in by_op.pop(op, ()):
                 if other not in reached:
                     reached.add(other)
                     waiting.append(other)
-    return len(reached) == len(touched)
+    return len(reached) == len(accessed)
 
 
 def _none_better(candidates: Sequence[AliasCandidate], alias_sets: AliasSets) -> bool:

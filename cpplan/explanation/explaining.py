@@ -46,7 +46,7 @@ def explain(
     bound leaves (``at_most``), and at least what a plan without it saves (``saved``); of that,
     ``at_least`` cannot be had with the rule. Where the plan is not proved smallest, or a limit
     was asked for, further rows say what a better layout, a better order, or a smaller limit may
-    save. Beyond 2000 ops, bounds on orders and on running ops again are what one op touches.
+    save. Beyond 2000 ops, bounds on orders and on running ops again are what one op accesses.
 
     Parameters
     ----------

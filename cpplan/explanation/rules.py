@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpplan.explanation.touched import touched_bound
+from cpplan.explanation.accessed import accessed_bound
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan, RelationKind
 from cpplan.model.pool import Pool
@@ -133,15 +133,15 @@ class Rules:
         )
 
     def _bound_in_any_order(self, graph: Graph, candidates: tuple[AliasCandidate, ...]) -> Bound:
-        touched = touched_bound(graph, self.residency, candidates)
+        accessed = accessed_bound(graph, self.residency, candidates)
         most = int(self.problem.live_profile()[1].max(initial=0))
-        if len(graph.ops) > MOST_OPS or touched.value >= most:
-            return touched
+        if len(graph.ops) > MOST_OPS or accessed.value >= most:
+            return accessed
         if not self.runs_again:
-            return max(touched, self._any_order(graph, candidates), key=lambda bound: bound.value)
+            return max(accessed, self._any_order(graph, candidates), key=lambda bound: bound.value)
         if self.again is None:
-            return touched
-        return max(touched, _footprint(self.again, candidates), key=lambda bound: bound.value)
+            return accessed
+        return max(accessed, _footprint(self.again, candidates), key=lambda bound: bound.value)
 
     def _any_order(self, graph: Graph, candidates: tuple[AliasCandidate, ...]) -> Bound:
         from cpplan.aliasing.segments import relax_sharing

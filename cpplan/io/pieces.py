@@ -1,4 +1,4 @@
-"""Pieces of ops as readers and writers see them: which part of each tensor a piece touches."""
+"""Pieces of ops as readers and writers see them: which part of each tensor a piece accesses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PieceWork:
         Axes along which it is cut, each with the piece's interval of its steps.
     boxes
         Tensor of the op that has a shape -> the interval of each of its axes that the piece
-        touches. Tensors it does not touch at all are left out.
+        accesses. Tensors it does not access at all are left out.
     """
 
     op: Op

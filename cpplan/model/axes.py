@@ -1,4 +1,4 @@
-"""Axes along which an op can run in pieces: which part of each tensor a part of its work touches.
+"""Axes along which an op can run in pieces: which part of each tensor a part of its work accesses.
 
 An op that can be split has one or more axes of iteration: rows of an image, channels, rows of a
 matrix. A piece of the op covers an interval ``[a, b)`` of an axis. A :class:`Window` says which
@@ -84,7 +84,7 @@ class Axis:
     extent
         Steps along it; a piece covers some that follow one another.
     windows
-        What a piece touches of inputs and outputs, one a tensor. A tensor that is not listed is
+        What a piece accesses of inputs and outputs, one a tensor. A tensor that is not listed is
         needed whole by every piece. The windows of an output cover it without overlap.
     accumulates
         True if pieces add up: each adds its part to the whole outputs, which no window lists.

@@ -19,10 +19,10 @@ class CutFlow(NamedTuple):
     op
         The op that runs.
     begun
-        ``(storage, op, bytes)``: flow from an op that touches the storage, or from the start
+        ``(storage, op, bytes)``: flow from an op that accesses the storage, or from the start
         (``None``) if the caller brings it, into the storage.
     ended
-        ``(storage, op, bytes)``: flow from the storage to an op that touches it, or to the end
+        ``(storage, op, bytes)``: flow from the storage to an op that accesses it, or to the end
         (``None``) if it is kept.
     waits
         ``(op, earlier, bytes)``: flow from an op to one that must run before it.

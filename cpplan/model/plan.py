@@ -119,8 +119,8 @@ class Plan:
     copied_bytes
         Bytes that a runtime copies whose kernels need each operand in one part, to gather the
         bands that a run reads and to paste those that it writes; ``None`` if ops were not to be
-        split. The bands that one run touches of one tensor are in one part if they are one band, or
-        differ along one axis only, before which every extent is 1, and follow one another in the
+        split. The bands that one run accesses of one tensor are in one part if they are one band,
+        or differ along one axis only, before which every extent is 1, and follow one another in the
         arena; all their bytes are copied if they are not.
     cost, base_cost
         Sum of op costs with and without recomputation; ``None`` for a bare problem.

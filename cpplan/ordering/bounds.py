@@ -68,12 +68,12 @@ def order_bounds(
     """Bytes live in every order and ops with a fixed step, from ancestors and descendants.
 
     A storage is live while an op runs, in every order, if the op or one of its ancestors brings it
-    to life (or it is there from the start), and the op or one of its descendants touches it (or it
+    to life (or it is there from the start), and the op or one of its descendants accesses it (or it
     stays to the end).
 
     Ancestors and descendants are bit sets; those of all ops at once would have ops² bits, so that
     large problems are done in groups of ops: memory is linear, time O((ops + storages) × ops / 64)
-    words. Ops for which the deadline leaves no time keep the bytes that they touch themselves.
+    words. Ops for which the deadline leaves no time keep the bytes that they access themselves.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def order_bounds(
     --------
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,), (1, 2)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([4, 8, 2]), touched_by=((0, 1, 2), (1, 3), (2, 3)),
+    ...     size=np.array([4, 8, 2]), accessed_by=((0, 1, 2), (1, 3), (2, 3)),
     ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
     ... )
     >>> bounds = order_bounds(fork)
@@ -99,7 +99,7 @@ def order_bounds(
     ops = len(problem)
     deadline = deadline or Deadline(math.inf)
     sequence = topological_order(problem)
-    forced = _touched_bytes(problem)
+    forced = _accessed_bytes(problem)
     most = np.full(ops, np.iinfo(np.int64).max)
     if order is not None:
         most[order] = problem.pressure(order)
@@ -119,14 +119,14 @@ def order_bounds(
     return OrderBounds(forced, tuple(sequence[k] for k in positions), tuple(positions), idle)
 
 
-def _touched_bytes(problem: OrderProblem) -> Ints:
-    """Bytes that each op needs by itself: storages it touches, and those live throughout."""
+def _accessed_bytes(problem: OrderProblem) -> Ints:
+    """Bytes that each op needs by itself: storages it accesses, and those live throughout."""
     # What is there from the start and stays to the end is live whatever runs.
     always = problem.present & problem.kept
     throughout = problem.base + int(problem.size[always].sum())
     forced = np.full(len(problem), throughout, np.int64) + problem.extra
-    ops = np.fromiter(chain.from_iterable(problem.touched_by), np.int64)
-    times = np.fromiter(map(len, problem.touched_by), np.int64)
+    ops = np.fromiter(chain.from_iterable(problem.accessed_by), np.int64)
+    times = np.fromiter(map(len, problem.accessed_by), np.int64)
     np.add.at(forced, ops, np.repeat(np.where(always, 0, problem.size), times))
     return forced
 
@@ -150,20 +150,20 @@ def _forced_bytes(
             after[other] |= after[op]
     forced = np.full(count, problem.base, np.int64) + problem.extra[columns]
     facts = zip(
-        problem.touched_by,
+        problem.accessed_by,
         problem.size.tolist(),
         problem.present.tolist(),
         problem.kept.tolist(),
         strict=True,
     )
-    for number, (touched, size, present, kept) in enumerate(facts):
+    for number, (accessed, size, present, kept) in enumerate(facts):
         if number % _LOOK_EVERY == _LOOK_EVERY - 1 and deadline.expired():
             break
         born, needed = everyone, everyone
         if not present:
-            born = reduce(or_, (after[op] for op in touched))
+            born = reduce(or_, (after[op] for op in accessed))
         if born and not kept:
-            needed = reduce(or_, (before[op] for op in touched))
+            needed = reduce(or_, (before[op] for op in accessed))
         if live := born & needed:
             forced[_members(live, count)] += size
     return forced

@@ -2,14 +2,14 @@
 
 In every order, the ops that run before an op ``u`` form a downset ``D``: closed under predecessors,
 with all ancestors of ``u``, without ``u`` and its descendants. The bytes live while ``u`` runs
-depend on ``D`` alone: they are those of the storages that ``u`` touches, and of the storages that
+depend on ``D`` alone: they are those of the storages that ``u`` accesses, and of the storages that
 are begun by an op of ``D`` (or present) and needed by an op outside ``D`` (or kept). Their minimum
 over all ``D`` is a minimum cut between the ancestors and ``u`` with its descendants, ``D`` on the
 source's side (a closure problem, Picard 1976, with a pair of nodes for each storage):
 
 * ``v → p`` of unlimited capacity for each predecessor ``p`` of ``v``: if ``v`` has run, so has
   ``p``;
-* ``v → begun → ended → v`` for each ``v`` that touches a storage: the arc in the middle has the
+* ``v → begun → ended → v`` for each ``v`` that accesses a storage: the arc in the middle has the
   storage's bytes as capacity and is cut if one of its ops has run and another has not; the other
   arcs have unlimited capacity;
 * a storage that is present is begun at the source; one that is kept ends at the sink.
@@ -66,7 +66,7 @@ class OrderCuts:
     >>> start, a, u, end = range(4)
     >>> problem = OrderProblem(
     ...     predecessors=((), (start,), (start,), (a, u)), extra=np.array([0, 0, 8, 0]),
-    ...     size=np.array([2, 3]), touched_by=((start, a), (a, end)),
+    ...     size=np.array([2, 3]), accessed_by=((start, a), (a, end)),
     ...     present=np.zeros(2, bool), kept=np.zeros(2, bool),
     ... )
     >>> forced = order_bounds(problem).forced
@@ -158,9 +158,9 @@ class CutNetwork:
         links = [(op, other) for op, before in enumerate(problem.predecessors) for other in before]
         self._waits = len(links)
         begun, ended = [], []
-        for storage, ops in enumerate(problem.touched_by):
+        for storage, ops in enumerate(problem.accessed_by):
             among = set(ops)
-            # Of ops that touch it, only one that waits for none of the others can be the first.
+            # Of ops that access it, only one that waits for none of the others can be the first.
             first = [op for op in ops if among.isdisjoint(problem.predecessors[op])]
             last = [op for op in ops if among.isdisjoint(problem.successors[op])]
             begun.append(self._source if problem.present[storage] else self._joined(first))
@@ -217,7 +217,7 @@ class CutNetwork:
         for storage, amount in enumerate(flow[self._links :].tolist()):
             if not amount:
                 continue
-            arc, touched = self._links + storage, problem.touched_by[storage]
+            arc, accessed = self._links + storage, problem.accessed_by[storage]
             for rows, node, outer, side in (
                 (begun, int(self._tails[arc]), self._source, earlier),
                 (ended, int(self._heads[arc]), self._sink, later),
@@ -225,7 +225,7 @@ class CutNetwork:
                 if node == outer:
                     rows.append((storages[storage], None, amount))
                     continue
-                merged = next((toucher for toucher in touched if toucher in side), None)
+                merged = next((accessor for accessor in accessed if accessor in side), None)
                 parts = [(merged, amount)] if merged is not None else joined[node]
                 if node < len(problem):
                     parts = [(node, amount)]
@@ -240,14 +240,14 @@ class CutNetwork:
         limit = np.zeros(self.arcs, np.int64)
         limit[: self._links] = int(problem.size.sum()) + 1
         limit[self._links :] = problem.size
-        # What the op touches is live in any case.
-        touched = list(problem.touches[op])
-        limit[self._links + np.array(touched, np.int64)] = 0
-        least = problem.base + int(problem.extra[op]) + int(problem.size[touched].sum())
+        # What the op accesses is live in any case.
+        accessed = list(problem.accesses[op])
+        limit[self._links + np.array(accessed, np.int64)] = 0
+        least = problem.base + int(problem.extra[op]) + int(problem.size[accessed].sum())
         place = np.arange(self._nodes)
         place[_reached(problem.predecessors, op)] = source
         place[[op, *_reached(problem.successors, op)]] = sink
-        # A storage that an ancestor touches has begun; one that a descendant touches is needed.
+        # A storage that an ancestor accesses has begun; one that a descendant accesses is needed.
         tails, heads = self._tails[: self._links], self._heads[: self._links]
         place[heads[place[tails] == source]] = source
         place[tails[place[heads] == sink]] = sink

@@ -27,7 +27,7 @@ def _two_chains() -> OrderProblem:
         predecessors=((), (), (0,), (1,)),
         extra=np.zeros(4, np.int64),
         size=np.array([8, 8, 1, 1]),
-        touched_by=((0, 2), (1, 3), (2,), (3,)),
+        accessed_by=((0, 2), (1, 3), (2,), (3,)),
         present=np.zeros(4, bool),
         kept=np.array([False, False, True, True]),
     )

@@ -1,9 +1,9 @@
 """The ordering problem: an order of the ops with the fewest bytes live at once.
 
 The bytes live after a set of ops has run depend on that set alone, not on the order within it. A
-*storage* (a tensor with its views) is allocated when the first op that touches it runs, and freed
+*storage* (a tensor with its views) is allocated when the first op that accesses it runs, and freed
 when the last one has run; inputs are there from the start, outputs stay to the end. While an op
-runs, every storage it touches is live, and its workspaces and the tensors of its bodies besides.
+runs, every storage it accesses is live, and its workspaces and the tensors of its bodies besides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cpplan.program.liveness import outside_storages, to_problem
 
 @dataclass(frozen=True, eq=False)
 class OrderProblem:
-    """Ops with their precedences and the storages they touch, all by number.
+    """Ops with their precedences and the storages they access, all by number.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class OrderProblem:
         Bytes live only while the op runs (workspaces, bodies), shape ``(ops,)``.
     size
         Bytes of every storage, shape ``(storages,)``; all positive.
-    touched_by
-        For every storage, the ops that read or write it, ascending. A storage that no op touches
+    accessed_by
+        For every storage, the ops that read or write it, ascending. A storage that no op accesses
         is live throughout if kept, else at the first step only; these are mostly summed up in
         ``base`` and ``entry``.
     present
@@ -43,7 +43,7 @@ class OrderProblem:
     kept
         True for a storage that stays live to the end, shape ``(storages,)``.
     base
-        Bytes that are live throughout and that no op touches.
+        Bytes that are live throughout and that no op accesses.
     entry
         Bytes that are live during the first op only (inputs that no op reads).
     names, storages
@@ -53,7 +53,7 @@ class OrderProblem:
     --------
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([4, 8]), touched_by=((0, 1, 2), (1,)),
+    ...     size=np.array([4, 8]), accessed_by=((0, 1, 2), (1,)),
     ...     present=np.array([False, False]), kept=np.array([False, False]),
     ... )
     >>> fork.pressure([0, 1, 2]).tolist()
@@ -63,7 +63,7 @@ class OrderProblem:
     predecessors: tuple[tuple[int, ...], ...]
     extra: Ints
     size: Ints
-    touched_by: tuple[tuple[int, ...], ...]
+    accessed_by: tuple[tuple[int, ...], ...]
     present: np.ndarray
     kept: np.ndarray
     base: int = 0
@@ -75,10 +75,10 @@ class OrderProblem:
         return len(self.predecessors)
 
     @cached_property
-    def touches(self) -> tuple[tuple[int, ...], ...]:
+    def accesses(self) -> tuple[tuple[int, ...], ...]:
         """For every op, the storages it reads or writes, ascending."""
         storages: list[list[int]] = [[] for _ in self.predecessors]
-        for storage, ops in enumerate(self.touched_by):
+        for storage, ops in enumerate(self.accessed_by):
             for op in ops:
                 storages[op].append(storage)
         return tuple(map(tuple, storages))
@@ -93,30 +93,30 @@ class OrderProblem:
         return tuple(map(tuple, after))
 
     @cached_property
-    def _touching(self) -> tuple[Ints, Ints]:
-        """``touched_by`` one storage after another, and the start of each."""
-        counts = [len(ops) for ops in self.touched_by]
-        ops = np.fromiter(chain.from_iterable(self.touched_by), np.int64, sum(counts))
+    def _accessing(self) -> tuple[Ints, Ints]:
+        """``accessed_by`` one storage after another, and the start of each."""
+        counts = [len(ops) for ops in self.accessed_by]
+        ops = np.fromiter(chain.from_iterable(self.accessed_by), np.int64, sum(counts))
         return ops, np.cumsum([0, *counts[:-1]])
 
     @cached_property
     def idle(self) -> np.ndarray:
-        """True for every storage that no op touches, shape ``(storages,)``."""
-        return np.array([not ops for ops in self.touched_by], bool)
+        """True for every storage that no op accesses, shape ``(storages,)``."""
+        return np.array([not ops for ops in self.accessed_by], bool)
 
     def pressure(self, order: Iterable[int]) -> Ints:
-        """Bytes live at every step of an order, shape ``(ops,)``. O(ops + touches)."""
+        """Bytes live at every step of an order, shape ``(ops,)``. O(ops + accesses)."""
         order = np.fromiter(order, np.int64)
         step = np.empty(len(order), np.int64)
         step[order] = np.arange(len(order))
         change = np.zeros(len(order) + 1, np.int64)
         if len(self.size):
-            ops, starts = self._touching
-            steps, touched = step[ops], ~self.idle
+            ops, starts = self._accessing
+            steps, accessed = step[ops], ~self.idle
             begins, ends = np.zeros((2, len(self.size)), np.int64)
-            if touched.any():
-                begins[touched] = np.minimum.reduceat(steps, starts[touched])
-                ends[touched] = np.maximum.reduceat(steps, starts[touched])
+            if accessed.any():
+                begins[accessed] = np.minimum.reduceat(steps, starts[accessed])
+                ends[accessed] = np.maximum.reduceat(steps, starts[accessed])
             np.add.at(change, np.where(self.present, 0, begins), self.size)
             np.subtract.at(change, ends[~self.kept] + 1, self.size[~self.kept])
         live: Ints = self.base + np.cumsum(change)[:-1] + self.extra[order]
@@ -150,7 +150,7 @@ def order_problem(
     residency
         Inputs, outputs and constants that the arena holds.
     apart
-        List each storage that no op touches, instead of only adding it to ``base`` or ``entry``:
+        List each storage that no op accesses, instead of only adding it to ``base`` or ``entry``:
         for models that place them.
 
     Examples
@@ -167,7 +167,7 @@ def order_problem(
     residency = residency or Residency()
     graph = program.graph if isinstance(program, Program) else program
     outside = outside_storages(graph, residency)
-    touching: dict[str, list[int]] = {
+    accessing: dict[str, list[int]] = {
         t.name: [] for t in graph.tensors if graph.is_storage(t.name) and t.name not in outside
     }
     kept = set()
@@ -177,11 +177,11 @@ def order_problem(
             kept.add(graph.root[tensor.name][0])
     for k, op in enumerate(graph.ops):
         for root in dict.fromkeys(graph.root[name][0] for name in op.tensors):
-            if root in touching:
-                touching[root].append(k)
+            if root in accessing:
+                accessing[root].append(k)
     base = _constants_in_bodies(graph) if residency.constants == "keep" else 0
     entry, rows = 0, []
-    for root, ops in touching.items():
+    for root, ops in accessing.items():
         size = graph.tensor[root].nbytes
         present = root not in graph.producer and graph.tensor[root].kind != "workspace"
         if size and (ops or (apart and present)):
@@ -190,12 +190,14 @@ def order_problem(
             base += size
         else:
             entry += size
-    names, sizes, touched_by, present_at_start, stay = zip(*rows, strict=True) if rows else [()] * 5
+    names, sizes, accessed_by, present_at_start, stay = (
+        zip(*rows, strict=True) if rows else [()] * 5
+    )
     return OrderProblem(
         predecessors=graph.predecessors,
         extra=np.array([_bytes_in_bodies(op, graph, residency) for op in graph.ops], np.int64),
         size=np.array(sizes, np.int64),
-        touched_by=tuple(touched_by),
+        accessed_by=tuple(accessed_by),
         present=np.array(present_at_start, bool),
         kept=np.array(stay, bool),
         base=base,

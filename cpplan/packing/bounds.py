@@ -63,7 +63,7 @@ def largest_buffer_bound(problem: Problem) -> Bound:
 def _rounded_pressure(problem: Problem, unit: int, floor: int) -> tuple[int, int | None]:
     """The bound above for one alignment, and its step; anything at most ``floor`` is not sought."""
     spans = problem.spans
-    # A window that starts off the grid may touch its neighbour: leave it out.
+    # A window that starts off the grid may overlap its neighbour: leave it out.
     counted = (problem.alignment[spans.buffer] % unit == 0) & (spans.begin % unit == 0)
     lower, upper, held = (
         column[counted] for column in (spans.lower, spans.upper, spans.end - spans.begin)

@@ -38,8 +38,8 @@ def least_footprint(problem: RematProblem) -> Footprint:
     * all storages that are live throughout;
     * every storage that cannot be computed twice (it is there from the start, or written only by
       ops that may run once, by ``Op.recomputable`` and ``Op.sequence``), must exist by then (it is
-      there from the start, or the unit waits for one that touches it) and is needed later (it is
-      kept, or a unit that touches it waits for this unit).
+      there from the start, or the unit waits for one that accesses it) and is needed later (it is
+      kept, or a unit that accesses it waits for this unit).
 
     At the end, all storages that are kept are live. ``cpplan.verification.footprint`` proves the
     same again. O((units + storages) × units / 64) words.
@@ -58,7 +58,7 @@ def least_footprint(problem: RematProblem) -> Footprint:
     # Whether the search would let it run again or not: any program may.
     again[list(problem.begun_again)] = True
     extra = ordering.extra.copy()
-    for unit, storages in enumerate(ordering.touches):
+    for unit, storages in enumerate(ordering.accesses):
         extra[unit] += sum(int(ordering.size[s]) for s in storages if again[s])
     once = np.flatnonzero(~again)
     forced = order_bounds(
@@ -66,7 +66,7 @@ def least_footprint(problem: RematProblem) -> Footprint:
             ordering,
             extra=extra,
             size=ordering.size[once],
-            touched_by=tuple(ordering.touched_by[s] for s in once.tolist()),
+            accessed_by=tuple(ordering.accessed_by[s] for s in once.tolist()),
             present=ordering.present[once],
             kept=ordering.kept[once],
             storages=(),
@@ -84,11 +84,11 @@ def least_footprint(problem: RematProblem) -> Footprint:
 def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]) -> Footprint:
     """The least bytes that some unit needs, whichever of these alias candidates are used.
 
-    They are the bytes of the storages that it touches, those that its bodies hold at once, and
-    those live throughout that no unit touches. A storage that the unit may write in place does not
+    They are the bytes of the storages that it accesses, those that its bodies hold at once, and
+    those live throughout that no unit accesses. A storage that the unit may write in place does not
     count there. Of the storages that are copied to or from one another anywhere, only the largest
     counts: all others may lie within it. ``cpplan.verification.footprint`` proves the same again.
-    O(touches + candidates).
+    O(accesses + candidates).
 
     Examples
     --------
@@ -116,7 +116,7 @@ def shared_footprint(problem: RematProblem, candidates: Iterable[AliasCandidate]
         else:
             copied |= {row[candidate.inner], row[candidate.outer]}
     best = Footprint(ordering.base, None)
-    for unit, storages in enumerate(ordering.touches):
+    for unit, storages in enumerate(ordering.accesses):
         own = {*storages} - written.get(unit, set())
         largest = max((int(ordering.size[s]) for s in own & copied), default=0)
         need = largest + sum(int(ordering.size[s]) for s in own - copied)

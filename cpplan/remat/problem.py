@@ -108,7 +108,7 @@ class RematProblem:
         return frozenset(row[name] for name in found if name in row)
 
     def stays(self, schedule: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Stays as ``(storage, begin, end)``, half-open ranges of positions. O(touches).
+        """Stays as ``(storage, begin, end)``, half-open ranges of positions. O(accesses).
 
         A stay that is overwritten in place by the last unit to read it ends before that unit.
         """
@@ -131,7 +131,7 @@ class RematProblem:
         return found
 
     def pressure(self, schedule: Sequence[int]) -> Ints:
-        """Bytes live at every position of a schedule, shape ``(len(schedule),)``. O(touches)."""
+        """Bytes live at every position of a schedule, shape ``(len(schedule),)``. O(accesses)."""
         ordering = self.ordering
         change = np.zeros(len(schedule) + 1, np.int64)
         for storage, begin, end in self.stays(schedule):
@@ -196,8 +196,8 @@ def remat_problem(
         predecessors=predecessors,
         extra=np.array([plain.extra[ops].max(initial=0) for ops in units.values()], np.int64),
         size=plain.size,
-        touched_by=tuple(
-            tuple(sorted({unit_of[op] for op in touched})) for touched in plain.touched_by
+        accessed_by=tuple(
+            tuple(sorted({unit_of[op] for op in accessed})) for accessed in plain.accessed_by
         ),
         present=plain.present,
         kept=plain.kept,

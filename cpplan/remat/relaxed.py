@@ -47,22 +47,22 @@ def relax_repetition(problem: RematProblem) -> RematProblem:
             cost[unit] = min(sum_costs(graph.ops[op].cost for op in some) for some in needed[unit])
     # To run again what begins no stay frees nothing.
     repeatable &= problem.repeatable | np.array([bool(w) for w in problem.writes], bool)
-    ordering = _held_while_touched(problem)
+    ordering = _held_while_accessed(problem)
     unchanged = ordering is problem.ordering and (repeatable == problem.repeatable).all()
     if unchanged and tuple(cost) == problem.cost:
         return problem
     return replace(problem, ordering=ordering, cost=tuple(cost), repeatable=repeatable)
 
 
-def _held_while_touched(problem: RematProblem) -> OrderProblem:
-    """Ordering problem in which storages that may have several stays live only while touched."""
+def _held_while_accessed(problem: RematProblem) -> OrderProblem:
+    """Ordering problem in which storages that may have several stays live only while accessed."""
     ordering = problem.ordering
     one_stay = problem.written_in_parts.union(np.flatnonzero(ordering.present).tolist())
     several = sorted(problem.begun_again & one_stay)
     if not several:
         return ordering
     size, extra = ordering.size.copy(), ordering.extra.copy()
-    for unit, storages in enumerate(ordering.touches):
+    for unit, storages in enumerate(ordering.accesses):
         extra[unit] += sum(int(size[s]) for s in storages if s in several)
     size[several] = 0
     return replace(ordering, size=size, extra=extra)

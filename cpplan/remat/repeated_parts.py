@@ -118,13 +118,13 @@ class _Search:
         for unit, written in enumerate(problem.writes):
             if problem.repeatable[unit]:
                 self.writer.update(dict.fromkeys(written, unit))
-        touches: dict[int, list[int]] = {}
+        accesses: dict[int, list[int]] = {}
         for position, unit in enumerate(order):
             for storage in (*problem.reads[unit], *problem.writes[unit]):
-                touches.setdefault(storage, []).append(position)
-        self.end = {storage: found[-1] for storage, found in touches.items()}
+                accesses.setdefault(storage, []).append(position)
+        self.end = {storage: found[-1] for storage, found in accesses.items()}
         self.gaps: dict[int, _Gap] = {}
-        for storage, found in touches.items():
+        for storage, found in accesses.items():
             if storage in self.writer and not problem.ordering.kept[storage]:
                 pairs = pairwise(found)
                 last, following = max(pairs, key=lambda p: p[1] - p[0], default=(0, 0))

@@ -35,7 +35,7 @@ class RelaxedBound:
     >>> from cpplan.runtime.budget import make_budget
     >>> chain = OrderProblem(
     ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64), size=np.array([4]),
-    ...     touched_by=((0, 1),), present=np.zeros(1, bool), kept=np.zeros(1, bool),
+    ...     accessed_by=((0, 1),), present=np.zeros(1, bool), kept=np.zeros(1, bool),
     ... )
     >>> proof = RelaxedBound(chain, 1, np.arange(2), make_budget(10))
     >>> proof.run(Deadline(10))

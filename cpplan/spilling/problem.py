@@ -219,17 +219,17 @@ def spill_problem(
     graph, fast = program.graph, pools[0]
     _check_program(program, fast)
     storages = find_storages(graph, residency)
-    touched: dict[str, list[tuple[int, int]]] = {name: [] for name in storages}
+    accessed: dict[str, list[tuple[int, int]]] = {name: [] for name in storages}
     for step, op in enumerate(program.ops):
         crossing = crossing_bytes(graph, op)
         for root in accessed_storages(graph, op, storages):
-            touched[root].append((step, crossing[root]))
+            accessed[root].append((step, crossing[root]))
     steps = max(1, len(program.order))
     grids = {name: _grid(storage, fast) for name, storage in storages.items()}
     grid = math.gcd(*grids.values()) if grids else 1
     base, rows = np.zeros(steps, np.int64), _Rows()
     for name, storage in storages.items():
-        _add(rows, base, storage, touched[name], pools, grid)
+        _add(rows, base, storage, accessed[name], pools, grid)
     access = np.array(rows.accesses, np.int64).reshape(-1, 4)
     gap = np.array(rows.gaps, np.int64).reshape(-1, 6)
     size = np.array([s.tensor.nbytes for s in rows.storages], np.int64)
@@ -287,7 +287,7 @@ def _add(
     rows: _Rows,
     base: Ints,
     storage: Storage,
-    touched: Sequence[tuple[int, int]],
+    accessed: Sequence[tuple[int, int]],
     pools: tuple[Pool, Pool],
     grid: int,
 ) -> None:
@@ -297,10 +297,10 @@ def _add(
     in_fast, in_slow = may_lie(storage, fast.name), may_lie(storage, slow.name)
     if not (in_fast or in_slow):
         raise InputError(f"tensor {name!r}: may lie neither in {fast.name!r} nor in {slow.name!r}")
-    if not storage.movable or not touched:
+    if not storage.movable or not accessed:
         if in_fast and not (storage.brought and storage.movable and in_slow):
-            begin = 0 if storage.brought else min((step for step, _ in touched), default=0)
-            end = steps if storage.kept else max((step for step, _ in touched), default=0) + 1
+            begin = 0 if storage.brought else min((step for step, _ in accessed), default=0)
+            end = steps if storage.kept else max((step for step, _ in accessed), default=0) + 1
             base[begin:end] += -(-storage.tensor.nbytes // grid) * grid
         return
     row = len(rows.names)
@@ -309,8 +309,8 @@ def _add(
     constant = any(tensor.kind == "constant" for tensor in storage.tensors)
     fixed = 0 if not in_fast else 1 if not in_slow else -1
     first = len(rows.accesses)
-    alone = len(touched) == 1 and not storage.brought and not storage.kept
-    for step, crossing in touched:
+    alone = len(accessed) == 1 and not storage.brought and not storage.kept
+    for step, crossing in accessed:
         near = in_fast and (alone or not in_slow or (crossing > 0 and not slow.direct))
         if not near and crossing > 0 and not slow.direct:
             raise InputError(
@@ -320,11 +320,11 @@ def _add(
         rows.accesses.append((row, step, crossing, near))
     last = len(rows.accesses) - 1
     if storage.brought:
-        rows.gaps.append((row, 0, touched[0][0], -1, first, 0 if constant and in_slow else fixed))
+        rows.gaps.append((row, 0, accessed[0][0], -1, first, 0 if constant and in_slow else fixed))
     for k in range(first, last):
         rows.gaps.append((row, rows.accesses[k][1] + 1, rows.accesses[k + 1][1], k, k + 1, fixed))
     if storage.kept and not constant:
-        rows.gaps.append((row, touched[-1][0] + 1, steps, last, -1, fixed))
+        rows.gaps.append((row, accessed[-1][0] + 1, steps, last, -1, fixed))
 
 
 def _credits(

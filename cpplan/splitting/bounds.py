@@ -41,10 +41,10 @@ def describe(least: LeastPiece) -> str:
 def least_piece(problem: SplitProblem) -> LeastPiece:
     """The fewest bytes in which some op, or the boundary, fits however ops are split.
 
-    Each run of a piece needs all that it touches. Of a tensor's axis that one of the op's axes has
-    a window for it touches at least the shortest interval, of all others everything; an op without
-    axes touches its tensors whole. What the caller brings is there at the first step, with what the
-    first run writes, and the outputs are there at the end. As in
+    Each run of a piece needs all that it accesses. Of a tensor's axis that one of the op's axes has
+    a window for it accesses at least the shortest interval, of all others everything; an op without
+    axes accesses its tensors whole. What the caller brings is there at the first step, with what
+    the first run writes, and the outputs are there at the end. As in
     :func:`cpplan.remat.footprint.shared_footprint`, what may be written in place does not count if
     bytes may be shared, and of the storages that are copied to or from others only the largest.
     """
@@ -66,9 +66,9 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
     )
     least_start: int | None = None
     for op in problem.ops:
-        touched = _touched(problem, op)
+        accessed = _accessed(problem, op)
         over = {problem.storage(o) for o, _ in op.in_place} if "in place" in shared else set()
-        own = {m: least for m, least in touched.items() if m not in over and m not in throughout}
+        own = {m: least for m, least in accessed.items() if m not in over and m not in throughout}
         need = sum(least for m, least in own.items() if m not in copied)
         need += max((least for m, least in own.items() if m in copied), default=0)
         need += sum(size[m] for m in throughout)
@@ -97,8 +97,8 @@ def _staying(problem: SplitProblem) -> set[int]:
     return {problem.storage(t.name) for t in problem.graph.tensors if t.kind in kinds}
 
 
-def _touched(problem: SplitProblem, op: Op) -> dict[int, int]:
-    """Least bytes of each storage that a piece of an op touches."""
+def _accessed(problem: SplitProblem, op: Op) -> dict[int, int]:
+    """Least bytes of each storage that a piece of an op accesses."""
     graph, axes = problem.graph, problem.axes(op)
     found: dict[int, int] = {}
     for name in op.tensors:

@@ -15,7 +15,7 @@ from cpplan.splitting.piece_graph import Box, PieceGraph
 def count_copied_bytes(
     pieces: PieceGraph, program: Program, places: Mapping[str, tuple[int, int]]
 ) -> int:
-    """Bytes of all bands that a run touches of one tensor, where they are not in one part.
+    """Bytes of all bands that a run accesses of one tensor, where they are not in one part.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def count_copied_bytes(
         for root in {graph.root[name][0] for name in op.outputs} - read:
             copies[root] = copies.get(root, -1) + 1
         for side in (op.inputs, op.outputs):
-            touched: dict[str, dict[Box, str]] = {}
+            accessed: dict[str, dict[Box, str]] = {}
             for name in side:
                 if name in pieces.part:
                     tensor, box = pieces.part[name]
-                    touched.setdefault(tensor, {})[box] = name
-            for bands in touched.values():
+                    accessed.setdefault(tensor, {})[box] = name
+            for bands in accessed.values():
                 found = []
                 for name in bands.values():
                     root, offset = graph.root[name]

@@ -4,12 +4,12 @@
 of their intervals; ``conv1[0:8]`` and, along two axes, ``conv1[0:8,4:9]``. All other ops stay
 whole.
 
-*Windows.* Along each axis of a tensor that one of the axes cut has a window for, a piece touches
-the window's interval; along all other axes it touches the whole tensor. An empty interval means
-that the piece does not touch the tensor at all.
+*Windows.* Along each axis of a tensor that one of the axes cut has a window for, a piece accesses
+the window's interval; along all other axes it accesses the whole tensor. An empty interval means
+that the piece does not access the tensor at all.
 
 *Bands.* A tensor is cut, along each of its axes, at the ends of all intervals that pieces of its
-writer and of its readers touch; each product of the parts between is a tensor of its own, a
+writer and of its readers access; each product of the parts between is a tensor of its own, a
 *band*. It has the tensor's kind, alignment and pools, and bears the intervals of the axes that
 have cuts, in the order of the shape: ``t[0:8]``, ``t[0:8,4:9]``. So each piece reads and writes
 whole bands, and mostly several; a tensor without cuts keeps its name. Not cut are constants,
@@ -334,8 +334,8 @@ class _Splitter:
     def _all(self, name: str) -> Iterable[str]:
         return self._bands[name].values() if name in self._bands else (name,)
 
-    def _touched(self, op: str, tensor: str, intervals: tuple[Interval, ...]) -> list[str]:
-        """Names of the bands of a tensor that a piece touches."""
+    def _accessed(self, op: str, tensor: str, intervals: tuple[Interval, ...]) -> list[str]:
+        """Names of the bands of a tensor that a piece accesses."""
         if tensor not in self._bands:
             windows = [(n, w) for n, w in self._windows(op) if w.tensor == tensor]
             shape = self._graph.tensor[tensor]
@@ -371,8 +371,8 @@ class _Splitter:
         }
         for intervals, name in names.items():
             suffix = name[len(op.name) :]
-            reads = {t: self._touched(op.name, t, intervals) for t in op.inputs}
-            writes = {t: self._touched(op.name, t, intervals) for t in op.outputs}
+            reads = {t: self._accessed(op.name, t, intervals) for t in op.inputs}
+            writes = {t: self._accessed(op.name, t, intervals) for t in op.outputs}
             workspaces = []
             for workspace in op.workspaces:
                 original = self._graph.tensor[workspace]
@@ -431,7 +431,7 @@ class _Splitter:
         writes: Mapping[str, list[str]],
         tensors: Mapping[str, Tensor],
     ) -> tuple[tuple[str, str], ...]:
-        """In-place pairs of the bands that a piece touches."""
+        """In-place pairs of the bands that a piece accesses."""
         found = []
         for output, source in op.in_place:
             if len(self._common_axes(op.name, output, source)) < len(self._axes[op.name]):
@@ -450,9 +450,9 @@ class _Splitter:
         writes: Mapping[str, list[str]],
         tensors: Mapping[str, Tensor],
     ) -> tuple[Placement, ...]:
-        """Placements of the bands that a piece touches, if part and whole differ in one axis."""
+        """Placements of the bands that a piece accesses, if part and whole differ in one axis."""
         found = []
-        touched = {**reads, **writes}
+        accessed = {**reads, **writes}
         for part, whole, offset in op.placements:
             if len(self._common_axes(op.name, part, whole)) < len(self._axes[op.name]):
                 continue
@@ -468,8 +468,8 @@ class _Splitter:
             start, rest = divmod(left, max(self._graph.tensor[whole].nbytes, 1))
             if rest or math.prod(shapes[1][:at]) != 1 or not inner:
                 continue
-            there = {self._box[band]: band for band in touched[part]}
-            for band in touched[whole]:
+            there = {self._box[band]: band for band in accessed[part]}
+            for band in accessed[whole]:
                 box = list(self._box[band])
                 box[at] = (0, shapes[0][at])
                 within = there.get(tuple(box))

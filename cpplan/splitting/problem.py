@@ -1,4 +1,4 @@
-"""The ops of a program as the search for pieces sees them: what they touch, and when it lives."""
+"""The ops of a program as the search for pieces sees them: what they access, and when it lives."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SplitProblem:
         return [0 if name in outside else graph.tensor[name].nbytes for name in self.names]
 
     @cached_property
-    def touched(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def accessed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Storages that each step reads, and that it writes, workspaces among them."""
         found = []
         for op in self.ops:
@@ -101,7 +101,7 @@ class SplitProblem:
         """
         steps = len(self.ops)
         first, last = [steps] * len(self.names), [0] * len(self.names)
-        for step, (read, written) in enumerate(self.touched):
+        for step, (read, written) in enumerate(self.accessed):
             for m in (*read, *written):
                 first[m], last[m] = min(first[m], step), max(last[m], step + 1)
         for tensor in self.graph.tensors:
@@ -135,12 +135,12 @@ class SplitProblem:
             for t in self.graph.tensors
             if self.graph.is_storage(t.name)
         }
-        made = {m for _, written in self.touched for m in written}
+        made = {m for _, written in self.accessed for m in written}
         return [kinds[m] in ("input", "constant") or m not in made for m in range(len(self.names))]
 
     def moves(self, step: int) -> bool:
         """True if a step writes bytes in the arena of a storage that it does not read."""
-        read, written = self.touched[step]
+        read, written = self.accessed[step]
         return any(self.size[m] for m in written if m not in read)
 
     def axes(self, op: Op) -> dict[str, Axis]:
@@ -156,7 +156,7 @@ class SplitProblem:
             found = [window.interval(k, k + 1, shape[window.axis]) for k in range(axis.extent)]
             array = np.array(found, np.int64).reshape(-1, 2)
             low, high = array[:, 0].copy(), array[:, 1].copy()
-            # Padding alone touches nothing: it needs neither more nor less than its neighbours.
+            # Padding alone accesses nothing: it needs neither more nor less than its neighbours.
             empty = low >= high
             high[empty] = 0
             self._tables[key] = np.minimum.accumulate(low[::-1])[::-1], np.maximum.accumulate(high)

@@ -85,7 +85,7 @@ class _Family:
 
 
 class Region:
-    """Steps ``[start, stop)`` of a program, and what they touch.
+    """Steps ``[start, stop)`` of a program, and what they access.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ class Region:
     def __init__(self, problem: SplitProblem, start: int, stop: int):
         self.problem, self.start, self.stop = problem, start, stop
         self.ops = problem.ops[start:stop]
-        touched: dict[int, None] = {}
-        for read, written in problem.touched[start:stop]:
-            touched.update(dict.fromkeys((*read, *written)))
-        self.storages = list(touched)
+        accessed: dict[int, None] = {}
+        for read, written in problem.accessed[start:stop]:
+            accessed.update(dict.fromkeys((*read, *written)))
+        self.storages = list(accessed)
         self.local = {m: k for k, m in enumerate(self.storages)}
         first, last = problem.lives
         self.kept = [last[m] > stop for m in self.storages]
-        # Live throughout, and not touched.
+        # Live throughout, and not accessed.
         live = problem.boundary[start]
         live -= sum(
             problem.size[m]
@@ -120,7 +120,7 @@ class Region:
         for k, op in enumerate(self.ops):
             for name in op.inputs:
                 self.readers[self.local[problem.storage(name)]].append((k, name))
-            for m in problem.touched[start + k][1]:
+            for m in problem.accessed[start + k][1]:
                 here = self.local[m]
                 if self.writers[here] >= 0 or self.readers[here] or first[m] < start:
                     self.in_turn = False
@@ -329,7 +329,7 @@ class _Cascade:
                 reading.append(k)
                 rows.append((m, at, int(name in over)))
             read_start.append(len(rows))
-            write.extend(local[m] for m in problem.touched[region.start + k][1])
+            write.extend(local[m] for m in problem.accessed[region.start + k][1])
             for name in op.outputs:
                 made_table[local[problem.storage(name)]] = table(k, name)
             write_start.append(len(write))
@@ -422,7 +422,7 @@ class _Cascade:
     ) -> tuple[Floats, Floats, Ints]:
         """Bytes that a strip leaves alone, shape ``(count,)``; those of each storage, and its fate.
 
-        The second and third have shape ``(count, storages)``: bytes that a strip touches, and 1 if
+        The second and third have shape ``(count, storages)``: bytes that a strip accesses, and 1 if
         they stay to its end.
         """
         region, problem = self._region, self._region.problem
@@ -462,7 +462,7 @@ class _Cascade:
         return base, weight, kept
 
     def _spans(self, outer: _Family | None, strips: Ints, m: int) -> tuple[Ints, Ints, int] | None:
-        """Positions of a storage that each strip touches, and their number in all strips."""
+        """Positions of a storage that each strip accesses, and their number in all strips."""
         region = self._region
         if outer is None or m not in outer.at:
             return None

@@ -78,11 +78,11 @@ def place_as_views(graph: Graph, residency: Residency) -> tuple[Graph, dict[str,
     outside = outside_storages(graph, residency)
     parts: dict[str, Relation] = {}
     for op in graph.ops:
-        touched = Counter(graph.root[name][0] for name in dict.fromkeys(op.tensors))
+        accessed = Counter(graph.root[name][0] for name in dict.fromkeys(op.tensors))
         for part, whole, offset in op.placements:
             assert isinstance(offset, int)
             result = graph.root[whole if whole in op.outputs else part][0]
-            if touched[result] > 1:
+            if accessed[result] > 1:
                 continue
             tensor = graph.tensor[part]
             barred = tensor.kind in ("constant", "workspace") or tensor.view_of is not None

@@ -34,7 +34,7 @@ from cpplan.program.copy_names import op_copies, tensor_copies
 from cpplan.verification.runs import Place, Run, Stay
 
 
-class Touch(NamedTuple):
+class Access(NamedTuple):
     """Access to bytes at a step, which writes them or needs them as they were last written.
 
     ``op`` is ``None`` if the caller accesses them, before or after the program. ``source`` is the
@@ -52,7 +52,7 @@ class Touch(NamedTuple):
 
 def trace(
     program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
-) -> list[Touch]:
+) -> list[Access]:
     """Accesses to bytes in the arena, in the order in which they happen.
 
     Parameters
@@ -77,8 +77,9 @@ def trace(
     ...     (Tensor("x", 8, kind="input"), Tensor("y", 4, kind="output")),
     ...     (Op("a", "relu", ("x",), ("y",)),),
     ... )
-    >>> for touch in trace(to_anf(graph), Residency()):
-    ...     print(touch.step, touch.op, touch.place.tensor, "write" if touch.writes else "check")
+    >>> for access in trace(to_anf(graph), Residency()):
+    ...     kind = "write" if access.writes else "check"
+    ...     print(access.step, access.op, access.place.tensor, kind)
     0 None x write
     0 None x check
     0 a x check
@@ -92,12 +93,12 @@ def trace(
 
 def replay(
     program: Program, residency: Residency, over: Collection[tuple[str, str]] = ()
-) -> tuple[list[Touch], list[Run]]:
+) -> tuple[list[Access], list[Run]]:
     """The accesses, as :func:`trace` gives them, and the runs of the program's own ops.
 
     Examples
     --------
-    >>> touches, runs = replay(to_anf(Graph("g", (), (Op("a"),))), Residency())
+    >>> accesses, runs = replay(to_anf(Graph("g", (), (Op("a"),))), Residency())
     >>> [run.op.name for run in runs]
     ['a']
     """
@@ -110,7 +111,7 @@ def replay(
             scope.begin_unproduced(tensor.name, None, 0)
     # The caller's inputs are in the arena until the first op has run, used or not.
     entered = program.starts[1] - 1 if program.order else 0
-    record.touches += [t._replace(step=entered, writes=False) for t in record.touches]
+    record.accesses += [t._replace(step=entered, writes=False) for t in record.accesses]
     scope.run(program, 0)
     boundary = {
         "input": residency.inputs,
@@ -122,23 +123,25 @@ def replay(
         if wanted == "outside":
             scope.place(tensor.name).stay.placed = False
         elif wanted == "keep" and tensor.kind != "constant":
-            record.touch(last, None, scope.place(tensor.name), writes=False)
-    before = [Touch(0, None, place, True) for place in record.constants]
-    after = [Touch(last, None, place, False) for place in record.constants]
-    touches = [*before, *record.touches, *after]
+            record.access(last, None, scope.place(tensor.name), writes=False)
+    before = [Access(0, None, place, True) for place in record.constants]
+    after = [Access(last, None, place, False) for place in record.constants]
+    accesses = [*before, *record.accesses, *after]
     seen = [
-        touch if touch.source is None or touch.source.stay.placed else touch._replace(source=None)
-        for touch in touches
-        if touch.place.stay.placed
+        access
+        if access.source is None or access.source.stay.placed
+        else access._replace(source=None)
+        for access in accesses
+        if access.place.stay.placed
     ]
     return seen, record.runs
 
 
-def lifespans(touches: Iterable[Touch]) -> dict[Stay, tuple[int, int]]:
+def lifespans(accesses: Iterable[Access]) -> dict[Stay, tuple[int, int]]:
     """Lifespan ``[lower, upper)`` of every stay, from its first access to its last."""
     spans: dict[Stay, tuple[int, int]] = {}
-    for touch in touches:
-        stay, step = touch.place.stay, touch.step
+    for access in accesses:
+        stay, step = access.place.stay, access.step
         known = spans.get(stay)
         if known is None:
             spans[stay] = step, step + 1
@@ -152,16 +155,16 @@ class _Record:
 
     def __init__(self, residency: Residency, over: frozenset[tuple[str, str]]):
         self.residency, self.over = residency, over
-        self.touches: list[Touch] = []
+        self.accesses: list[Access] = []
         self.runs: list[Run] = []
         self.constants: list[Place] = []
         self.names: set[str] = set()
         self.owner: int | None = None
 
-    def touch(
+    def access(
         self, step: int, op: str | None, place: Place, *, writes: bool, source: Place | None = None
     ) -> None:
-        self.touches.append(Touch(step, op, place, writes, source, self.owner))
+        self.accesses.append(Access(step, op, place, writes, source, self.owner))
 
 
 class _Scope:
@@ -208,7 +211,7 @@ class _Scope:
         if root not in self.newest:
             place = self._place_in(self._begin(root), root)
             if self.graph.tensor[root].kind != "constant":
-                self.record.touch(step, op, place, writes=True)
+                self.record.access(step, op, place, writes=True)
         self.home[root] = self.newest[root]
 
     def run(self, program: Program, start: int) -> None:
@@ -229,7 +232,7 @@ class _Scope:
         reads = [self.place(tensor, f"op {name!r}") for tensor in dict.fromkeys(op.inputs)]
         for place in reads:
             place.stay.reads += 1
-            record.touch(lower, name, place, writes=False)
+            record.access(lower, name, place, writes=False)
         writes = []
         for tensor in op.outputs + op.workspaces:
             stay = self.home[tensor] = self._stay_to_write(tensor, reads)
@@ -238,12 +241,12 @@ class _Scope:
             writes.append(place)
             passed = [(read.begin, read.end) for read in reads if read.stay is stay]
             if not (passed or op.placements):
-                record.touch(lower, name, place, writes=True)
+                record.access(lower, name, place, writes=True)
                 continue
             # An empty write still says that the buffer is there from this step on.
             for begin, end in [*outside(place.begin, place.end, passed)] or [(place.begin,) * 2]:
                 for part, source in _by_source(place, begin, end, self._copied(op, tensor, reads)):
-                    record.touch(lower, name, part, writes=True, source=source)
+                    record.access(lower, name, part, writes=True, source=source)
         if op.bodies:
             call = f"{self.prefix}{self.op_names.copy(op.name, self.bound[op.name])}"
             self.bound[op.name] += 1
@@ -253,7 +256,7 @@ class _Scope:
         run = self._run_record(op, lower, reads, writes)
         lost = self._overwritten(run, reads)
         for place in (*(read for read in reads if read not in lost), *writes):
-            record.touch(upper - 1, name, place, writes=False)
+            record.access(upper - 1, name, place, writes=False)
 
     def _run_record(
         self, op: Op, step: int, reads: Sequence[Place], writes: Sequence[Place]
@@ -318,7 +321,7 @@ class _Scope:
             elif root not in inputs:
                 continue
             elif root not in given:
-                self.record.touch(
+                self.record.access(
                     start, call, inner._place_in(inner._begin(root), root), writes=True
                 )
             carried.append(inner._place_in(inner.newest[root], root))
@@ -330,7 +333,7 @@ class _Scope:
         # The op reads the body's outputs at the end; until they are written they need no bytes.
         carried += [inner.place(tensor.name) for tensor in boundary if tensor.kind == "output"]
         for place in carried:
-            self.record.touch(stop - 1, call, place, writes=False)
+            self.record.access(stop - 1, call, place, writes=False)
         return stop
 
     def _stay_to_write(self, tensor: str, reads: Sequence[Place]) -> Stay:

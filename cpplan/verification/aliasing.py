@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan, Relation
-from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.relations import describe
 from cpplan.verification.runs import Run, Stay, allowed_relations
 from cpplan.verification.script import Content, clip, copied_content
@@ -32,18 +32,18 @@ class Union:
     end: int
 
 
-def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
+def sharing_stays(accesses: Iterable[Access]) -> dict[str, Stay]:
     """Stays that may share bytes by choice: of tensors between ops, written by one run alone.
 
     A stay of which a repeated op first writes only a view is excluded.
     """
     writers: dict[Stay, set[int | None]] = defaultdict(set)
     whole: set[Stay] = set()
-    for touch in touches:
-        if touch.writes and touch.place.begin < touch.place.end:
-            writers[touch.place.stay].add(touch.owner)
-            if touch.place.copy == touch.place.stay.name:
-                whole.add(touch.place.stay)
+    for access in accesses:
+        if access.writes and access.place.begin < access.place.end:
+            writers[access.place.stay].add(access.owner)
+            if access.place.copy == access.place.stay.name:
+                whole.add(access.place.stay)
     return {
         stay.name: stay
         for stay, by in writers.items()
@@ -55,7 +55,7 @@ def sharing_stays(touches: Iterable[Touch]) -> dict[str, Stay]:
 
 
 def shared_unions(
-    plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]
+    plan: Plan, accesses: Sequence[Access], runs: Sequence[Run]
 ) -> dict[str, tuple[list[str], list[Union]]]:
     """Members of each group of related stays and the rectangles that they fill, by name.
 
@@ -68,8 +68,8 @@ def shared_unions(
     """
     if not plan.relations:
         return {}
-    check = _Check(plan, touches, runs)
-    free, allowed = sharing_stays(touches), allowed_relations(runs)
+    check = _Check(plan, accesses, runs)
+    free, allowed = sharing_stays(accesses), allowed_relations(runs)
     joined = []
     for relation in plan.relations:
         if any(place.begin == place.end for place in allowed[relation]):
@@ -91,14 +91,14 @@ def shared_unions(
 
 
 class _Check:
-    def __init__(self, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run]):
+    def __init__(self, plan: Plan, accesses: Sequence[Access], runs: Sequence[Run]):
         self.relations = frozenset(plan.relations)
         self.run_at = {run.step: run for run in runs}
-        self.stays = {touch.place.stay.name: touch.place.stay for touch in touches}
-        self.spans, self.values = lifespans(touches), _values(touches)
-        self.touches: dict[Stay, list[tuple[int, Touch]]] = defaultdict(list)
-        for number, touch in enumerate(touches):
-            self.touches[touch.place.stay].append((number, touch))
+        self.stays = {access.place.stay.name: access.place.stay for access in accesses}
+        self.spans, self.values = lifespans(accesses), _values(accesses)
+        self.accesses: dict[Stay, list[tuple[int, Access]]] = defaultdict(list)
+        for number, access in enumerate(accesses):
+            self.accesses[access.place.stay].append((number, access))
         self.copies = _copies(runs)
         assert plan.offset is not None
         self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
@@ -209,11 +209,12 @@ class _Check:
 
     def _needed_later(self, old: Stay, new: Stay, begin: int, end: int) -> bool:
         """True if these bytes of ``old`` are accessed after ``new`` is written."""
-        written = next(number for number, touch in self.touches[new] if touch.writes)
+        written = next(number for number, access in self.accesses[new] if access.writes)
         at = self.address[old.name]
         return any(
-            number > written and max(begin, at + touch.place.begin) < min(end, at + touch.place.end)
-            for number, touch in self.touches[old]
+            number > written
+            and max(begin, at + access.place.begin) < min(end, at + access.place.end)
+            for number, access in self.accesses[old]
         )
 
 
@@ -243,7 +244,7 @@ def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
     return list({id(members): members for members in group.values()}.values())
 
 
-def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
+def _values(accesses: Iterable[Access]) -> dict[Stay, Content]:
     """Final content of every stay: serial numbers of the writes that its bytes come from.
 
     Bytes that two ops write get a negative number that no others have: copies of them come from the
@@ -252,7 +253,7 @@ def _values(touches: Iterable[Touch]) -> dict[Stay, Content]:
     content: dict[Stay, Content] = defaultdict(list)
     writer: dict[Stay, int | None] = {}
     serial = 0
-    for _, _, (_, stay, begin, end), writes, source, owner in touches:
+    for _, _, (_, stay, begin, end), writes, source, owner in accesses:
         if not writes or begin == end:
             continue
         again = writer.setdefault(stay, owner) != owner

@@ -23,7 +23,7 @@ from cpplan.verification.needed_buffers import (
     pool_starts,
 )
 from cpplan.verification.relations import pairs_in_place
-from cpplan.verification.script import Script, from_problem, from_touches
+from cpplan.verification.script import Script, from_accesses, from_problem
 from cpplan.verification.written_runs import run_in_runs
 
 # Beyond these bytes written and checked, in all rounds, runs of bytes are kept instead of filling
@@ -125,7 +125,7 @@ of buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
         script, ops = from_problem(source), 0
     else:
         program = planned_program(source, plan)
-        script = from_touches(trace(program, plan.residency, pairs_in_place(program.graph, plan)))
+        script = from_accesses(trace(program, plan.residency, pairs_in_place(program.graph, plan)))
         ops = sum(_ops_run(op) for op in program.ops)
     peak, offset = _placed(script, plan)
     begin, end = (offset[script.buffer] + column for column in (script.begin, script.end))
@@ -168,7 +168,7 @@ def _placed(script: Script, plan: Plan) -> tuple[int, Ints]:
     top = int((address + script.size).max(initial=0))
     if top < peak:
         raise VerificationError(
-            f"the plan claims a peak of {peak} B, but nothing touches its bytes from {top} on"
+            f"the plan claims a peak of {peak} B, but nothing accesses its bytes from {top} on"
         )
     return peak, address
 

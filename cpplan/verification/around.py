@@ -87,7 +87,7 @@ class Surroundings:
 def bytes_beside(
     storages: Storages, around: Surroundings, roots: Iterable[str], chosen: Sequence[int]
 ) -> Ints:
-    """Bytes of some storages that are there while each chosen op runs, and it does not touch.
+    """Bytes of some storages that are there while each chosen op runs, and it does not access.
 
     In every order of first runs. O((ops + storages) × chosen / a machine word).
 
@@ -109,13 +109,13 @@ def bytes_beside(
     for root in roots:
         if root in storages.again:
             continue
-        live, touchers = everyone, storages.touchers[root]
+        live, accessors = everyone, storages.accessors[root]
         if root not in storages.brought:
-            live = _union(after, touchers)
+            live = _union(after, accessors)
         if live and root not in kept:
-            live &= _union(before, touchers)
+            live &= _union(before, accessors)
         own = 0
-        for op in touchers:
+        for op in accessors:
             own |= bit.get(op, 0)
         live &= ~own
         if live == everyone:

@@ -17,7 +17,7 @@ from cpplan.model.certificates import CutFlow
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
-from cpplan.verification.access_trace import Touch
+from cpplan.verification.access_trace import Access
 from cpplan.verification.around import Surroundings
 from cpplan.verification.footprint import bytes_in_bodies, with_ends
 from cpplan.verification.runs import Run
@@ -28,7 +28,7 @@ def minimum_cut_bytes(
     graph: Graph,
     residency: Residency,
     flow: CutFlow,
-    touches: Sequence[Touch],
+    accesses: Sequence[Access],
     runs: Sequence[Run],
     ends: tuple[Sequence[str], Sequence[str]] = ((), ()),
     sharing: Collection[str] = (),
@@ -44,12 +44,12 @@ def minimum_cut_bytes(
         If the certificate is no flow.
     """
     if sharing:
-        storages = relaxed_storages(graph, residency, sharing, touches, runs)
+        storages = relaxed_storages(graph, residency, sharing, accesses, runs)
     else:
         storages = Storages(graph, residency, repeats=False)
     op, beside = proved_by_flow(storages, with_ends(graph, *ends), flow)
-    inside = bytes_in_bodies(graph, touches, runs)
-    own = sum(storages.size[root] for root in storages.touched[op]) - storages.saved[op]
+    inside = bytes_in_bodies(graph, accesses, runs)
+    own = sum(storages.size[root] for root in storages.accessed[op]) - storages.saved[op]
     return inside.constants + storages.untouched(kept=True) + own + int(inside.most[op]) + beside
 
 
@@ -79,7 +79,7 @@ def proved_by_flow(
     around, here = Surroundings(predecessors), _known(number, flow.op)
     before, after = around.before(here), around.after(here)
     gained, into, out_of = [0] * len(ops), Counter[str](), Counter[str]()
-    kept, own, ending = set(storages.kept), set(storages.touched[here]), 0
+    kept, own, ending = set(storages.kept), set(storages.accessed[here]), 0
     for rows, through, sign, boundary in (
         (flow.begun, into, -1, storages.brought),
         (flow.ended, out_of, 1, kept),
@@ -89,8 +89,8 @@ def proved_by_flow(
                 _refuse(f"storage {storage!r} is not one that op {flow.op!r} leaves untouched")
             through[storage] += _positive(amount)
             if name is not None:
-                if _known(number, name) not in storages.touchers[storage]:
-                    _refuse(f"op {name!r} does not touch {storage!r}")
+                if _known(number, name) not in storages.accessors[storage]:
+                    _refuse(f"op {name!r} does not access {storage!r}")
                 gained[number[name]] += sign * amount
             elif storage not in boundary:
                 _refuse(f"{storage!r} is neither brought nor kept by the caller, as it says")

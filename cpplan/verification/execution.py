@@ -27,7 +27,7 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program
-from cpplan.verification.access_trace import Touch, trace
+from cpplan.verification.access_trace import Access, trace
 from cpplan.verification.needed_buffers import planned_offsets, planned_program, pool_starts
 from cpplan.verification.relations import pairs_in_place
 from cpplan.verification.runs import Place
@@ -149,44 +149,44 @@ class _Arena:
         self.checked = 0
 
     def execute(self, program: Program, run: ModelRun) -> Execution:
-        touches = trace(program, self.residency, self.over)
-        callers = [touch for touch in touches if touch.op is None]
-        before = list(takewhile(lambda touch: touch.op is None, touches))
-        groups: list[list[Touch]] = [[] for _ in program.order]
-        for touch in touches:
-            if touch.op is not None:
-                groups[bisect_right(program.starts, touch.step) - 1].append(touch)
-        for touch in before:
-            if touch.writes:
-                self._store(touch.place, self.unplanned[touch.place.tensor], "the caller")
+        accesses = trace(program, self.residency, self.over)
+        callers = [access for access in accesses if access.op is None]
+        before = list(takewhile(lambda access: access.op is None, accesses))
+        groups: list[list[Access]] = [[] for _ in program.order]
+        for access in accesses:
+            if access.op is not None:
+                groups[bisect_right(program.starts, access.step) - 1].append(access)
+        for access in before:
+            if access.writes:
+                self._store(access.place, self.unplanned[access.place.tensor], "the caller")
             else:
-                self._check(touch.place, "before the first step:")
+                self._check(access.place, "before the first step:")
         for op, step, group in zip(program.ops, program.starts, groups, strict=False):
             self._run_op(op, step, group, run)
-        for touch in callers[len(before) :]:
-            self._check(touch.place, "after the last step:")
-        lying = {touch.place.tensor: touch.place for touch in callers}
+        for access in callers[len(before) :]:
+            self._check(access.place, "after the last step:")
+        lying = {access.place.tensor: access.place for access in callers}
         outputs = {
             name: self._load(lying[name]).copy() if name in lying else self.unplanned[name]
             for name in run.output_names
         }
         return Execution(len(program.order), self.checked, len(self.bytes), outputs)
 
-    def _run_op(self, op: Op, step: int, touches: list[Touch], run: ModelRun) -> None:
+    def _run_op(self, op: Op, step: int, accesses: list[Access], run: ModelRun) -> None:
         where = f"step {step}: op {op.name!r}"
-        writes = [touch for touch in touches if touch.writes]
+        writes = [access for access in accesses if access.writes]
         in_place = {output for output, _ in self.over}
-        for touch in writes:
-            lies_there = touch.source is not None and self._span(touch.source) == self._span(
-                touch.place
+        for access in writes:
+            lies_there = access.source is not None and self._span(access.source) == self._span(
+                access.place
             )
-            if not lies_there and touch.place.copy not in in_place:
-                begin, end = self._span(touch.place)
+            if not lies_there and access.place.copy not in in_place:
+                begin, end = self._span(access.place)
                 self.bytes[begin:end] = _SCRATCH
-                self._log(touch.place, f"{touch.op!r} at step {touch.step}")
+                self._log(access.place, f"{access.op!r} at step {access.step}")
         own = set(op.tensors)
         # The op's own checks come last, so that they stand for its tensors.
-        checks = [t.place for t in touches if not t.writes and t.op == op.name]
+        checks = [t.place for t in accesses if not t.writes and t.op == op.name]
         places = {place.tensor: place for place in checks if place.tensor in own}
         # Inputs are checked before the op and after, unless they end with it.
         times = Counter(place.tensor for place in checks)
@@ -206,10 +206,10 @@ class _Arena:
                     f"{where} computes other bytes for {name!r} than in the unplanned run, "
                     "from the same inputs"
                 )
-        for touch in writes:
-            if touch.place.tensor in op.outputs and touch.op == op.name:
-                result = results[touch.place.tensor]
-                self._store(touch.place, result, f"{op.name!r} at step {step}")
+        for access in writes:
+            if access.place.tensor in op.outputs and access.op == op.name:
+                result = results[access.place.tensor]
+                self._store(access.place, result, f"{op.name!r} at step {step}")
         lost |= self._add(op, step, places, results)
         for name, place in places.items():
             if name not in lost:

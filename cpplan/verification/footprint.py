@@ -2,7 +2,7 @@
 
 A program runs every op of the graph at least once, in an order that the graph allows, and may run
 again those that compute the same values then: that is what a least footprint covers. What is forced
-covers the programs that run every op once. From the graph, and from the touches of each op's first
+covers the programs that run every op once. From the graph, and from the accesses of each op's first
 run for what its bodies need.
 """
 
@@ -17,7 +17,7 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
-from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.around import Surroundings, bytes_beside
 from cpplan.verification.runs import Run
 from cpplan.verification.storages import Storages, never_shared, overwriting, relaxed_storages
@@ -27,18 +27,18 @@ def least_footprint(
     graph: Graph,
     residency: Residency,
     sharing: Collection[str],
-    touches: Sequence[Touch],
+    accesses: Sequence[Access],
     runs: Sequence[Run],
 ) -> int:
     """Bytes that every program of a graph needs, whatever runs again and whatever is shared.
 
-    If nothing may be shared, an op's first run needs all storages that it touches and the bytes
+    If nothing may be shared, an op's first run needs all storages that it accesses and the bytes
     that its bodies hold at once. It also needs every storage that cannot be computed twice, if the
-    op or one that must come before touches that (or the caller brings it) and the op or one that
+    op or one that must come before accesses that (or the caller brings it) and the op or one that
     must come after does (or it is kept). Kept storages are there at the end.
 
-    If bytes may be shared, an op needs the storages that it touches, except for those it may write
-    in place; of storages that any op copies to or from others, only the largest that it touches.
+    If bytes may be shared, an op needs the storages that it accesses, except for those it may write
+    in place; of storages that any op copies to or from others, only the largest that it accesses.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def least_footprint(
         What is planned.
     sharing
         The kinds of relations that the plan may choose.
-    touches, runs
+    accesses, runs
         Of any program of the graph.
 
     Examples
@@ -63,9 +63,9 @@ def least_footprint(
     8
     """
     storages = Storages(graph, residency)
-    inside = bytes_in_bodies(graph, touches, runs)
+    inside = bytes_in_bodies(graph, accesses, runs)
     if sharing:
-        return inside.constants + _least_shared(storages, sharing, touches, runs, inside.most)
+        return inside.constants + _least_shared(storages, sharing, accesses, runs, inside.most)
     return _most_needed(storages, graph.predecessors, inside)
 
 
@@ -73,7 +73,7 @@ def forced_live_bytes(
     graph: Graph,
     residency: Residency,
     sharing: Collection[str],
-    touches: Sequence[Touch],
+    accesses: Sequence[Access],
     runs: Sequence[Run],
     ends: tuple[Sequence[str], Sequence[str]] = ((), ()),
     *,
@@ -91,7 +91,7 @@ def forced_live_bytes(
         What is planned.
     sharing
         The kinds of relations that the plan may choose.
-    touches, runs
+    accesses, runs
         Of any program of the graph.
     ends
         Names of the ops with which the orders begin, and with which they end.
@@ -116,10 +116,10 @@ def forced_live_bytes(
     16
     """
     if sharing:
-        storages = relaxed_storages(graph, residency, sharing, touches, runs)
+        storages = relaxed_storages(graph, residency, sharing, accesses, runs)
     else:
         storages = Storages(graph, residency, repeats=False)
-    inside = bytes_in_bodies(graph, touches, runs)
+    inside = bytes_in_bodies(graph, accesses, runs)
     return _most_needed(storages, with_ends(graph, *ends), inside, at=at, enough=enough)
 
 
@@ -165,7 +165,7 @@ def _most_needed(
     if not graph.ops:
         end += storages.untouched(kept=False)
     size = storages.size
-    own = np.array([sum([size[root] for root in roots]) for roots in storages.touched], np.int64)
+    own = np.array([sum([size[root] for root in roots]) for roots in storages.accessed], np.int64)
     own += inside.most - np.array(storages.saved, np.int64)
     ops = np.argsort(-own, kind="stable").tolist()
     if at is not None:
@@ -193,7 +193,7 @@ class InBodies(NamedTuple):
     constants: int
 
 
-def bytes_in_bodies(graph: Graph, touches: Sequence[Touch], runs: Sequence[Run]) -> InBodies:
+def bytes_in_bodies(graph: Graph, accesses: Sequence[Access], runs: Sequence[Run]) -> InBodies:
     """Most bytes that the bodies of each op hold at once, and bytes of their constants.
 
     Examples
@@ -208,10 +208,10 @@ def bytes_in_bodies(graph: Graph, touches: Sequence[Touch], runs: Sequence[Run])
     for run in runs:
         first.setdefault(run.op.name, run.step)
     number = {first[op.name]: k for k, op in enumerate(graph.ops)}
-    within: dict[int, list[Touch]] = {}
-    for touch in touches:
-        if touch.place.stay.inner and touch.owner in number:
-            within.setdefault(number[touch.owner], []).append(touch)
+    within: dict[int, list[Access]] = {}
+    for access in accesses:
+        if access.place.stay.inner and access.owner in number:
+            within.setdefault(number[access.owner], []).append(access)
     most, constants = np.zeros(len(graph.ops), np.int64), 0
     for k, inner in within.items():
         spans = lifespans(inner)
@@ -226,34 +226,34 @@ def bytes_in_bodies(graph: Graph, touches: Sequence[Touch], runs: Sequence[Run])
 def _least_shared(
     storages: Storages,
     sharing: Collection[str],
-    touches: Sequence[Touch],
+    accesses: Sequence[Access],
     runs: Sequence[Run],
     inside: Ints,
 ) -> int:
-    """Bytes that some op needs of what it touches, and of constants, whatever shares bytes."""
+    """Bytes that some op needs of what it accesses, and of constants, whatever shares bytes."""
     graph = storages.graph
     throughout = {
         root
-        for root, ops in storages.touchers.items()
+        for root, ops in storages.accessors.items()
         if graph.tensor[root].kind == "constant" or (root in storages.kept and not ops)
     }
     first: dict[str, Run] = {}
     for run in runs:
         first.setdefault(run.op.name, run)
-    apart = never_shared(storages, touches, first)
+    apart = never_shared(storages, accesses, first)
     copied: set[str] = set()
     for run in first.values() if "placement" in sharing else ():
         for part, whole, _ in () if run.op.bodies else run.placements():
             ends = {graph.root[part.tensor][0], graph.root[whole.tensor][0]}
             if len(ends) == 2 and not ends & apart and part.size:
                 copied |= ends
-    # A storage that the op does not touch, and that no op copies, shares no bytes then.
-    alone = [root for root in storages.touchers if root not in throughout | copied]
+    # A storage that the op does not access, and that no op copies, shares no bytes then.
+    alone = [root for root in storages.accessors if root not in throughout | copied]
     around, most = Surroundings(graph.predecessors), 0
     for chosen in around.groups(range(len(graph.ops))):
         beside = bytes_beside(storages, around, alone, chosen)
         for k, more in zip(chosen, (beside + inside[chosen]).tolist(), strict=True):
-            own = set(storages.touched[k]) - throughout
+            own = set(storages.accessed[k]) - throughout
             own -= overwriting(graph, sharing, first[graph.ops[k].name], apart).keys()
             largest = max((storages.size[root] for root in own & copied), default=0)
             most = max(most, largest + sum(storages.size[r] for r in own - copied) + more)

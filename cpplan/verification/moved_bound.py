@@ -51,8 +51,8 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
     >>> moved_bytes_floor(graph, Program(graph, ()), plan, RoomPrices(0, ()))
     0
     """
-    touches, runs = replay(program, plan.residency)
-    spans = lifespans(touches)
+    accesses, runs = replay(program, plan.residency)
+    spans = lifespans(accesses)
     pool = plan.pools[0]
     grids = [math.lcm(stay.alignment, pool.alignment) for stay in spans]
     grid = math.gcd(*grids) if grids else 1
@@ -98,8 +98,8 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
     >>> forced_moves_floor(graph, Program(graph, ()), plan)
     0
     """
-    touches, runs = replay(program, plan.residency)
-    spans = lifespans(touches)
+    accesses, runs = replay(program, plan.residency)
+    spans = lifespans(accesses)
     pool = plan.pools[0]
     grids = [math.lcm(stay.alignment, pool.alignment) for stay in spans]
     grid = math.gcd(*grids) if grids else 1
@@ -202,12 +202,12 @@ def _storages(
         at_once = not writers or writers == [stay.name]
         movable = at_once and "workspace" not in kinds and stay.size > 0
         movable = movable and not ("output" in kinds and not writers)
-        touched = any(stay is place.stay for run in runs for place in run.places.values())
+        accessed = any(stay is place.stay for run in runs for place in run.places.values())
         room = -(-stay.size // grid) * grid
-        if not movable or (not touched and in_fast and not in_slow):
+        if not movable or (not accessed and in_fast and not in_slow):
             if in_fast:
                 base.append((room, lower, upper))
-        elif touched:
+        elif accessed:
             kept = "input" in kinds and plan.residency.inputs == "keep" and not writers
             found[stay.name] = _Kept(
                 stay.size,

@@ -15,7 +15,7 @@ from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, to_anf
-from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.pieces import graph_of_pieces
 from cpplan.verification.runs import Stay
 
@@ -140,7 +140,7 @@ def pool_starts(plan: Plan) -> Ints:
     return (np.cumsum(ends) - ends)[pool]
 
 
-def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) -> Problem:
+def needed_buffers(accesses: Sequence[Access], pools: Sequence[Pool] = (Pool(),)) -> Problem:
     """Buffers that a program needs in these pools, from its accesses there.
 
     Raises
@@ -157,7 +157,7 @@ def needed_buffers(touches: Sequence[Touch], pools: Sequence[Pool] = (Pool(),)) 
     >>> needed_buffers(trace(program, Residency())).names
     ('x',)
     """
-    spans = lifespans(touches)
+    spans = lifespans(accesses)
     if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= LIMIT:
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
     # Without pools of the user's there is one arena, and the tensors' pools are ignored.

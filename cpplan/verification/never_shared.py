@@ -18,13 +18,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from cpplan.model.problem import Gap, Problem
-from cpplan.verification.access_trace import Touch
+from cpplan.verification.access_trace import Access
 from cpplan.verification.runs import Run
 from cpplan.verification.shared_bound import Sharing
 
 
 def never_shared(
-    problem: Problem, kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]
+    problem: Problem, kinds: Collection[str], accesses: Sequence[Access], runs: Sequence[Run]
 ) -> Problem:
     """The problem with gaps wherever a buffer may share all of its bytes.
 
@@ -34,7 +34,7 @@ def never_shared(
         The buffers of the program, without gaps.
     kinds
         Of the relations that a plan may choose.
-    touches, runs
+    accesses, runs
         Of the program.
 
     Examples
@@ -55,7 +55,7 @@ def never_shared(
     >>> problem.live_bytes().tolist(), less.live_bytes().tolist()
     ([16], [8])
     """
-    sharing = Sharing(kinds, touches, runs)
+    sharing = Sharing(kinds, accesses, runs)
     row = {name: k for k, name in enumerate(problem.names)}
     pairs = [
         (row[output.name], row[source.name], step)

@@ -1,7 +1,7 @@
 """The graph of pieces of a plan, derived again from the model and the plan's cuts, and checked.
 
-Each op that is cut runs once for each product of its intervals, and touches the windows of these
-intervals. A tensor is cut wherever such a window begins or ends, so that every piece touches whole
+Each op that is cut runs once for each product of its intervals, and accesses the windows of these
+intervals. A tensor is cut wherever such a window begins or ends, so that every piece accesses whole
 bands. Then is checked, by counting elements, that the pieces of an op write every element of its
 outputs just once, and that the bands each piece reads are all that its windows ask for.
 """
@@ -22,7 +22,7 @@ from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan
 from cpplan.model.tensor import Tensor
 from cpplan.program.anf import Program
-from cpplan.verification.access_trace import Touch
+from cpplan.verification.access_trace import Access
 
 Span = tuple[int, int]
 Part = tuple[Span, ...]
@@ -152,7 +152,7 @@ class _CutOp:
         return product(*(list(pairwise(e)) for e in self.ends))
 
     def part(self, graph: Graph, tensor: str, work: Sequence[Span]) -> Part | None:
-        """The part of a tensor that a piece touches; ``None`` for none."""
+        """The part of a tensor that a piece accesses; ``None`` for none."""
         shape = graph.tensor[tensor].shape
         if shape is None:
             return ()
@@ -160,7 +160,7 @@ class _CutOp:
         for axis, (first, last) in zip(self.axes, work, strict=True):
             for window in axis.windows:
                 if window.tensor == tensor:
-                    spans[window.axis] = _touched(window, first, last, shape[window.axis])
+                    spans[window.axis] = _accessed(window, first, last, shape[window.axis])
         return None if any(low >= high for low, high in spans) else tuple(spans)
 
     def name(self, work: Sequence[Span]) -> str:
@@ -177,8 +177,8 @@ class _CutOp:
         return found
 
 
-def _touched(window: Window, first: int, last: int, extent: int) -> Span:
-    """The positions of a tensor's axis that steps ``first`` to ``last`` (excluded) touch."""
+def _accessed(window: Window, first: int, last: int, extent: int) -> Span:
+    """The positions of a tensor's axis that steps ``first`` to ``last`` (excluded) access."""
     if window.table is not None:
         low, high = window.table[first][0], window.table[last - 1][1]
     else:
@@ -213,7 +213,7 @@ class _Bands:
                     extent = shape[window.axis]
                     found = marks.setdefault((window.tensor, window.axis), set())
                     for first, last in pairwise(ends):
-                        low, high = _touched(window, first, last, extent)
+                        low, high = _accessed(window, first, last, extent)
                         found.update({low, high} - {0, extent} if low < high else ())
         self._level(marks, cut)
         self._grid: dict[str, list[list[Span]]] = {}
@@ -368,8 +368,8 @@ class _Making:
         newest: dict[str, str] = {}
         first: dict[str, str] = {}
         for work in works:
-            reads = {name: self._touches(each, name, work) for name in op.inputs}
-            writes = {name: self._touches(each, name, work) for name in op.outputs}
+            reads = {name: self._accesses(each, name, work) for name in op.inputs}
+            writes = {name: self._accesses(each, name, work) for name in op.outputs}
             suffix = each.name(work).removeprefix(op.name)
             for name in op.workspaces:
                 scratch = replace(self.source.tensor[name], name=name + suffix)
@@ -411,8 +411,8 @@ class _Making:
         self._check_written(each, written)
         return made
 
-    def _touches(self, each: _CutOp, tensor: str, work: Sequence[Span]) -> list[str]:
-        """Names of the bands of a tensor that a piece touches."""
+    def _accesses(self, each: _CutOp, tensor: str, work: Sequence[Span]) -> list[str]:
+        """Names of the bands of a tensor that a piece accesses."""
         part = each.part(self.source, tensor, work)
         if part is None:
             return []
@@ -460,7 +460,7 @@ class _Making:
         self, each: _CutOp, reads: Mapping[str, list[str]], writes: Mapping[str, list[str]]
     ) -> Iterator[Placement]:
         """Bands that a piece copies in one part: all of one along the axis where shapes differ."""
-        touched = {**reads, **writes}
+        accessed = {**reads, **writes}
         for part, whole, offset in each.op.placements:
             small, large = self.source.tensor[part], self.source.tensor[whole]
             if each.alike(self.source, part, whole) is None:
@@ -478,8 +478,8 @@ class _Making:
             row = large.nbytes // large.shape[at]
             if not row or offset % row:
                 continue
-            by_part = {self._part(band): band for band in touched[part]}
-            for band in touched[whole]:
+            by_part = {self._part(band): band for band in accessed[part]}
+            for band in accessed[whole]:
                 spans = self._part(band)
                 if spans[at] != (0, large.shape[at]):
                     continue
@@ -512,22 +512,22 @@ def _spans(part: Iterable[Span]) -> str:
 
 
 def copied_bytes(
-    described: Described, program: Program, plan: Plan, touches: Sequence[Touch]
+    described: Described, program: Program, plan: Plan, accesses: Sequence[Access]
 ) -> int:
     """Bytes that a runtime copies whose kernels need each operand in one part.
 
-    Of the bands that a run touches of one tensor, all are copied unless they lie in the arena as
+    Of the bands that a run accesses of one tensor, all are copied unless they lie in the arena as
     the part does that they make up: one after another along one axis, before which there is only
     one position.
     """
     offsets = [] if plan.offset is None else plan.offset.tolist()
     at = dict(zip(plan.buffers, zip(plan.pool.tolist(), offsets, strict=True), strict=True))
     places: dict[tuple[int, str], tuple[int, int]] = {}
-    for touch in touches:
-        if touch.op is not None and touch.owner is not None:
-            pool, offset = at[touch.place.stay.name]
-            begin = int(offset) + touch.place.begin
-            places[touch.owner, touch.place.tensor] = int(pool), begin
+    for access in accesses:
+        if access.op is not None and access.owner is not None:
+            pool, offset = at[access.place.stay.name]
+            begin = int(offset) + access.place.begin
+            places[access.owner, access.place.tensor] = int(pool), begin
     total = 0
     for op, step in zip(program.ops, program.starts, strict=False):
         for names in (op.inputs, op.outputs):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cpplan.model.errors import VerificationError
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
-from cpplan.verification.access_trace import Touch
+from cpplan.verification.access_trace import Access
 from cpplan.verification.rectangles import cut_gaps
 from cpplan.verification.runs import Place, Stay
 
@@ -65,7 +65,7 @@ class Script:
         return f"{where} (op {op!r})" if op is not None and self.writes[row] else where
 
 
-def from_touches(touches: Iterable[Touch]) -> Script:
+def from_accesses(accesses: Iterable[Access]) -> Script:
     """Script of a program.
 
     A check looks for the last write to each of its bytes in a memory where every stay has bytes of
@@ -79,11 +79,11 @@ def from_touches(touches: Iterable[Touch]) -> Script:
     rows: dict[Stay, int] = {}
     first_step: list[int] = []
     content: dict[Stay, Content] = {}
-    accesses: list[tuple[bool, int, int, int, int, int, int]] = []
+    table_rows: list[tuple[bool, int, int, int, int, int, int]] = []
     tensors: list[str | None] = []
     op_names: list[str | None] = []
     serial = 0
-    for step, op, (tensor, stay, begin, end), writes, source, _ in touches:
+    for step, op, (tensor, stay, begin, end), writes, source, _ in accesses:
         if stay not in rows:
             rows[stay] = len(rows)
             first_step.append(step)
@@ -96,12 +96,12 @@ def from_touches(touches: Iterable[Touch]) -> Script:
             content[stay] = [*clip(content[stay], 0, begin), *clip(content[stay], end, stay.size)]
             content[stay] += new
         for low, high, written, start in clip(content[stay], begin, end):
-            accesses.append((writes, written, start, rows[stay], low, high, step))
+            table_rows.append((writes, written, start, rows[stay], low, high, step))
             tensors.append(tensor)
             op_names.append(op)
     if max((stay.alignment for stay in rows), default=0) >= LIMIT:
         raise VerificationError("an alignment of the model exceeds 2**62 bytes")
-    table = np.array(accesses, np.int64).reshape(-1, 7)
+    table = np.array(table_rows, np.int64).reshape(-1, 7)
     is_write, serials, starts, buffer, begins, ends, steps = table.T
     return Script(
         [stay.name for stay in rows],

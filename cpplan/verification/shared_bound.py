@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from cpplan.verification.access_trace import Touch, lifespans
+from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.aliasing import sharing_stays
 from cpplan.verification.runs import Place, Run, Stay
 
 Places = Mapping[str, int] | Mapping[str, None]
 
 
-def least_bytes(kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]) -> int:
+def least_bytes(kinds: Collection[str], accesses: Sequence[Access], runs: Sequence[Run]) -> int:
     """Bytes that some step of a program needs in this order, whatever is shared.
 
     All placements of the graph are taken at once: storages joined by them cover at least the union
@@ -25,7 +25,7 @@ def least_bytes(kinds: Collection[str], touches: Sequence[Touch], runs: Sequence
     again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
     only stays that one run alone, or the caller, writes.
     """
-    demands = Sharing(kinds, touches, runs)
+    demands = Sharing(kinds, accesses, runs)
     alone = demands.bytes_alone()
     return max(
         (alone[step] + demands.at(step, live) for step, live in demands.live_sets()), default=0
@@ -43,11 +43,11 @@ class Sharing:
         Stays joined by placements, with their distances; ``None`` where these contradict.
     """
 
-    def __init__(self, kinds: Collection[str], touches: Sequence[Touch], runs: Sequence[Run]):
+    def __init__(self, kinds: Collection[str], accesses: Sequence[Access], runs: Sequence[Run]):
         self.kinds, self.run_at = kinds, {run.step: run for run in runs}
-        self.spans = lifespans(touches)
-        self.last = {touch.place.stay: touch for touch in touches}
-        self.stay = sharing_stays(touches)
+        self.spans = lifespans(accesses)
+        self.last = {access.place.stay: access for access in accesses}
+        self.stay = sharing_stays(accesses)
         self.groups = joined_places(self._placements())
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
 

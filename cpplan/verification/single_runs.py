@@ -1,6 +1,6 @@
 """Buffers of a program in one arena, found in bulk if its ops run once each, without bodies.
 
-Every storage then has one stay, so that the steps at which it is touched say all that the access
+Every storage then has one stay, so that the steps at which it is accessed say all that the access
 trace (:mod:`cpplan.verification.access_trace`) would. Like the trace, it follows from the graph and
 the order alone.
 """
@@ -41,7 +41,7 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
     last = max(1, len(ops)) - 1
     written = [(k, name) for k, op in enumerate(ops) for name in op.outputs + op.workspaces]
     made = {name for _, name in written}
-    # In the order in which they are first touched: constants, what the caller brings, results.
+    # In the order in which they are first accessed: constants, what the caller brings, results.
     brought = [t for t in graph.tensors if graph.is_storage(t.name) and t.name not in made]
     root = graph.root
     names = [t.name for t in brought if t.kind == "constant"]
@@ -54,10 +54,10 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
     read = [(k, row[name]) for k, op in enumerate(ops) for name in dict.fromkeys(op.inputs)]
     reading = np.array(read, np.int64).reshape(-1, 2)
     writing = np.array([(k, row[name]) for k, name in written], np.int64).reshape(-1, 2)
-    touched = np.concatenate((reading, writing))
+    accessed = np.concatenate((reading, writing))
     lower, upper = np.full(len(names), last, np.int64), np.zeros(len(names), np.int64)
-    np.minimum.at(lower, touched[:, 1], touched[:, 0])
-    np.maximum.at(upper, touched[:, 1], touched[:, 0] + 1)
+    np.minimum.at(lower, accessed[:, 1], accessed[:, 0])
+    np.maximum.at(upper, accessed[:, 1], accessed[:, 0] + 1)
     lower[:begun], upper[:begun] = 0, np.maximum(upper[:begun], 1)
     upper[:constants] = last + 1
     alignment, outside = [1] * len(names), np.zeros(len(names), np.bool_)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
-from cpplan.verification.access_trace import Touch, outside
+from cpplan.verification.access_trace import Access, outside
 from cpplan.verification.runs import Run
 from cpplan.verification.shared_bound import joined_places, needed_otherwise
 
@@ -24,10 +24,10 @@ class Storages:
         Those that are there to the end.
     brought
         Those that the caller brings.
-    touchers
-        For each, the ops that touch it.
-    touched
-        For each op, those that it touches.
+    accessors
+        For each, the ops that access it.
+    accessed
+        For each op, those that it accesses.
     again
         Those that an op which may run again begins.
     saved
@@ -51,26 +51,26 @@ class Storages:
         self.brought = {
             t.name for t in roots if t.name not in graph.producer and t.kind != "workspace"
         }
-        self.touchers: dict[str, list[int]] = {name: [] for name in self.size}
-        self.touched: list[list[str]] = []
+        self.accessors: dict[str, list[int]] = {name: [] for name in self.size}
+        self.accessed: list[list[str]] = []
         self.again: set[str] = set()
         self.saved = [0] * len(graph.ops)
         root_of, size = graph.root, self.size
         for k, op in enumerate(graph.ops):
             roots_of = dict.fromkeys([root_of[name][0] for name in op.tensors])
-            self.touched.append([root for root in roots_of if root in size])
-            for root in self.touched[-1]:
-                self.touchers[root].append(k)
+            self.accessed.append([root for root in roots_of if root in size])
+            for root in self.accessed[-1]:
+                self.accessors[root].append(k)
             if repeats and op.recomputable and op.sequence is None:
                 written = {graph.root[name][0] for name in op.outputs + op.workspaces}
                 self.again |= written - {graph.root[name][0] for name in op.inputs}
 
     def untouched(self, *, kept: bool) -> int:
-        """Bytes of storages that no op touches: those kept, or those of the first step only."""
+        """Bytes of storages that no op accesses: those kept, or those of the first step only."""
         stay = set(self.kept)
         return sum(
             self.size[root]
-            for root, ops in self.touchers.items()
+            for root, ops in self.accessors.items()
             if not ops and (root in stay) == kept
         )
 
@@ -79,14 +79,14 @@ def relaxed_storages(
     graph: Graph,
     residency: Residency,
     sharing: Collection[str],
-    touches: Sequence[Touch],
+    accesses: Sequence[Access],
     runs: Sequence[Run],
 ) -> Storages:
     """Storages that need no more bytes, in any order that runs each op once, than any sharing.
 
     All placements are taken at once, as for ``live bytes, shared``: the storages that they join are
     cut where one of them begins or ends, and each stretch, ``name[begin:end]`` in bytes of the
-    first storage over it, takes the place of the bytes there. It is touched by the ops that touch
+    first storage over it, takes the place of the bytes there. It is accessed by the ops that access
     any storage over it, if common ops connect these, so that the stretch is live without a pause;
     else by those of the storage with the most. If the placements contradict each other, only the
     largest storage counts. Results that may lie over what their op reads are in ``saved``.
@@ -108,16 +108,16 @@ def relaxed_storages(
     first: dict[str, Run] = {}
     for run in runs:
         first.setdefault(run.op.name, run)
-    apart = never_shared(relaxed, touches, first)
+    apart = never_shared(relaxed, accesses, first)
     row = {name: k for k, name in enumerate(relaxed.size)}
     kept = set(relaxed.kept)
     for places in joined_places(_placements(graph, sharing, first, apart)):
         _join(relaxed, places, row, kept)
     relaxed.kept = [name for name in relaxed.size if name in kept]
-    relaxed.touched = [[] for _ in graph.ops]
-    for root, ops in relaxed.touchers.items():
+    relaxed.accessed = [[] for _ in graph.ops]
+    for root, ops in relaxed.accessors.items():
         for k in ops:
-            relaxed.touched[k].append(root)
+            relaxed.accessed[k].append(root)
     relaxed.saved = [
         sum(overwriting(graph, sharing, first[op.name], apart).values()) for op in graph.ops
     ]
@@ -169,14 +169,14 @@ def _join(
     """Put the stretches of joined storages in their place."""
     members = sorted(places, key=row.__getitem__)
     size = {name: relaxed.size[name] for name in members}
-    touchers = {name: relaxed.touchers[name] for name in members}
+    accessors = {name: relaxed.accessors[name] for name in members}
     stay, brought = kept & places.keys(), relaxed.brought & places.keys()
     begin = {name: place for name, place in places.items() if place is not None}
     gone = set(members)
     if not begin:
         gone.remove(max(members, key=lambda name: (size[name], -row[name])))
     for name in gone:
-        del relaxed.size[name], relaxed.touchers[name]
+        del relaxed.size[name], relaxed.accessors[name]
     kept -= gone
     relaxed.brought -= gone
     cuts = sorted({edge for name, low in begin.items() for edge in (low, low + size[name])})
@@ -191,19 +191,19 @@ def _join(
         name = f"{over[0]}[{low - begin[over[0]]}:{high - begin[over[0]]}]"
         while relaxed.size.get(name) or name in gone:
             name += "'"
-        if not _connected([touchers[n] for n in over]):
-            over = [max(over, key=lambda n: (len(touchers[n]), -row[n]))]
+        if not _connected([accessors[n] for n in over]):
+            over = [max(over, key=lambda n: (len(accessors[n]), -row[n]))]
         relaxed.size[name] = high - low
-        relaxed.touchers[name] = sorted({k for n in over for k in touchers[n]})
+        relaxed.accessors[name] = sorted({k for n in over for k in accessors[n]})
         if not stay.isdisjoint(over):
             kept.add(name)
         if not brought.isdisjoint(over):
             relaxed.brought.add(name)
 
 
-def _connected(touchers: Sequence[Sequence[int]]) -> bool:
+def _connected(accessors: Sequence[Sequence[int]]) -> bool:
     """True if common ops connect storages: some of them is then live until the last one ends."""
-    waiting = [set(ops) for ops in touchers]
+    waiting = [set(ops) for ops in accessors]
     reached = waiting.pop()
     while met := [ops for ops in waiting if not reached.isdisjoint(ops)]:
         waiting = [ops for ops in waiting if reached.isdisjoint(ops)]
@@ -212,7 +212,7 @@ def _connected(touchers: Sequence[Sequence[int]]) -> bool:
 
 
 def never_shared(
-    storages: Storages, touches: Sequence[Touch], first: Mapping[str, Run]
+    storages: Storages, accesses: Sequence[Access], first: Mapping[str, Run]
 ) -> set[str]:
     """Storages that share no bytes by choice: constants, workspaces, those of several writers.
 
@@ -226,7 +226,7 @@ def never_shared(
     {'w'}
     """
     graph = storages.graph
-    in_bodies = _written_in_bodies(graph, touches, {run.step: n for n, run in first.items()})
+    in_bodies = _written_in_bodies(graph, accesses, {run.step: n for n, run in first.items()})
     apart = {root for root, _ in graph.root.values() if root not in storages.size}
     apart |= {t.name for t in graph.tensors if t.kind in ("constant", "workspace")}
     writers = Counter(storages.brought)
@@ -246,14 +246,14 @@ def never_shared(
 
 
 def _written_in_bodies(
-    graph: Graph, touches: Sequence[Touch], steps: Mapping[int, str]
+    graph: Graph, accesses: Sequence[Access], steps: Mapping[int, str]
 ) -> dict[str, set[str]]:
     """Op -> storages outside its bodies that these write; ``steps`` are those of first runs."""
     found: dict[str, set[str]] = {}
-    for touch in touches:
-        place, name = touch.place, steps.get(-1 if touch.owner is None else touch.owner)
-        if name is None or touch.op == name or place.stay.inner:
+    for access in accesses:
+        place, name = access.place, steps.get(-1 if access.owner is None else access.owner)
+        if name is None or access.op == name or place.stay.inner:
             continue
-        if touch.writes and place.begin < place.end:
+        if access.writes and place.begin < place.end:
             found.setdefault(name, set()).add(graph.root[place.stay.tensors[0].name][0])
     return found

@@ -14,7 +14,7 @@ from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program, runs_once
-from cpplan.verification.access_trace import Touch, replay
+from cpplan.verification.access_trace import Access, replay
 from cpplan.verification.aliasing import Union, shared_unions
 from cpplan.verification.bound_table import (
     FOOTPRINT,
@@ -210,35 +210,37 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
             else Floors()
         )
         return _Needs(needed, floors=floors)
-    touches, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
+    accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     graph = source.graph if isinstance(source, Program) else source
-    _check_copied(graph, program, plan, touches)
-    needed = needed_buffers(touches, plan.pools)
+    _check_copied(graph, program, plan, accesses)
+    needed = needed_buffers(accesses, plan.pools)
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
-    unions = shared_unions(plan, touches, runs)
+    unions = shared_unions(plan, accesses, runs)
     if is_peak(needed, plan.objective):
-        return _Needs(needed, unions, floors=_floors(program, plan, touches, runs, graph))
+        return _Needs(needed, unions, floors=_floors(program, plan, accesses, runs, graph))
     if not plan.sharing:
         return _Needs(needed, unions)
-    apart = never_shared(needed, plan.sharing, touches, runs)
-    floors = Floors(shared=least_bytes(plan.sharing, touches, runs))
+    apart = never_shared(needed, plan.sharing, accesses, runs)
+    floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
     return _Needs(needed, unions, apart, floors)
 
 
 def _floors(
-    program: Program, plan: Plan, touches: Sequence[Touch], runs: Sequence[Run], unsplit: Graph
+    program: Program, plan: Plan, accesses: Sequence[Access], runs: Sequence[Run], unsplit: Graph
 ) -> Floors:
     """The bounds on the peak of one pool that the plan cites, proved again.
 
     The program may be of a graph of pieces; ``unsplit`` is the graph whose ops they are pieces of.
     """
-    what = program.graph, plan.residency, plan.sharing, touches, runs
+    what = program.graph, plan.residency, plan.sharing, accesses, runs
     ends, flow = (plan.first, plan.last), plan.certificate
     if plan.bound_by == SHARED:
-        return Floors(shared=least_bytes(plan.sharing, touches, runs)) if plan.sharing else Floors()
+        return (
+            Floors(shared=least_bytes(plan.sharing, accesses, runs)) if plan.sharing else Floors()
+        )
     if plan.bound_by == FOOTPRINT:
         return Floors(footprint=least_footprint(*what))
     if plan.bound_by == LEAST_PIECE:
@@ -249,13 +251,13 @@ def _floors(
         return Floors(forced=forced_live_bytes(*what, ends, at=at, enough=bound))
     if plan.bound_by == MINIMUM_CUT and isinstance(flow, CutFlow):
         found = minimum_cut_bytes(
-            program.graph, plan.residency, flow, touches, runs, ends, plan.sharing
+            program.graph, plan.residency, flow, accesses, runs, ends, plan.sharing
         )
         return Floors(cut=found)
     return Floors()
 
 
-def _check_copied(graph: Graph, program: Program, plan: Plan, touches: Sequence[Touch]) -> None:
+def _check_copied(graph: Graph, program: Program, plan: Plan, accesses: Sequence[Access]) -> None:
     """Raise if a plan claims another number of bytes copied to gather and to paste bands."""
     if plan.copied_bytes is None:
         if plan.pieces:
@@ -264,7 +266,7 @@ def _check_copied(graph: Graph, program: Program, plan: Plan, touches: Sequence[
     copied = 0
     if plan.pieces:
         described = describe_pieces(graph, plan.pieces)
-        copied = copied_bytes(described, program, plan, touches)
+        copied = copied_bytes(described, program, plan, accesses)
     if plan.copied_bytes != copied:
         raise VerificationError(
             f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"

@@ -130,11 +130,11 @@ def tensor(name: str, value: torch.Tensor, kind: str = "intermediate") -> Tensor
     return Tensor(name, shape=tuple(value.shape), dtype=dtype, kind=kind)
 
 
-def operations(node: torch.fx.Node, touched: list[Tensor]) -> int:
+def operations(node: torch.fx.Node, accessed: list[Tensor]) -> int:
     """Floating-point operations of a node, see above."""
     kind, value = node.target._opname, node.meta["val"]
     shapes = [n.meta["val"].shape for n in node.all_input_nodes]
-    elements = [math.prod(t.shape or ()) for t in touched]
+    elements = [math.prod(t.shape or ()) for t in accessed]
     if kind == "convolution":
         return 2 * value.numel() * math.prod(shapes[1][1:])
     if kind == "convolution_backward":

@@ -78,8 +78,8 @@ def test_what_holds_in_any_order_holds_in_every_one(seed):
     for order in orders:
         program = Program(graph, order)
         settings.append(ProgramLives(program, to_problem(program, residency), residency))
-    touched = {graph.root[name][0] for op in graph.ops for name in op.tensors}
-    names = [name for name in settings[0].lower if name in touched]
+    accessed = {graph.root[name][0] for op in graph.ops for name in op.tensors}
+    names = [name for name in settings[0].lower if name in accessed]
     for one, other in itertools.permutations(names, 2):
         if always.apart(one, other):
             assert all(lives.apart(one, other) for lives in settings)

@@ -48,7 +48,7 @@ def test_a_concatenation_is_cut_where_its_parts_end():
 def test_a_chain_is_one_stretch():
     problem, complete = shared(relu_chain(4, size=8))
     assert problem.size.tolist() == [8]
-    assert problem.touched_by == ((0, 1, 2, 3),)
+    assert problem.accessed_by == ((0, 1, 2, 3),)
     assert complete
 
 
@@ -77,7 +77,7 @@ def test_a_choice_that_depends_on_the_order_is_not_made():
 
 
 def test_a_stretch_covers_what_lies_over_it():
-    """p and r lie over bytes 0..4 of x, q over the rest, from its first touch to its last."""
+    """p and r lie over bytes 0..4 of x, q over the rest, from its first access to its last."""
     problem, complete = shared(halves())
     assert problem.storages == ("y", "x[0:4]", "x[4:8]")
     assert problem.pressure([0, 1, 2]).tolist() == [8, 8, 9]

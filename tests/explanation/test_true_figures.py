@@ -15,9 +15,9 @@ from support.sharing_oracle import least_peak, random_sharing_graph
 import cpplan
 from cpplan.aliasing.alias_candidates import find_candidates
 from cpplan.explanation import Relaxation, fullest_step, rules
+from cpplan.explanation.accessed import ACCESSED, accessed_bound
 from cpplan.explanation.relaxed import _outside
 from cpplan.explanation.rules import make_rules
-from cpplan.explanation.touched import TOUCHED, touched_bound
 from cpplan.model.residency import Residency
 from cpplan.program.liveness import to_problem
 
@@ -58,7 +58,7 @@ def test_order_rules_show_true_optima(seed):
             assert rule.rule == "run once" or rule.bound <= best
         if rule.rule == "order":
             assert rule.at_least is None or rule.at_least <= optimum - best
-    assert touched_bound(graph, Residency()).value <= best
+    assert accessed_bound(graph, Residency()).value <= best
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -67,7 +67,7 @@ def test_sharing_rules_show_true_optima(seed):
     graph = random_sharing_graph(seed, 3)
     order, candidates = tuple(range(len(graph.ops))), find_candidates(graph, Residency())
     best = least_peak(graph, order)
-    assert touched_bound(graph, Residency(), candidates).value <= best
+    assert accessed_bound(graph, Residency(), candidates).value <= best
     plan = cpplan.solve(graph, time_limit=1, workers=1)
     both = cpplan.solve(graph, time_limit=1, workers=1, in_place=True)
     kinds = {f"no {candidate.relation.kind}" for candidate in candidates}
@@ -104,7 +104,7 @@ def test_large_graphs_get_weaker_bounds_that_are_true(seed, monkeypatch):
     monkeypatch.setattr(rules, "MOST_OPS", 0)
     for rule in plan.explain(graph).relaxations:
         if rule.rule in ("order", "run once"):
-            assert rule.bound_by == TOUCHED
+            assert rule.bound_by == ACCESSED
             assert rule.bound <= close[rule.rule].bound
 
 

@@ -37,7 +37,7 @@ def pairs() -> OrderProblem:
         predecessors=((), (0,), (), (1, 2)),
         extra=np.zeros(4, np.int64),
         size=np.array([4, 6, 4]),
-        touched_by=((0, 1), (2, 3), (1, 3)),
+        accessed_by=((0, 1), (2, 3), (1, 3)),
         present=np.zeros(3, bool),
         kept=np.zeros(3, bool),
     )
@@ -62,7 +62,7 @@ def test_the_order_with_the_fewest_live_bytes_may_pack_worse():
         predecessors=((), (0, 2), ()),
         extra=np.zeros(3, np.int64),
         size=np.array([1, 1, 1, 3]),
-        touched_by=((0, 1), (2,), (1, 2), (0,)),
+        accessed_by=((0, 1), (2,), (1, 2), (0,)),
         present=np.array([False, False, False, True]),
         kept=np.zeros(4, bool),
     )
@@ -70,13 +70,13 @@ def test_the_order_with_the_fewest_live_bytes_may_pack_worse():
     assert prove(problem, [8, 8, 1, 1], [1, 1, 1], [0, 2, 1]) == 5
 
 
-def test_an_ops_own_bytes_lie_beside_what_it_touches():
+def test_an_ops_own_bytes_lie_beside_what_it_accesses():
     """A storage of 5 bytes and a block of 4, at each other's side."""
     problem = OrderProblem(
         predecessors=((),),
         extra=np.array([4]),
         size=np.array([5]),
-        touched_by=((0,),),
+        accessed_by=((0,),),
         present=np.zeros(1, bool),
         kept=np.zeros(1, bool),
     )

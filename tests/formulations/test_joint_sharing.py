@@ -50,7 +50,7 @@ def three() -> OrderProblem:
         predecessors=((), ()),
         extra=np.zeros(2, np.int64),
         size=np.array([4, 4, 4]),
-        touched_by=((0, 1), (0,), (1,)),
+        accessed_by=((0, 1), (0,), (1,)),
         present=np.array([True, False, False]),
         kept=np.array([False, True, True]),
     )

@@ -43,20 +43,20 @@ def minimise(problem: OrderProblem, upper: int | None = None, lower: int = 0) ->
 def chains(*sizes: tuple[int, ...], extra: int = 0, **more: int) -> OrderProblem:
     """Chains of ops side by side; each op makes a tensor of the size given for the next one."""
     predecessors: list[tuple[int, ...]] = []
-    touched_by, size, kept = [], [], []
+    accessed_by, size, kept = [], [], []
     for chain in sizes:
         for k, amount in enumerate(chain):
             op = len(predecessors)
             predecessors.append((op - 1,) if k else ())
             size.append(amount)
             last = k + 1 == len(chain)
-            touched_by.append((op,) if last else (op, op + 1))
+            accessed_by.append((op,) if last else (op, op + 1))
             kept.append(last)
     return OrderProblem(
         tuple(predecessors),
         np.full(len(predecessors), extra, np.int64),
         np.array(size, np.int64),
-        tuple(touched_by),
+        tuple(accessed_by),
         np.zeros(len(size), bool),
         np.array(kept),
         **more,
@@ -98,7 +98,7 @@ def test_inputs_are_live_from_the_start_and_outputs_to_the_end():
         predecessors=((), ()),
         extra=np.zeros(2, np.int64),
         size=np.array([6, 3, 1, 4]),
-        touched_by=((0,), (1,), (0,), (1,)),
+        accessed_by=((0,), (1,), (0,), (1,)),
         present=np.array([True, True, False, False]),
         kept=np.array([False, False, True, True]),
     )
@@ -111,20 +111,20 @@ def test_an_edge_without_bytes_is_kept():
         predecessors=((1,), ()),
         extra=np.zeros(2, np.int64),
         size=np.array([6, 3, 1, 4]),
-        touched_by=((0,), (1,), (0,), (1,)),
+        accessed_by=((0,), (1,), (0,), (1,)),
         present=np.array([True, True, False, False]),
         kept=np.array([False, False, True, True]),
     )
     assert minimise(problem) == 13
 
 
-def test_a_storage_with_several_first_and_last_touchers():
+def test_a_storage_with_several_first_and_last_accessors():
     """b and c fill 8 bytes in either order, d and e read them; a and f are not concerned."""
     problem = OrderProblem(
         predecessors=((), (), (), (1, 2), (1, 2), ()),
         extra=np.array([5, 0, 0, 0, 0, 7]),
         size=np.array([8]),
-        touched_by=((1, 2, 3, 4),),
+        accessed_by=((1, 2, 3, 4),),
         present=np.zeros(1, bool),
         kept=np.zeros(1, bool),
     )

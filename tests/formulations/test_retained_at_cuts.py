@@ -90,17 +90,17 @@ def stranger(problem: RematProblem, rng: random.Random) -> RematProblem:
     """
     ordering, units = problem.ordering, range(len(problem))
     before = precedence(problem)
-    writes, touched = list(problem.writes), list(ordering.touched_by)
+    writes, accessed = list(problem.writes), list(ordering.accessed_by)
     repeatable, present = problem.repeatable.copy(), ordering.present.copy()
     for storage in range(len(ordering.size)):
         by = [v for v in units if storage in writes[v]]
         others = [
-            v for v in units if by and before[by[0], v] and storage not in ordering.touches[v]
+            v for v in units if by and before[by[0], v] and storage not in ordering.accesses[v]
         ]
         if others and rng.random() < 0.2:
             other = rng.choice(others)
             writes[other] = tuple(sorted((*writes[other], storage)))
-            touched[storage] = tuple(sorted((*touched[storage], other)))
+            accessed[storage] = tuple(sorted((*accessed[storage], other)))
             repeatable[[by[0], other]] = False
         elif rng.random() < 0.1:
             present[storage] = True
@@ -110,7 +110,7 @@ def stranger(problem: RematProblem, rng: random.Random) -> RematProblem:
         repeatable=repeatable,
         ordering=replace(
             ordering,
-            touched_by=tuple(touched),
+            accessed_by=tuple(accessed),
             present=present,
             entry=rng.choice((0, 0, 5)),
             base=rng.choice((0, 3)),

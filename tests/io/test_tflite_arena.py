@@ -54,7 +54,7 @@ def test_tensors_left_to_the_runtime_are_stated_on_top(name):
 
 
 def strays() -> bytes:
-    """A ``RELU``, two tensors that no operator touches, and a subgraph that none runs."""
+    """A ``RELU``, two tensors that no operator accesses, and a subgraph that none runs."""
     model = networks.Model()
     main = kinds.Net(model.subgraph("main"))
     x = main.input("x", (1, 8))
@@ -66,7 +66,7 @@ def strays() -> bytes:
     return model.pack()
 
 
-def test_tensors_that_nobody_touches_lie_on_one_another():
+def test_tensors_that_nobody_accesses_lie_on_one_another():
     data = strays()
     plan = solve(data)
     assert plan.peak == 64

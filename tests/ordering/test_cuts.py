@@ -64,7 +64,7 @@ def loosened(rng: random.Random, problem: OrderProblem) -> OrderProblem:
 @pytest.mark.parametrize("loosen", [False, True])
 @pytest.mark.parametrize("block", range(4))
 def test_the_minimum_of_every_op_is_that_of_all_orders(block, loosen):
-    """400 problems, with storages present or kept, extras, entries, several first touches."""
+    """400 problems, with storages present or kept, extras, entries, several first accesses."""
     for seed in range(50 * block, 50 * block + 50):
         rng = random.Random(seed)
         problem = random_order_problem(rng, rng.randint(1, 6))
@@ -112,7 +112,7 @@ def butterfly(extra: tuple[int, ...] = (0, 0, 0, 0), **changes) -> OrderProblem:
         "predecessors": ((), (start,), (start,), (a, u)),
         "extra": np.array(extra),
         "size": np.array([2, 3]),
-        "touched_by": ((start, a), (a, end)),
+        "accessed_by": ((start, a), (a, end)),
         "present": np.zeros(2, bool),
         "kept": np.zeros(2, bool),
     }
@@ -131,8 +131,8 @@ def butterfly(extra: tuple[int, ...] = (0, 0, 0, 0), **changes) -> OrderProblem:
         # The 3 B are present: nothing to write them makes them live later.
         ({"present": np.array([False, True])}, [5, 5, 11, 3]),
         # u reads the 2 B as well, so that they are live in any case; before a, without the 3 B.
-        ({"touched_by": ((0, 1, 2), (1, 3))}, [2, 5, 10, 3]),
-        # 5 B live throughout, touched by nobody.
+        ({"accessed_by": ((0, 1, 2), (1, 3))}, [2, 5, 10, 3]),
+        # 5 B live throughout, accessed by nobody.
         ({"base": 5}, [7, 10, 15, 8]),
         # What is live during the first op only is not counted.
         ({"entry": 100}, [2, 5, 10, 3]),
@@ -150,7 +150,7 @@ def test_a_storage_written_in_parts_begins_with_whichever_part_is_first():
         predecessors=((), (), (), (first, second, u)),
         extra=np.array([0, 0, 1, 0]),
         size=np.array([10]),
-        touched_by=((first, second, end),),
+        accessed_by=((first, second, end),),
         present=np.zeros(1, bool),
         kept=np.zeros(1, bool),
     )
@@ -174,7 +174,7 @@ def test_another_storage_never_lowers_a_minimum():
         more = replace(
             problem,
             size=np.append(problem.size, 4),
-            touched_by=(*problem.touched_by, users),
+            accessed_by=(*problem.accessed_by, users),
             present=np.append(problem.present, False),
             kept=np.append(problem.kept, False),
         )
@@ -258,7 +258,7 @@ def test_a_cut_for_which_there_may_be_no_time_is_not_begun(monkeypatch):
     """A cut cannot be stopped; in work, which the clock does not count, it is begun."""
     problem = OrderProblem(
         predecessors=((), (0,), (0,), (1, 2)), extra=np.array([0, 0, 8, 0]),
-        size=np.array([2, 3]), touched_by=((0, 1), (1, 3)),
+        size=np.array([2, 3]), accessed_by=((0, 1), (1, 3)),
         present=np.zeros(2, bool), kept=np.zeros(2, bool),
     )  # fmt: skip
     parts = start_cuts(problem, [0, 1, 2, 3])

@@ -105,7 +105,7 @@ def test_parts_that_are_written_anew_first():
     assert rows(to_problem(unrolled)) == rows(to_problem(program))
 
 
-def test_bodies_know_the_copies_that_their_op_touches():
+def test_bodies_know_the_copies_that_their_op_accesses():
     """The body's x is the op's, its t its own; so it is in the body of an op of the body."""
     pair = Tensor("x", 4), Tensor("y", 4, kind="output")
     given = Tensor("x", 4, kind="input")

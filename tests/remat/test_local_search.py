@@ -84,7 +84,7 @@ def test_order_alone():
 
 
 def test_nothing_fits():
-    """2 slots do not hold what unit 3 touches: the least peak is 3, and it says so."""
+    """2 slots do not hold what unit 3 accesses: the least peak is 3, and it says so."""
     problem = remat_problem(remat_chain(3))
     outcome = search_schedules(problem, 2, range(7), Deadline(60), moves=100_000)
     check(problem, outcome)

@@ -72,7 +72,7 @@ def test_alignment():
     assert search_packed(problem, 34, [0, 1, 2], Deadline(60), moves=3000) is None
 
 
-def test_what_no_op_touches_has_its_place():
+def test_what_no_op_accesses_has_its_place():
     """An unread input, an output handed through, and a body's own buffers."""
     body = Graph(
         "body",

@@ -247,7 +247,7 @@ def test_capacity_ends_the_search_at_the_first_order_that_fits():
 
 
 def _as_graph(problem) -> Graph:
-    """A graph whose ordering problem this is: one output an op, read by those that touch it."""
+    """A graph whose ordering problem this is: one output an op, read by those that access it."""
     sizes = problem.size.tolist()
     tensors = tuple(Tensor(f"t{k}", size) for k, size in enumerate(sizes))
     ops = tuple(

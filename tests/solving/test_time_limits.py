@@ -29,14 +29,14 @@ from tests.benchmarks.time_limits import GRAPHS
 
 
 def random_order_problem(seed: int, ops: int, storages: int) -> OrderProblem:
-    """Ops that wait for earlier ones, storages that any of them touch."""
+    """Ops that wait for earlier ones, storages that any of them access."""
     rng = np.random.default_rng(seed)
     density = rng.choice([0.1, 0.3, 0.6])
     return OrderProblem(
         predecessors=tuple(tuple(np.flatnonzero(rng.random(k) < density)) for k in range(ops)),
         extra=rng.integers(0, 4, ops),
         size=rng.integers(1, 10, storages),
-        touched_by=tuple(
+        accessed_by=tuple(
             tuple(sorted(rng.choice(ops, min(ops, int(rng.integers(1, 5))), replace=False)))
             for _ in range(storages)
         ),
@@ -55,9 +55,9 @@ def forced_by_definition(problem: OrderProblem) -> list[int]:
     forced = []
     for op in ops:
         live = problem.base + int(problem.extra[op])
-        for storage, touched in enumerate(problem.touched_by):
-            born = problem.present[storage] or any(other in upto[op] for other in touched)
-            needed = problem.kept[storage] or any(op in upto[other] for other in touched)
+        for storage, accessed in enumerate(problem.accessed_by):
+            born = problem.present[storage] or any(other in upto[op] for other in accessed)
+            needed = problem.kept[storage] or any(op in upto[other] for other in accessed)
             live += int(problem.size[storage]) if born and needed else 0
         forced.append(live)
     return forced
@@ -91,7 +91,7 @@ def test_bounds_and_pieces_of_many_ops_take_linear_memory(monkeypatch):
     problem = order_problem(GRAPHS["diamonds"](5000))
     order = np.arange(len(problem))
     assert problem.successors  # made before memory is counted
-    assert problem.touches
+    assert problem.accesses
     tracemalloc.start()
     bounds = order_bounds(problem, order=order)
     pieces = cut_into_pieces(problem, order, bounds, "given", 0)

@@ -30,7 +30,7 @@ def packing_of(
     count = len(problem)
     step = {int(op): k for k, op in enumerate(order)}
     lower, upper = [], []
-    for storage, ops in enumerate(problem.touched_by):
+    for storage, ops in enumerate(problem.accessed_by):
         lower.append(0 if problem.present[storage] else min(step[op] for op in ops))
         upper.append(count if problem.kept[storage] else max(step[op] for op in ops) + 1)
     lower += [step[op] for op in range(count)] + [0, 0]
@@ -96,7 +96,7 @@ def check_shared_layout(problem: OrderProblem, meetings: Meetings, layout: Share
             0 if problem.present[row] else min(step[op] for op in ops),
             len(problem) if problem.kept[row] else max(step[op] for op in ops) + 1,
         )
-        for row, ops in enumerate(problem.touched_by)
+        for row, ops in enumerate(problem.accessed_by)
     ]
     offset = layout.offset.tolist()
     for i, j in itertools.combinations(range(len(lives)), 2):

@@ -103,7 +103,7 @@ def layered(seed: int, layers: int, width: int) -> OrderProblem:
         predecessors=tuple(predecessors),
         extra=np.zeros(count, np.int64),
         size=np.array([rng.randint(1, 100) for _ in range(count)]),
-        touched_by=tuple(map(tuple, readers)),
+        accessed_by=tuple(map(tuple, readers)),
         present=np.zeros(count, bool),
         kept=np.zeros(count, bool),
     )

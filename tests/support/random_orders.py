@@ -1,6 +1,6 @@
 """Random ordering problems, and their smallest peak from the definition.
 
-The oracle walks all orders and counts, at each step, what has been or is being touched and still
+The oracle walks all orders and counts, at each step, what has been or is being accessed and still
 will be; it shares no code with ``OrderProblem.pressure``.
 """
 
@@ -16,9 +16,9 @@ from cpplan.ordering.problem import OrderProblem
 
 
 def random_order_problem(rng: random.Random, ops: int, *, unit: int = 1) -> OrderProblem:
-    """Storages touched by one to four ops, control edges, extras, and all that ends may carry."""
+    """Storages accessed by one to four ops, control edges, extras, and all that ends may carry."""
     edges: list[set[int]] = [set() for _ in range(ops)]
-    size, touched_by, present, kept = [], [], [], []
+    size, accessed_by, present, kept = [], [], [], []
     # Edges go up in a shuffled numbering, so that 0, 1, 2, … need not be an order.
     name = rng.sample(range(ops), ops)
     for _ in range(rng.randint(0, 2 * ops) if ops else 0):
@@ -28,7 +28,7 @@ def random_order_problem(rng: random.Random, ops: int, *, unit: int = 1) -> Orde
             for reader in users[1:]:
                 edges[name[reader]].add(name[users[0]])
         size.append(unit * rng.randint(1, 9))
-        touched_by.append(tuple(sorted(name[k] for k in users)))
+        accessed_by.append(tuple(sorted(name[k] for k in users)))
         present.append(given)
         kept.append(rng.random() < 0.2)
     for _ in range(rng.randint(0, ops // 2)):
@@ -38,7 +38,7 @@ def random_order_problem(rng: random.Random, ops: int, *, unit: int = 1) -> Orde
         predecessors=tuple(tuple(sorted(before)) for before in edges),
         extra=np.array([unit * rng.choice((0, 0, 0, 5)) for _ in range(ops)], np.int64),
         size=np.array(size, np.int64),
-        touched_by=tuple(touched_by),
+        accessed_by=tuple(accessed_by),
         present=np.array(present, bool),
         kept=np.array(kept, bool),
         base=unit * rng.choice((0, 0, 7)),
@@ -74,7 +74,7 @@ def live_bytes(problem: OrderProblem, order: tuple[int, ...]) -> list[int]:
     for k, op in enumerate(order):
         so_far, from_now = set(order[: k + 1]), set(order[k:])
         total = problem.base + int(problem.extra[op]) + (problem.entry if k == 0 else 0)
-        for storage, users in enumerate(problem.touched_by):
+        for storage, users in enumerate(problem.accessed_by):
             born = problem.present[storage] or so_far.intersection(users)
             needed = problem.kept[storage] or from_now.intersection(users)
             total += int(problem.size[storage]) if born and needed else 0

@@ -72,10 +72,10 @@ def _destroys(
     shift: int,
 ) -> bool:
     """Whether writing ``writer`` harms ``victim``, which lies ``shift`` bytes above it."""
-    touched = [s for s, k in enumerate(order) if _touches(graph, graph.ops[k], victim)]
+    accessed = [s for s, k in enumerate(order) if _accesses(graph, graph.ops[k], victim)]
     brought = _brought(graph, victim)
-    first = 0 if brought else touched[0]
-    last = max(touched, default=0)
+    first = 0 if brought else accessed[0]
+    last = max(accessed, default=0)
     kept = any(t.kind == "output" and graph.root[t.name][0] == victim for t in graph.tensors)
     steps = [-1] if _brought(graph, writer) else []
     steps += [s for s, k in enumerate(order) if writer in _written(graph, graph.ops[k])]
@@ -127,7 +127,7 @@ def _covers(graph: Graph, name: str, root: str, byte: int) -> bool:
     return base == root and offset <= byte < offset + graph.tensor[name].nbytes
 
 
-def _touches(graph: Graph, op: Op, root: str) -> bool:
+def _accesses(graph: Graph, op: Op, root: str) -> bool:
     return any(graph.root[name][0] == root for name in op.tensors)
 
 
@@ -226,10 +226,10 @@ def random_repeats(graph: Graph, seed: int, most: int) -> Program:
 
 
 def _steps_needed(graph: Graph, order: tuple[int, ...], root: str) -> set[int]:
-    touched = [s for s, k in enumerate(order) if _touches(graph, graph.ops[k], root)]
+    accessed = [s for s, k in enumerate(order) if _accesses(graph, graph.ops[k], root)]
     kept = any(t.kind == "output" and graph.root[t.name][0] == root for t in graph.tensors)
-    first = 0 if _brought(graph, root) else min(touched)
-    last = len(order) if kept else max(touched, default=0)
+    first = 0 if _brought(graph, root) else min(accessed)
+    last = len(order) if kept else max(accessed, default=0)
     return set(range(first, last + 1))
 
 

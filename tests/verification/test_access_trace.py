@@ -1,4 +1,4 @@
-"""What a program needs, derived from what every op touches: lifespans, copies, views, bodies."""
+"""What a program needs, derived from what every op accesses: lifespans, copies, views, bodies."""
 
 from __future__ import annotations
 

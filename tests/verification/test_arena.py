@@ -172,7 +172,7 @@ def branches() -> Program:
     return to_anf(Graph("branches", (x, y), (op,)))
 
 
-def test_branches_share_bytes_but_spare_what_the_op_touches() -> None:
+def test_branches_share_bytes_but_spare_what_the_op_accesses() -> None:
     program = branches()
     plan = plan_for(program)
     # Optimum 16: x, y and the larger t.
@@ -281,7 +281,7 @@ def test_large_arenas_are_simulated_exactly_in_little_memory() -> None:
         ({"offset": np.array([-1, 8, 24, 26])}, "'x', used at step 0: .*-1..7 lie outside"),
         ({"offset": np.array([0, 8, 24, 27])}, "'y', used at step 1: .*27..31 lie outside"),
         ({"offset": np.array([0, 8, 24, 25])}, "claims a peak of 30 B, but nothing .* from 29 on"),
-        ({"peak": 31}, "claims a peak of 31 B, but nothing touches its bytes from 30 on"),
+        ({"peak": 31}, "claims a peak of 31 B, but nothing accesses its bytes from 30 on"),
         ({"peak": 29}, "lie outside the arena of 29 B"),
         ({"peak": None}, "peak must be a byte count, not None"),
         ({"buffers": ("x", "t", "s", "z")}, "'y', used at step 1, is not in the plan"),

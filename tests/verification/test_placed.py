@@ -38,7 +38,7 @@ def one_by_one(problem, plan):
         top = max(top, start + offset + size)
     if top < plan.peak:
         claim = f"the plan claims a peak of {plan.peak} B"
-        return f"{claim}, but nothing touches its bytes from {top} on"
+        return f"{claim}, but nothing accesses its bytes from {top} on"
     return addresses
 
 

@@ -44,9 +44,9 @@ def test_checker_and_planner_derive_the_same_relaxed_problem(seed):
             ordering = order_problem(graph, residency)
             problem, more = relax_sharing(ordering, find_candidates(graph, residency, kinds))
             planned = {
-                name: (size, touchers, present, kept)
-                for name, size, touchers, present, kept in zip(
-                    problem.storages, problem.size.tolist(), problem.touched_by,
+                name: (size, accessors, present, kept)
+                for name, size, accessors, present, kept in zip(
+                    problem.storages, problem.size.tolist(), problem.accessed_by,
                     problem.present.tolist(), problem.kept.tolist(), strict=True,
                 )
             }  # fmt: skip
@@ -54,7 +54,7 @@ def test_checker_and_planner_derive_the_same_relaxed_problem(seed):
             derived = {
                 name: (size, tuple(ops), name in storages.brought, name in storages.kept)
                 for name, size in storages.size.items()
-                if size and (ops := storages.touchers[name])
+                if size and (ops := storages.accessors[name])
             }
             assert derived == planned
             assert (ordering.extra + more - problem.extra).tolist() == storages.saved

@@ -144,7 +144,7 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
 
 
 def same(name: str, extent: int, places: Iterable[tuple[Tensor, int]]) -> Axis:
-    """The axis along which each step touches the same position of tensors, each along an axis.
+    """The axis along which each step accesses the same position of tensors, each along an axis.
 
     Examples
     --------

@@ -146,15 +146,15 @@ def _needs(node: Node) -> Iterator[str]:
 def _keep_writes_in_order(nodes: Sequence[Node]) -> dict[Node, list[str]]:
     """Nodes that a node waits for because it accesses a storage that is written again."""
     waits: dict[Node, list[str]] = {node: [] for node in nodes}
-    touched: dict[TensorSpec, list[Node]] = {}
+    accessed: dict[TensorSpec, list[Node]] = {}
     writers: dict[TensorSpec, Node] = {}
     for node in nodes:
         made = {_root(spec) for spec in get_node_tensor_specs(node)}
         for spec in made | {_root(spec) for spec in _reads(node)}:
-            before = touched.setdefault(spec, [])
+            before = accessed.setdefault(spec, [])
             if spec in made:
                 waits[node] += [other.name for other in before]
-                touched[spec], writers[spec] = [node], node
+                accessed[spec], writers[spec] = [node], node
             else:
                 waits[node] += [writers[spec].name] if spec in writers else []
                 before.append(node)

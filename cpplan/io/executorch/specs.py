@@ -146,14 +146,14 @@ def return_buffers_in_place(
     if not buffers:
         return
     *nodes, end = module.graph.nodes
-    touched = {spec for node in nodes for spec in get_node_tensor_specs(node)}
+    accessed = {spec for node in nodes for spec in get_node_tensor_specs(node)}
     for node, spec in zip(end.args[0], end.meta["spec"], strict=True):
         specs = get_node_tensor_specs(node) if isinstance(node, Node) else []
         buffer = specs[0] if len(specs) == 1 else None
         if (
             buffer is not None
             and buffer in buffers
-            and spec in known - touched
+            and spec in known - accessed
             and spec.storage_base is None
             and spec.mem_id == buffer.mem_id
             and spec.allocated_memory <= buffer.allocated_memory

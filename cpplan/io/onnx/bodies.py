@@ -36,7 +36,7 @@ def largest_result(bodies: Sequence[Body], k: int) -> int | None:
     return max(sizes, default=None)
 
 
-def fit_body(node: onnx.NodeProto, body: Body, touched: Mapping[str, Tensor]) -> Graph:
+def fit_body(node: onnx.NodeProto, body: Body, accessed: Mapping[str, Tensor]) -> Graph:
     """The body's graph with its boundary named after the op's tensors where they are the same."""
     graph, names = body.graph, _all_names(body.graph)
     renamed: dict[str, str] = {}
@@ -44,17 +44,17 @@ def fit_body(node: onnx.NodeProto, body: Body, touched: Mapping[str, Tensor]) ->
         renamed = {
             result: output
             for result, output in zip(body.results, node.output, strict=False)
-            if output in touched
+            if output in accessed
             and result in graph.producer
             and body.results.count(result) == 1
-            and graph.tensor[result].nbytes == touched[output].nbytes
+            and graph.tensor[result].nbytes == accessed[output].nbytes
             and (output == result or output not in names)
         }
         graph = _without_views(graph, renamed)
-    names.update(touched)
+    names.update(accessed)
     for tensor in graph.tensors:
         apart = tensor.name not in body.captured and tensor.name not in renamed
-        if apart and tensor.kind in ("input", "output") and tensor.name in touched:
+        if apart and tensor.kind in ("input", "output") and tensor.name in accessed:
             number = 1
             while f"{tensor.name}.{number}" in names:
                 number += 1

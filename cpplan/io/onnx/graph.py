@@ -132,8 +132,8 @@ class _Builder:
         self._define_outputs(node, name, "intermediate", view, bodies)
         outputs = tuple(output for output in node.output if output in self.tensors)
         inputs = tuple(tensor for tensor in reads if self.tensors[tensor] is not None)
-        touched = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
-        fitted = tuple(fit_body(node, body, touched) for body in bodies)
+        accessed = {t: outer for t in inputs + outputs if (outer := self.tensors[t]) is not None}
+        fitted = tuple(fit_body(node, body, accessed) for body in bodies)
         related = ((), ()) if view or bodies else self._relations(node)
         # Ops that run inside of another one are not split.
         splits = not (bodies or random or self.parent is not None)

@@ -1,4 +1,4 @@
-"""ONNX nodes that compute one piece of a node, from the parts of its inputs that it touches.
+"""ONNX nodes that compute one piece of a node, from the parts of its inputs that it accesses.
 
 Most nodes compute a piece as they stand. Others say in their attributes, or in inputs of numbers,
 what is another for a piece: padding is only at true borders, a reshape has the piece's shape. What
@@ -221,12 +221,12 @@ def _slice(piece: _Piece) -> PieceNode | None:
 
 
 def _concat(piece: _Piece) -> PieceNode:
-    touched = [name for name in piece.node.input if name in piece.work.boxes]
-    return PieceNode(_copy(piece.node, inputs=touched))
+    accessed = [name for name in piece.node.input if name in piece.work.boxes]
+    return PieceNode(_copy(piece.node, inputs=accessed))
 
 
 def _split(piece: _Piece) -> PieceNode | None:
-    """A split into the parts that the piece touches."""
+    """A split into the parts that the piece accesses."""
     node, operation = piece.node, piece.operation
     there = [k for k, name in enumerate(node.output) if name in piece.work.boxes]
     axis = operation.attributes.get("axis", 0) % len(operation.shape())

@@ -54,8 +54,8 @@ def find_placements(
     boxes = _BOXES.get(node.op_type)
     if boxes is None or not is_standard(node):
         return ()
-    touched = [t for name in (*node.input, *node.output) if (t := tensors.get(name)) is not None]
-    shapes = {t.name: t.shape for t in touched if t.shape is not None}
+    accessed = [t for name in (*node.input, *node.output) if (t := tensors.get(name)) is not None]
+    shapes = {t.name: t.shape for t in accessed if t.shape is not None}
     found = []
     for box in boxes(node, shapes, value_of):
         part, whole = tensors[box.part], tensors[box.whole]

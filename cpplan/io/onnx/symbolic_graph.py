@@ -95,8 +95,8 @@ def _sized(
             if sizes[output] is not None and sizes[output] == sizes[source]
         )
         placements = op.placements
-        touched = {name for placement in placements for name in placement[:2]}
-        if not all(isinstance(sizes[name], int) for name in touched):
+        accessed = {name for placement in placements for name in placement[:2]}
+        if not all(isinstance(sizes[name], int) for name in accessed):
             placements = () if path else _placements(reading, graph, op, node, sound)
         bodies = tuple(
             _body(reading, op, body, node, k, sound, path) for k, body in enumerate(op.bodies)

@@ -3,7 +3,7 @@
 Ops have the names of their first outputs, so that they keep them in a file of another order.
 Tensors of the arena start at multiples of 16 bytes, as TFLite Micro's arena does. Variable tensors
 keep their values from run to run: they are in memory of their own, as constants are, and the ops
-that touch one keep their order. Elements narrower than a byte take one each, as in TFLite Micro.
+that access one keep their order. Elements narrower than a byte take one each, as in TFLite Micro.
 What no operator writes, one reads, and no file holds, is a workspace of that one. So is what its
 kernel asks of the arena for itself (see :mod:`cpplan.io.tflite.scratch`), under the op's name with
 ``/scratch`` behind it.
@@ -75,10 +75,10 @@ class Translation:
     def untouched(self, model: TfliteModel) -> set[TensorKey]:
         """Tensors of the arena whose bytes no op and no caller reads or writes in a run.
 
-        No operator that runs touches them, nor the caller; or they number a resource, and its
+        No operator that runs accesses them, nor the caller; or they number a resource, and its
         operator keeps the number elsewhere.
         """
-        touched = {
+        accessed = {
             self.keys[tensor.name]
             for _, graph in graphs_in(self.graph)
             for tensor in graph.tensors
@@ -88,7 +88,7 @@ class Translation:
             (s, k)
             for s, source in enumerate(model.subgraphs)
             for k, tensor in enumerate(source.tensors)
-            if tensor.in_arena and (tensor.dtype == RESOURCE or (s, k) not in touched)
+            if tensor.in_arena and (tensor.dtype == RESOURCE or (s, k) not in accessed)
         }
 
 
@@ -236,8 +236,8 @@ class _Subgraph:
         return tuple(self.names[k] for k, kind in kinds if kind != but and only in ("", kind))
 
     def variables(self, operator: FileOperator) -> list[int]:
-        touched = dict.fromkeys((*operator.inputs, *operator.outputs))
-        return [k for k in touched if k >= 0 and self.source.tensors[k].variable]
+        accessed = dict.fromkeys((*operator.inputs, *operator.outputs))
+        return [k for k in accessed if k >= 0 and self.source.tensors[k].variable]
 
     def cost(self, operator: FileOperator, bodies: tuple[Graph, ...]) -> int | float:
         if operator.outputs and operator.outputs[0] in self.bases:

@@ -20,8 +20,8 @@ def find_kinds(source: FileSubgraph) -> dict[int, str]:
     readers = Counter(k for o in source.operators for k in dict.fromkeys(o.inputs))
     written = {k for o in source.operators for k in o.outputs}
     kinds = {}
-    touched = {*readers, *written, *source.inputs, *source.outputs} - {-1}
-    for k in sorted(touched):
+    accessed = {*readers, *written, *source.inputs, *source.outputs} - {-1}
+    for k in sorted(accessed):
         tensor = source.tensors[k]
         if tensor.variable or (k not in written and tensor.data_bytes):
             kinds[k] = "constant"

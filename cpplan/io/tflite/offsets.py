@@ -21,8 +21,8 @@ from cpplan.model.errors import InputError, VerificationError
 
 METADATA = "OfflineMemoryAllocation"
 AT_RUN_TIME = -1
-# Of tensors whose bytes nobody reads or writes. The runtime takes those that no operator touches to
-# be live all at once, and would put one above another.
+# Of tensors whose bytes nobody reads or writes. The runtime takes those that no operator accesses
+# to be live all at once, and would put one above another.
 UNTOUCHED = 0
 _HEADER = 3
 # Version 1 is what the runtime's own tests write; it differs in nothing.

@@ -30,7 +30,7 @@ class Hazards:
         self._writes[op] = roots
         self._written |= roots
 
-    def touched(self, names: Iterable[str]) -> bool:
+    def accessed(self, names: Iterable[str]) -> bool:
         """True if any op overwrites one of these tensors."""
         return any(self._root_of(name) in self._written for name in names)
 

@@ -244,7 +244,7 @@ class _Translator:
                     outputs,
                     self.workspaces.get(node, ()),
                     cost=cost_of(node, effects, self.values, self.traced.extents),
-                    recomputable=not (effects.draws or hazards.touched(inputs + outputs))
+                    recomputable=not (effects.draws or hazards.accessed(inputs + outputs))
                     and bool(outputs),
                     in_place=in_place_pairs(*known),
                     placements=find_placements(*known),

@@ -29,8 +29,8 @@ def extend_beam(
     steps, width
         Number of steps, and number of states to keep after each.
     problem
-        ``(before_start, before, after_start, after, touch_start, touches, size, users, present,
-        kept, extra, code)``: the edges and touches as ranges of flat arrays, and a random code for
+        ``(before_start, before, after_start, after, access_start, accesses, size, users, present,
+        kept, extra, code)``: the edges and accesses as ranges of flat arrays, and a random code for
         every op; the codes of the ops that have run, combined by exclusive or, stand for the set.
     beam, other
         ``(done, left, ready, ready_count, live, peak, code)``, one row a state: the beam, and the
@@ -45,7 +45,7 @@ def extend_beam(
         ``[step, states, extensions by one op in this call]``; the first two carry over to the next.
     """
     before_start, before, after_start, after = problem[0], problem[1], problem[2], problem[3]
-    touch_start, touches, size, users = problem[4], problem[5], problem[6], problem[7]
+    access_start, accesses, size, users = problem[4], problem[5], problem[6], problem[7]
     present, kept, extra, codes = problem[8], problem[9], problem[10], problem[11]
     cand_live, cand_peak, cand_code, cand_parent, cand_ran, heap = candidates
     ops = len(extra)
@@ -62,8 +62,8 @@ def extend_beam(
                 op = ready[state, k]
                 allocated = np.int64(0)
                 freed = np.int64(0)
-                for t in range(touch_start[op], touch_start[op + 1]):
-                    storage = touches[t]
+                for t in range(access_start[op], access_start[op + 1]):
+                    storage = accesses[t]
                     if left[state, storage] == users[storage] and not present[storage]:
                         allocated += size[storage]
                     if left[state, storage] == 1 and not kept[storage]:
@@ -99,8 +99,8 @@ def extend_beam(
             for storage in range(len(size)):
                 left2[row, storage] = left[state, storage]
             done2[row, op] = True
-            for t in range(touch_start[op], touch_start[op + 1]):
-                left2[row, touches[t]] -= 1
+            for t in range(access_start[op], access_start[op + 1]):
+                left2[row, accesses[t]] -= 1
             many = 0
             for k in range(ready_count[state]):
                 if ready[state, k] != op:

@@ -23,8 +23,8 @@ from cpplan.runtime.deadline import Deadline
 def list_schedule(problem: OrderProblem, deadline: Deadline) -> Ints:
     """Order by least net change of live bytes, then least pressure during the step, then as listed.
 
-    O((ops + touches) log ops): the net change of an op falls when another op allocates one of its
-    storages, or leaves it as the last op to touch one; each happens once for a storage.
+    O((ops + accesses) log ops): the net change of an op falls when another op allocates one of its
+    storages, or leaves it as the last op to access one; each happens once for a storage.
     """
     return np.array(_Schedule(problem).run(), np.int64)
 
@@ -44,12 +44,12 @@ class _Schedule:
         self.size: list[int] = problem.size.tolist()
         self.kept: list[bool] = problem.kept.tolist()
         self.live: list[bool] = problem.present.tolist()
-        self.left = [len(ops) for ops in problem.touched_by]
+        self.left = [len(ops) for ops in problem.accessed_by]
         self.waiting = [len(before) for before in problem.predecessors]
         self.done = [False] * len(problem)
         self.allocated = [0] * len(problem)
         self.freed = [0] * len(problem)
-        for storage, ops in enumerate(problem.touched_by):
+        for storage, ops in enumerate(problem.accessed_by):
             for op in ops:
                 self.allocated[op] += 0 if self.live[storage] else self.size[storage]
             if len(ops) == 1 and not self.kept[storage]:
@@ -76,8 +76,8 @@ class _Schedule:
     def _step(self, op: int) -> None:
         self.done[op] = True
         changed: set[int] = set()
-        for storage in self.problem.touches[op]:
-            users, size = self.problem.touched_by[storage], self.size[storage]
+        for storage in self.problem.accesses[op]:
+            users, size = self.problem.accessed_by[storage], self.size[storage]
             self.left[storage] -= 1
             if not self.live[storage]:
                 self.live[storage] = True

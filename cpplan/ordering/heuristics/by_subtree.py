@@ -28,14 +28,14 @@ def tree_order(problem: OrderProblem) -> Ints | None:
     """An order of least peak if the ops form a forest, else ``None``. O(ops²) at worst.
 
     The ops form a forest if every op has at most one successor, and every storage is live
-    throughout, or touched by one op only, or by an op and its successor; or if all this holds in
+    throughout, or accessed by one op only, or by an op and its successor; or if all this holds in
     reversed time.
 
     Examples
     --------
     >>> join = OrderProblem(
     ...     predecessors=((), (), (0, 1)), extra=np.array([1, 9, 0]), size=np.array([4, 2]),
-    ...     touched_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
+    ...     accessed_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
     ... )
     >>> tree_order(join).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
     ([1, 0, 2], 11, 15)
@@ -57,7 +57,7 @@ def _is_forest(problem: OrderProblem) -> bool:
         len(ops) == 1
         or (problem.present[storage] and problem.kept[storage])
         or (len(ops) == 2 and _joined(problem, *ops))
-        for storage, ops in enumerate(problem.touched_by)
+        for storage, ops in enumerate(problem.accessed_by)
     )
 
 
@@ -97,8 +97,8 @@ def _merged(problem: OrderProblem) -> list[int]:
 def _change(problem: OrderProblem, op: int) -> tuple[int, int]:
     """Bytes that the op allocates and frees, in every order."""
     allocated = freed = 0
-    for storage in problem.touches[op]:
-        ops, size = problem.touched_by[storage], int(problem.size[storage])
+    for storage in problem.accesses[op]:
+        ops, size = problem.accessed_by[storage], int(problem.size[storage])
         after, before = problem.successors[op], problem.predecessors[op]
         if not problem.present[storage] and not any(other in before for other in ops):
             allocated += size

@@ -57,7 +57,7 @@ def beam(
     --------
     >>> join = OrderProblem(
     ...     predecessors=((), (), (0, 1)), extra=np.array([1, 9, 0]), size=np.array([4, 2]),
-    ...     touched_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
+    ...     accessed_by=((0, 2), (1, 2)), present=np.zeros(2, bool), kept=np.zeros(2, bool),
     ... )
     >>> beam(join, Deadline(60)).tolist(), join.peak([1, 0, 2]), join.peak([0, 1, 2])
     ([1, 0, 2], 11, 15)
@@ -87,13 +87,13 @@ class _Beam:
     def __init__(self, problem: OrderProblem, width: int, level: int):
         ops, storages = len(problem), len(problem.size)
         self.ops, self.width = ops, width
-        users = np.array(list(map(len, problem.touched_by)), np.int32)
+        users = np.array(list(map(len, problem.accessed_by)), np.int32)
         codes = np.random.default_rng(0).integers(0, 2**64, ops, np.uint64)
         self.problem = (
             *_flat(problem.predecessors),
             # An op that waits twice for the same other must not become ready twice.
             *_flat([tuple(dict.fromkeys(after)) for after in problem.successors]),
-            *_flat(problem.touches),
+            *_flat(problem.accesses),
             problem.size.astype(np.int64),
             users,
             problem.present,

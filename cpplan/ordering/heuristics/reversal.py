@@ -19,7 +19,7 @@ def reverse_time(problem: OrderProblem) -> OrderProblem:
     >>> import numpy as np
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([4, 8]), touched_by=((0, 1, 2), (1,)),
+    ...     size=np.array([4, 8]), accessed_by=((0, 1, 2), (1,)),
     ...     present=np.array([False, False]), kept=np.array([False, True]),
     ... )
     >>> fork.pressure([0, 1, 2]).tolist()

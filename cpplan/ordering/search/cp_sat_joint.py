@@ -47,7 +47,7 @@ def joint_model(
     >>> from formulations.joint import Layout
     >>> problem = OrderProblem(
     ...     predecessors=((), (0,)), extra=np.zeros(2, np.int64),
-    ...     size=np.array([4, 8]), touched_by=((0,), (1,)),
+    ...     size=np.array([4, 8]), accessed_by=((0,), (1,)),
     ...     present=np.zeros(2, bool), kept=np.zeros(2, bool),
     ... )
     >>> start = Layout(np.array([0, 1]), offset=np.array([8, 0]), extra_offset=np.zeros(2, int))

@@ -26,7 +26,7 @@ def order_model(problem: OrderProblem) -> PeakModel[Ints]:
     >>> from cpplan.runtime.deadline import Deadline
     >>> two_chains = OrderProblem(
     ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
     >>> proof = prove_peak(order_model(two_chains), np.arange(4), Budget(Deadline(60)))
@@ -76,7 +76,7 @@ def improve_window(
     >>> from cpplan.runtime.deadline import Deadline
     >>> two_chains = OrderProblem(
     ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
     >>> windows = OrderWindows(two_chains, [0, 1, 2, 3])

@@ -55,12 +55,12 @@ def _meets(one, other):
 
 
 @uncounted_inner_loop
-def _step(op, done, first, touches, size, users, present, kept):
+def _step(op, done, first, accesses, size, users, present, kept):
     """Bytes allocated by running ``op`` after ``done``, and bytes freed after it."""
     allocated, freed = 0, 0
     word, bit = op >> 6, np.uint64(1) << np.uint64(op & 63)
     for at in range(first[op], first[op + 1]):
-        storage = touches[at]
+        storage = accesses[at]
         if not present[storage] and not _meets(users[storage], done):
             allocated += size[storage]
         if not kept[storage]:
@@ -146,7 +146,7 @@ def extend(
     before,
     extra,
     first,
-    touches,
+    accesses,
     size,
     users,
     present,
@@ -195,7 +195,7 @@ def extend(
             # Run op; then, at once, whatever costs nothing: it frees at least what it takes, and
             # fits below a level that no order can avoid.
             while nxt >= 0:
-                allocated, freed = _step(nxt, scratch, first, touches, size, users, present, kept)
+                allocated, freed = _step(nxt, scratch, first, accesses, size, users, present, kept)
                 pressure = bytes_live + allocated + extra[nxt]
                 if steps == 0:
                     pressure += entry
@@ -219,7 +219,7 @@ def extend(
                     if _has(scratch, other) or not _subset(before[other], scratch):
                         continue
                     allocated, freed = _step(
-                        other, scratch, first, touches, size, users, present, kept
+                        other, scratch, first, accesses, size, users, present, kept
                     )
                     if freed >= allocated and bytes_live + allocated + extra[other] <= level:
                         nxt = other

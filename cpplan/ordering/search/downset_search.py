@@ -83,7 +83,7 @@ def search_downsets(
     >>> from cpplan.ordering.bounds import order_bounds
     >>> two_chains = OrderProblem(
     ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
     >>> two_chains.peak([0, 1, 2, 3])
@@ -116,16 +116,16 @@ def search_downsets(
     peak[0] = level
     table[kernel.find(done[0], done, table)] = 0
     cursor, scratch = np.array([1, 1, level, 0], np.int64), np.empty(words, np.uint64)
-    touches, first = _flatten(problem.touches)
+    accesses, first = _flatten(problem.accesses)
     before = _bit_sets(problem.predecessors, words)
-    users = _bit_sets(problem.touched_by, words)
+    users = _bit_sets(problem.accessed_by, words)
     # Short enough for the clock and for Ctrl-C: extending a state looks at every op.
     pops = max(10, _WORK_A_SLICE // (ops * words))
     status = kernel.SLICE_SPENT
     while status == kernel.SLICE_SPENT and not deadline.expired():
         used = int(cursor[0])
         status = kernel.extend(
-            pops, below, problem.entry, before, problem.extra, first, touches, problem.size,
+            pops, below, problem.entry, before, problem.extra, first, accesses, problem.size,
             users, problem.present, problem.kept, done, live, peak, count, parent, ran, table,
             heap, cursor, scratch,
         )  # fmt: skip

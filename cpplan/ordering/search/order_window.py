@@ -1,8 +1,8 @@
 """A window of an order as an ordering problem of its own.
 
 If only the ops at the steps ``begin <= step < end`` change places, the storages live at the
-window's two ends stay the same, so that the window is an ordering problem again: storages touched
-before it are there from the start, storages touched after it stay to the end, and storages live
+window's two ends stay the same, so that the window is an ordering problem again: storages accessed
+before it are there from the start, storages accessed after it stay to the end, and storages live
 throughout are in ``base``. Its pressure is the whole order's pressure at these steps.
 """
 
@@ -20,9 +20,9 @@ from cpplan.ordering.problem import OrderProblem
 def window_problem(
     problem: OrderProblem, order: Sequence[int] | Ints, begin: int, end: int
 ) -> OrderProblem:
-    """The window ``[begin, end)`` of an order; its op ``k`` is ``order[begin + k]``. O(touches).
+    """The window ``[begin, end)`` of an order; its op ``k`` is ``order[begin + k]``. O(accesses).
 
-    For many windows of one order, :class:`OrderWindows` does the O(touches) part once.
+    For many windows of one order, :class:`OrderWindows` does the O(accesses) part once.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def window_problem(
     --------
     >>> chain = OrderProblem(
     ...     predecessors=((), (0,), (1,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([1, 2, 4]), touched_by=((0, 1), (1, 2), (2,)),
+    ...     size=np.array([1, 2, 4]), accessed_by=((0, 1), (1, 2), (2,)),
     ...     present=np.zeros(3, bool), kept=np.zeros(3, bool),
     ... )
     >>> chain.pressure([0, 1, 2]).tolist()
@@ -48,7 +48,7 @@ def window_problem(
 class OrderWindows:
     """An order whose windows are taken out and put back, with its live bytes kept up to date.
 
-    A window takes time linear in the touches of its ops, however long the order is.
+    A window takes time linear in the accesses of its ops, however long the order is.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class OrderWindows:
     --------
     >>> fork = OrderProblem(
     ...     predecessors=((), (0,), (0,)), extra=np.zeros(3, np.int64),
-    ...     size=np.array([4, 8]), touched_by=((0, 1, 2), (1,)),
+    ...     size=np.array([4, 8]), accessed_by=((0, 1, 2), (1,)),
     ...     present=np.zeros(2, bool), kept=np.array([False, True]),
     ... )
     >>> windows = OrderWindows(fork, [0, 1, 2])
@@ -92,7 +92,7 @@ class OrderWindows:
         self._kept: list[bool] = problem.kept.tolist()
         self._first, self._last = [0] * len(self._size), [0] * len(self._size)
         change = [0] * (len(self.order) + 1)
-        for storage, ops in enumerate(problem.touched_by):
+        for storage, ops in enumerate(problem.accessed_by):
             steps = [self._step[op] for op in ops]
             first, last = min(steps), max(steps)
             self._first[storage], self._last[storage] = first, last
@@ -113,15 +113,15 @@ class OrderWindows:
     def window(self, begin: int, end: int) -> OrderProblem:
         """The ops at the steps ``[begin, end)``, renumbered from 0 in their present order.
 
-        Storages that live throughout the window are in its ``base``, touched or not. Raises
+        Storages that live throughout the window are in its ``base``, accessed or not. Raises
         ``InputError`` if the window is empty or reaches beyond the order.
         """
         self._check(begin, end)
         problem, step = self.problem, self._step
         ops = self.order[begin:end]
         base = self.live[begin]
-        size, touched_by, present, kept = [], [], [], []
-        for storage, local in self._touched(begin, end).items():
+        size, accessed_by, present, kept = [], [], [], []
+        for storage, local in self._accessed(begin, end).items():
             here_before = self._present[storage] or self._first[storage] < begin
             stays = self._kept[storage] or self._last[storage] >= end
             if here_before and stays:
@@ -129,7 +129,7 @@ class OrderWindows:
             if here_before or self._first[storage] == begin:
                 base -= self._size[storage]
             size.append(self._size[storage])
-            touched_by.append(tuple(local))
+            accessed_by.append(tuple(local))
             present.append(here_before)
             kept.append(stays)
         return OrderProblem(
@@ -139,7 +139,7 @@ class OrderWindows:
             ),
             extra=np.array([self._extra[op] for op in ops], np.int64),
             size=np.array(size, np.int64),
-            touched_by=tuple(touched_by),
+            accessed_by=tuple(accessed_by),
             present=np.array(present, bool),
             kept=np.array(kept, bool),
             base=base,
@@ -158,7 +158,7 @@ class OrderWindows:
         for step, local in enumerate(order, begin):
             self.order[step] = ops[local]
             self._step[ops[local]] = step
-        for storage, local in self._touched(begin, end).items():
+        for storage, local in self._accessed(begin, end).items():
             if self._first[storage] >= begin:
                 self._first[storage] = begin + local[0]
             if self._last[storage] < end:
@@ -172,20 +172,20 @@ class OrderWindows:
     def _changes(self, begin: int, end: int) -> list[int]:
         """Change of the live bytes at each step, by storages that begin or end in the window."""
         change = [0] * (end - begin + 1)
-        for storage in self._touched(begin, end):
+        for storage in self._accessed(begin, end):
             if not self._present[storage] and self._first[storage] >= begin:
                 change[self._first[storage] - begin] += self._size[storage]
             if not self._kept[storage] and self._last[storage] < end:
                 change[self._last[storage] + 1 - begin] -= self._size[storage]
         return change
 
-    def _touched(self, begin: int, end: int) -> dict[int, list[int]]:
-        """Storages that the window's ops touch, with the positions of these ops, ascending."""
-        touched: dict[int, list[int]] = {}
+    def _accessed(self, begin: int, end: int) -> dict[int, list[int]]:
+        """Storages that the window's ops access, with the positions of these ops, ascending."""
+        accessed: dict[int, list[int]] = {}
         for local, op in enumerate(self.order[begin:end]):
-            for storage in self.problem.touches[op]:
-                touched.setdefault(storage, []).append(local)
-        return touched
+            for storage in self.problem.accesses[op]:
+                accessed.setdefault(storage, []).append(local)
+        return accessed
 
     def _check(self, begin: int, end: int) -> None:
         if not 0 <= begin < end <= len(self.order):

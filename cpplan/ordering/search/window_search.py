@@ -41,7 +41,7 @@ class WindowSearch:
     --------
     >>> two_chains = OrderProblem(
     ...     predecessors=((), (), (0,), (1,)), extra=np.zeros(4, np.int64),
-    ...     size=np.array([8, 8, 1, 1]), touched_by=((0, 2), (1, 3), (2,), (3,)),
+    ...     size=np.array([8, 8, 1, 1]), accessed_by=((0, 2), (1, 3), (2,), (3,)),
     ...     present=np.zeros(4, bool), kept=np.array([False, False, True, True]),
     ... )
     >>> search = WindowSearch(two_chains, [0, 1, 2, 3], seed=0)

@@ -34,7 +34,7 @@ def relax_static_plan(
 
     Storage tokens within each dtype; what may have any size shares only with what has provably the
     same. What leaves its block is not planned and missing from the
-    result: inputs and outputs of the graph, and all that an op with bodies touches (its branches
+    result: inputs and outputs of the graph, and all that an op with bodies accesses (its branches
     are blocks of their own, which are planned).
 
     Parameters
@@ -96,12 +96,12 @@ def relax_static_plan(
 
 
 def _leave_their_block(program: Program) -> set[str]:
-    """Names of buffers that an op with bodies touches, or that a body hands in or out."""
+    """Names of buffers that an op with bodies accesses, or that a body hands in or out."""
     names: set[str] = set()
     for prefix, inner in instances(program):
         graph = inner.graph
-        touched = [name for op in graph.ops if op.bodies for name in op.tensors]
+        accessed = [name for op in graph.ops if op.bodies for name in op.tensors]
         if prefix:
-            touched += [t.name for t in graph.tensors if t.kind in ("input", "output")]
-        names.update(prefix + graph.root[name][0] for name in touched)
+            accessed += [t.name for t in graph.tensors if t.kind in ("input", "output")]
+        names.update(prefix + graph.root[name][0] for name in accessed)
     return names

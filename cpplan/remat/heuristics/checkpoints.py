@@ -27,7 +27,7 @@ def checkpoint(
     """The cheapest schedule by segments within ``limit`` bytes, or ``None`` if none fits.
 
     It tries √units segments, and numbers from 1 to all units, each a quarter larger than the one
-    before. O(touches) each.
+    before. O(accesses) each.
 
     Parameters
     ----------

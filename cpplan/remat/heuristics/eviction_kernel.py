@@ -45,7 +45,7 @@ def run_evicting(flat, order, limit, rule, factor, found):
         if live[s]:
             held += flat.size[s]
     done = np.zeros(units, np.bool_)
-    touched = np.zeros(storages, np.int64)
+    accessed = np.zeros(storages, np.int64)
     pinned = np.zeros(storages, np.int64)
     gone = np.zeros(storages, np.bool_)
     sure = np.zeros(storages, np.bool_)
@@ -53,7 +53,7 @@ def run_evicting(flat, order, limit, rule, factor, found):
     again = np.zeros(units, np.float64)
     wanted = np.zeros(storages, np.bool_)
     stack = np.empty(units + 1, np.int64)
-    state = (live, pinned, sure, done, again, touched, uses, use_start, cursor, wanted)
+    state = (live, pinned, sure, done, again, accessed, uses, use_start, cursor, wanted)
     length = 0
     for k in range(units + storages):
         # After the last unit: what is kept and was freed.
@@ -106,9 +106,9 @@ def run_evicting(flat, order, limit, rule, factor, found):
                 if not live[s]:
                     live[s] = True
                     held += flat.size[s]
-                touched[s] = length
+                accessed[s] = length
             for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
-                touched[flat.reads[t]] = length
+                accessed[flat.reads[t]] = length
             _pin(flat, unit, pinned, -1)
             done[unit] = True
             depth -= 1
@@ -181,7 +181,7 @@ def _victim(state, flat, rule, factor, unit, now, length, order_length):
     Storages pinned by units that are waiting for their inputs, and those that cannot be computed
     again, are freed only if there is no other.
     """
-    live, pinned, sure, done, again, touched, uses, use_start, cursor, wanted = state
+    live, pinned, sure, done, again, accessed, uses, use_start, cursor, wanted = state
     best, best_class, best_score = -1, 3, -1.0
     for s in range(len(flat.size)):
         if not live[s] or flat.in_parts[s]:
@@ -211,7 +211,7 @@ def _victim(state, flat, rule, factor, unit, now, length, order_length):
             else:
                 time = 2.0 * order_length
         else:
-            time = length - touched[s] + 1.0
+            time = length - accessed[s] + 1.0
         cost = again[flat.writer[s]] if flat.writer[s] >= 0 else 1.0
         score = flat.size[s] ** rule[0] * time ** rule[1] * factor[s]
         score /= (cost + 1e-9) ** rule[2]

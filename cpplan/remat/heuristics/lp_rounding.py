@@ -113,7 +113,7 @@ def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
 def complete(
     problem: RematProblem, order: Sequence[int], stays: Sequence[set[int]]
 ) -> tuple[int, ...]:
-    """The schedule with the fewest runs, given the storages that stay. O(units × touches).
+    """The schedule with the fewest runs, given the storages that stay. O(units × accesses).
 
     A storage that is missing where it is needed is computed again, or made to stay if it cannot be;
     a storage that stays but is not needed is not computed.
@@ -141,7 +141,7 @@ def complete(
     ordering = problem.ordering
     first = {unit: t for t, unit in enumerate(order)}
     writer: dict[int, int] = {}
-    for storage, units in enumerate(ordering.touched_by):
+    for storage, units in enumerate(ordering.accessed_by):
         if not ordering.present[storage]:
             writer[storage] = min(units, key=first.__getitem__)
 
@@ -158,10 +158,10 @@ def complete(
         before = after - wanted
         runs: list[int] = []
         for unit in reversed(order[: t + 1]):
-            begun = {s for s in ordering.touches[unit] if writer.get(s) == unit}
+            begun = {s for s in ordering.accesses[unit] if writer.get(s) == unit}
             if first[unit] == t or wanted & begun:
                 runs.append(unit)
-                needed = set(ordering.touches[unit]) - begun
+                needed = set(ordering.accesses[unit]) - begun
                 wanted |= {storage for storage in needed if made(storage, t)}
                 before = (before | (needed - wanted)) - begun
         after = before

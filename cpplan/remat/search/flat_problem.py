@@ -61,7 +61,7 @@ class FlatProblem(NamedTuple):
 
 
 def flatten(problem: RematProblem) -> FlatProblem:
-    """The arrays of a problem. O(units + touches).
+    """The arrays of a problem. O(units + accesses).
 
     Examples
     --------

@@ -37,7 +37,7 @@ class Profile(NamedTuple):
         Positions of runs of units that run more than once, and ``total[0]``, their number.
     entry
         ``entry[0]``: bytes live only at the first position.
-    number, stamp, touched, before, reach, last, spared, later, change, found, flips
+    number, stamp, accessed, before, reach, last, spared, later, change, found, flips
         Space for :func:`beyond_after`, which leaves there what :func:`follow_window` needs.
     """
 
@@ -51,7 +51,7 @@ class Profile(NamedTuple):
     entry: Ints
     number: Ints
     stamp: Ints
-    touched: Ints
+    accessed: Ints
     before: Ints
     reach: Ints
     last: Ints
@@ -68,8 +68,8 @@ def blank_profile(flat, room):
     units, storages = len(flat.extra), len(flat.size)
     most = 0
     for unit in range(units):
-        touches = flat.read_start[unit + 1] - flat.read_start[unit]
-        most = max(most, touches + flat.write_start[unit + 1] - flat.write_start[unit])
+        accesses = flat.read_start[unit + 1] - flat.read_start[unit]
+        most = max(most, accesses + flat.write_start[unit + 1] - flat.write_start[unit])
     entry = np.zeros(1, np.int64)
     entry[0] = flat.entry
     return Profile(
@@ -210,7 +210,7 @@ def beyond_after(flat, limit, schedule, profile, low, high, new, size):
 
     The window is not empty; if it begins at 0, ``new`` is not empty either.
     """
-    number, touched, stamps = profile.number, profile.touched, profile.stamp
+    number, accessed, stamps = profile.number, profile.accessed, profile.stamp
     start, access, live = profile.start, profile.access, profile.live
     stamps[-1] += 1
     stamp = stamps[-1]
@@ -220,21 +220,21 @@ def beyond_after(flat, limit, schedule, profile, low, high, new, size):
         for t in range(flat.read_start[unit], flat.read_start[unit + 1]):
             s = flat.reads[t]
             if stamps[s] != stamp:
-                stamps[s], touched[count], number[s] = stamp, s, count
+                stamps[s], accessed[count], number[s] = stamp, s, count
                 count += 1
         for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
             s = flat.writes[t]
             if stamps[s] != stamp:
-                stamps[s], touched[count], number[s] = stamp, s, count
+                stamps[s], accessed[count], number[s] = stamp, s, count
                 count += 1
-    # Bytes live throughout the window: those at its begin, of storages that are not touched in it.
+    # Bytes live throughout the window: those at its begin, of storages that are not accessed in it.
     level = live[low] - flat.extra[schedule[low]]
     if low == 0:
         level -= profile.entry[0]
     before, reach, last, spared = profile.before, profile.reach, profile.last, profile.spared
     later, change = profile.later, profile.change
     for i in range(count):
-        s = touched[i]
+        s = accessed[i]
         end = start[s + 1]
         k = access_from(profile, s, low)
         after = k
@@ -288,7 +288,7 @@ def beyond_after(flat, limit, schedule, profile, low, high, new, size):
             last[i], spared[i] = j, 0
             change[j + 1] -= flat.size[s]
     for i in range(count):
-        s = touched[i]
+        s = accessed[i]
         if last[i] == -1:
             if later[i]:
                 change[0] += flat.size[s]
@@ -346,7 +346,7 @@ def follow_window(flat, schedule, profile, low, high, new):
         for position in range(found[2 * i], stop):
             live[position] += more
     for i in range(profile.flips[1]):
-        s = profile.touched[i]
+        s = profile.accessed[i]
         number[s] = access_from(profile, s, low)
     for j in range(high - low):
         live[low + j] = profile.change[j]

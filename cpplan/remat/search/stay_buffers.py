@@ -1,6 +1,6 @@
 """Conversion from stays of a schedule to buffers of a program that runs ops again.
 
-Besides stays of storages, an arena holds storages that no op touches, and buffers of ops' bodies.
+Besides stays of storages, an arena holds storages that no op accesses, and buffers of ops' bodies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cpplan.runtime.deadline import Deadline
 class StayBuffers:
     """Converter from offsets of stays to offsets of buffers.
 
-    Buffers that live throughout and that no unit touches lie at the arena's end. What a unit's
+    Buffers that live throughout and that no unit accesses lie at the arena's end. What a unit's
     bodies need lies in one block, and so does what the caller hands in for nobody.
 
     Parameters

@@ -42,7 +42,7 @@ class RematWindow:
 def remat_window(
     problem: RematProblem, schedule: Sequence[int], begin: int, end: int, *, others: int = 40
 ) -> RematWindow:
-    """The window ``[begin, end)`` of a schedule. O(touches).
+    """The window ``[begin, end)`` of a schedule. O(accesses).
 
     Besides the units that run in it, up to ``others`` units that have run before may run in it:
     those that write what lives at its ends, and what they read in turn.
@@ -74,11 +74,11 @@ def remat_window(
     before = set(schedule[:begin])
     units = _units(problem, schedule[begin:end], before, there | wanted, others)
     number = {unit: k for k, unit in enumerate(units)}
-    touched: dict[int, list[int]] = {}
+    accessed: dict[int, list[int]] = {}
     for unit in units:
         for storage in sorted({*problem.reads[unit], *problem.writes[unit]}):
-            touched.setdefault(storage, []).append(number[unit])
-    rows = {storage: k for k, storage in enumerate(sorted(touched))}
+            accessed.setdefault(storage, []).append(number[unit])
+    rows = {storage: k for k, storage in enumerate(sorted(accessed))}
     ordering = problem.ordering
     idle = sorted((there & wanted) - rows.keys())
     inside = OrderProblem(
@@ -88,7 +88,7 @@ def remat_window(
         ),
         extra=ordering.extra[units],
         size=ordering.size[list(rows)],
-        touched_by=tuple(tuple(touched[storage]) for storage in rows),
+        accessed_by=tuple(tuple(accessed[storage]) for storage in rows),
         present=np.array([storage in there for storage in rows], bool),
         kept=np.array([storage in wanted for storage in rows], bool),
         base=ordering.base + int(ordering.size[idle].sum()),

@@ -31,7 +31,7 @@ def forest(rng: random.Random, count: int) -> OrderProblem:
         predecessors=tuple(tuple(sorted(before)) for before in predecessors),
         extra=np.array([rng.choice((0, 0, 2, 9)) for _ in range(count)], np.int64),
         size=np.array([rng.randint(1, 9) for _ in storages], np.int64),
-        touched_by=tuple(storages),
+        accessed_by=tuple(storages),
         present=np.array([rng.random() < 0.2 for _ in storages], bool),
         kept=np.array([rng.random() < 0.2 for _ in storages], bool),
     )
@@ -64,7 +64,7 @@ def test_a_deep_subtree_is_left_and_come_back_to() -> None:
         predecessors=((), (a,), (), (c,), (b, d)),
         extra=np.array([20, 0, 15, 0, 0], np.int64),
         size=np.array([1, 10, 5, 1], np.int64),
-        touched_by=((a, b), (b, e), (c, d), (d, e)),
+        accessed_by=((a, b), (b, e), (c, d), (d, e)),
         present=np.zeros(4, bool),
         kept=np.zeros(4, bool),
     )
@@ -80,7 +80,7 @@ def test_a_result_with_two_readers_is_no_forest() -> None:
         predecessors=((), (0,), (0,), (1, 2)),
         extra=np.zeros(4, np.int64),
         size=np.array([1, 1, 1], np.int64),
-        touched_by=((0, 1, 2), (1, 3), (2, 3)),
+        accessed_by=((0, 1, 2), (1, 3), (2, 3)),
         present=np.zeros(3, bool),
         kept=np.zeros(3, bool),
     )
@@ -92,7 +92,7 @@ def test_a_storage_shared_by_two_trees_is_no_forest() -> None:
         predecessors=((), ()),
         extra=np.zeros(2, np.int64),
         size=np.array([1], np.int64),
-        touched_by=((0, 1),),
+        accessed_by=((0, 1),),
         present=np.array([True]),
         kept=np.array([False]),
     )

@@ -45,7 +45,7 @@ def problem_of(
         predecessors=tuple(map(tuple, predecessors)),
         extra=np.array(extra if extra is not None else [0] * count, np.int64),
         size=np.array([sizes[op] for op in rows], np.int64),
-        touched_by=tuple(tuple(sorted(users[op])) for op in rows),
+        accessed_by=tuple(tuple(sorted(users[op])) for op in rows),
         present=np.zeros(len(rows), bool),
         kept=np.array([op in kept for op in rows], bool),
     )
@@ -59,17 +59,17 @@ def random_problem(rng: random.Random, count: int) -> OrderProblem:
         sorted(other for other in range(count) if rank[other] < rank[op] and rng.random() < 0.3)
         for op in range(count)
     ]
-    touched_by = [
+    accessed_by = [
         tuple(sorted(rng.sample(range(count), rng.randint(1, min(3, count)))))
         for _ in range(rng.randint(0, 2 * count) if count else 0)
     ]
     return OrderProblem(
         predecessors=tuple(map(tuple, predecessors)),
         extra=np.array([rng.choice((0, 0, 3, 9)) for _ in range(count)], np.int64),
-        size=np.array([rng.randint(1, 9) for _ in touched_by], np.int64),
-        touched_by=tuple(touched_by),
-        present=np.array([rng.random() < 0.3 for _ in touched_by], bool),
-        kept=np.array([rng.random() < 0.3 for _ in touched_by], bool),
+        size=np.array([rng.randint(1, 9) for _ in accessed_by], np.int64),
+        accessed_by=tuple(accessed_by),
+        present=np.array([rng.random() < 0.3 for _ in accessed_by], bool),
+        kept=np.array([rng.random() < 0.3 for _ in accessed_by], bool),
         base=rng.choice((0, 5)),
     )
 

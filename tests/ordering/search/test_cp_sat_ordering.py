@@ -25,7 +25,7 @@ def side_by_side(count: int) -> OrderProblem:
         predecessors=tuple((op - count,) if op >= count else () for op in ops),
         extra=np.zeros(2 * count, np.int64),
         size=np.array([8 if op < count else 1 for op in ops]),
-        touched_by=tuple((op, op + count) if op < count else (op,) for op in ops),
+        accessed_by=tuple((op, op + count) if op < count else (op,) for op in ops),
         present=np.zeros(2 * count, bool),
         kept=np.array([op >= count for op in ops]),
     )
@@ -34,20 +34,20 @@ def side_by_side(count: int) -> OrderProblem:
 def hard() -> OrderProblem:
     """Sixty ops, hundreds of storages: seconds for the solver, at least."""
     rng = random.Random(7)
-    size, touched_by, before = [], [], [set() for _ in range(60)]
+    size, accessed_by, before = [], [], [set() for _ in range(60)]
     for _ in range(240):
         users = sorted(rng.sample(range(60), 3))
         if users[0] + 20 < users[-1]:
             continue
         size.append(rng.randint(1, 1 << 20))
-        touched_by.append(tuple(users))
+        accessed_by.append(tuple(users))
         for reader in users[1:]:
             before[reader].add(users[0])
     return OrderProblem(
         tuple(tuple(sorted(ops)) for ops in before),
         np.zeros(60, np.int64),
         np.array(size),
-        tuple(touched_by),
+        tuple(accessed_by),
         np.zeros(len(size), bool),
         np.zeros(len(size), bool),
     )

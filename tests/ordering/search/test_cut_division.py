@@ -54,7 +54,7 @@ def test_the_op_with_the_most_bytes_goes_first_to_its_minimum():
         predecessors=((), (start,), (start,), (a, u)),
         extra=np.array([0, 0, 8, 0]),
         size=np.array([2, 3]),
-        touched_by=((start, a), (a, end)),
+        accessed_by=((start, a), (a, end)),
         present=np.zeros(2, bool),
         kept=np.zeros(2, bool),
     )

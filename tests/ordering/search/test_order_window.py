@@ -19,7 +19,7 @@ def two_arms() -> OrderProblem:
         predecessors=((), (0,), (0,), (1, 2)),
         extra=np.array([0, 16, 0, 0]),
         size=np.array([1, 2, 4, 8, 32]),
-        touched_by=((0, 3), (0, 1, 2), (1, 3), (2, 3), (3,)),
+        accessed_by=((0, 3), (0, 1, 2), (1, 3), (2, 3), (3,)),
         present=np.array([True, False, False, False, False]),
         kept=np.array([False, False, False, False, True]),
         base=100,
@@ -34,7 +34,7 @@ def test_window_of_two_arms_equals_the_one_made_by_hand():
     assert window.names == ("b", "c")
     assert (window.base, window.entry) == (101, 0)
     assert window.size.tolist() == [2, 4, 8]
-    assert window.touched_by == ((0, 1), (0,), (1,))
+    assert window.accessed_by == ((0, 1), (0,), (1,))
     assert window.present.tolist() == [True, False, False]
     assert window.kept.tolist() == [False, True, True]
     assert window.predecessors == ((), ())

@@ -10,10 +10,10 @@ from cpplan.model.residency import Residency
 from cpplan.packing.bounds import Bound
 from cpplan.program.liveness import outside_storages
 
-TOUCHED = "bytes that one op touches"
+ACCESSED = "bytes that one op accesses"
 
 
-def touched_bound(
+def accessed_bound(
     graph: Graph, residency: Residency, candidates: Iterable[AliasCandidate] = ()
 ) -> Bound:
     """The most bytes that one op reads, writes and uses as workspace. O(accesses + candidates).
@@ -28,9 +28,9 @@ def touched_bound(
     >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
     >>> relu = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
     >>> graph = Graph("g", tensors, (relu,))
-    >>> touched_bound(graph, Residency()).value
+    >>> accessed_bound(graph, Residency()).value
     16
-    >>> touched_bound(graph, Residency(), find_candidates(graph, Residency())).value
+    >>> accessed_bound(graph, Residency(), find_candidates(graph, Residency())).value
     8
     """
     size = {t.name: t.nbytes for t in graph.tensors if graph.is_storage(t.name)}
@@ -45,8 +45,8 @@ def touched_bound(
             copied |= {candidate.inner, candidate.outer}
     best, root = 0, graph.root
     for number, op in enumerate(graph.ops):
-        touched = {root[name][0] for name in op.inputs + op.outputs + op.workspaces}
-        touched -= written.get(number, set())
-        need = sum(size[name] for name in touched - copied)
-        best = max(best, need + max((size[name] for name in touched & copied), default=0))
-    return Bound(best, TOUCHED, None)
+        accessed = {root[name][0] for name in op.inputs + op.outputs + op.workspaces}
+        accessed -= written.get(number, set())
+        need = sum(size[name] for name in accessed - copied)
+        best = max(best, need + max((size[name] for name in accessed & copied), default=0))
+    return Bound(best, ACCESSED, None)
