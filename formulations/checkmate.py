@@ -23,7 +23,7 @@ Constraints
     frontier     R_tt = 1;  R_tv = 0 for every v < t that may run only once
     boundary     S_0i = 1 if i is there from the start;  S_ni = 1 if i is kept, else 0
     available    R_tv <= S_ti + R_t,w_i  for i in N_v
-    stays        S_t+1,i <= S_ti + R_t,w_i
+    retained     S_t+1,i <= S_ti + R_t,w_i
     hazards      (1 - R_tv) + S_t+1,i + sum of R_tu over u in T_i, u > v  <=  k (1 - D_tiv),
                  with k the number of terms
     freed once   S_t+1,i + sum over v of D_tiv <= S_ti + R_t,w_i
@@ -106,7 +106,7 @@ def build(
     checkmate.add_frontier()
     checkmate.add_boundary()
     checkmate.add_available()
-    checkmate.add_stays()
+    checkmate.add_retained()
     checkmate.add_hazards()
     checkmate.add_freed_once()
     checkmate.add_memory()
@@ -140,7 +140,7 @@ def count_variables(problem: RematProblem, order: Sequence[int]) -> int:
 class CheckmateModel:
     """The model under construction, and how to read its solutions.
 
-    ``runs[t][v]`` is R, ``stays[i][t]`` S and ``freed[t][i][v]`` D; v counts along ``order``.
+    ``runs[t][v]`` is R, ``retained[i][t]`` S and ``freed[t][i][v]`` D; v counts along ``order``.
     """
 
     problem: RematProblem
@@ -149,7 +149,7 @@ class CheckmateModel:
     relaxed: bool
     solver: pywraplp.Solver = field(init=False)
     runs: list[list[Any]] = field(init=False)
-    stays: list[dict[int, Any]] = field(init=False)
+    retained: list[dict[int, Any]] = field(init=False)
     freed: list[list[dict[int, Any]]] = field(init=False)
     accessed_by: list[list[int]] = field(init=False)
     begins: list[list[int]] = field(init=False)
@@ -168,7 +168,7 @@ class CheckmateModel:
             if not ordering.present[i]:
                 self.begins[accessing[0]].append(i)
         self.runs = [[self._choice() for _ in range(t + 1)] for t in stages]
-        self.stays = [
+        self.retained = [
             {t: self._choice() for t in range(self._begun(i) + 1, len(self.order) + 1)}
             for i in range(len(ordering.size))
         ]
@@ -188,13 +188,13 @@ class CheckmateModel:
     def add_boundary(self) -> None:
         """S_0i = 1 if i is there from the start; S_ni = 1 if it is kept, else 0."""
         ordering, end = self.problem.ordering, len(self.order)
-        for i, stays in enumerate(self.stays):
+        for i, retained in enumerate(self.retained):
             if ordering.present[i]:
-                stays[0].SetLb(1)
+                retained[0].SetLb(1)
             if ordering.kept[i]:
-                stays[end].SetLb(1)
+                retained[end].SetLb(1)
             else:
-                stays[end].SetUb(0)
+                retained[end].SetUb(0)
 
     def add_available(self) -> None:
         """R_tv <= S_ti + R_t,w_i for every storage i that v accesses and does not begin."""
@@ -205,11 +205,11 @@ class CheckmateModel:
                 for t in range(v, len(self.order)):
                     self._there(t, i).SetCoefficient(self.runs[t][v], -1)
 
-    def add_stays(self) -> None:
+    def add_retained(self) -> None:
         """S_t+1,i <= S_ti + R_t,w_i."""
-        for i, stays in enumerate(self.stays):
+        for i, retained in enumerate(self.retained):
             for t in range(max(0, self._begun(i)), len(self.order)):
-                self._there(t, i).SetCoefficient(stays[t + 1], -1)
+                self._there(t, i).SetCoefficient(retained[t + 1], -1)
 
     def add_hazards(self) -> None:
         """A storage is not freed if a later unit of the stage reads it or the next stage has it."""
@@ -221,7 +221,7 @@ class CheckmateModel:
                     row = self.solver.RowConstraint(-self.solver.infinity(), terms - 1)
                     row.SetCoefficient(free, terms)
                     row.SetCoefficient(self.runs[t][v], -1)
-                    row.SetCoefficient(self.stays[i][t + 1], 1)
+                    row.SetCoefficient(self.retained[i][t + 1], 1)
                     for u in later:
                         row.SetCoefficient(self.runs[t][u], 1)
 
@@ -232,7 +232,7 @@ class CheckmateModel:
                 if not after:
                     continue
                 row = self._there(t, i)
-                row.SetCoefficient(self.stays[i][t + 1], -1)
+                row.SetCoefficient(self.retained[i][t + 1], -1)
                 for free in after.values():
                     row.SetCoefficient(free, -1)
 
@@ -252,9 +252,9 @@ class CheckmateModel:
                 row = self.solver.RowConstraint(0, 0)
                 row.SetCoefficient(live, -1)
                 if before is None:
-                    for i, stays in enumerate(self.stays):
-                        if t in stays:
-                            row.SetCoefficient(stays[t], size[i])
+                    for i, retained in enumerate(self.retained):
+                        if t in retained:
+                            row.SetCoefficient(retained[t], size[i])
                 else:
                     row.SetCoefficient(before, 1)
                     for i in accesses[v - 1]:
@@ -328,8 +328,8 @@ class CheckmateModel:
         """A row S_ti + R_t,w_i - … >= 0."""
         row = self.solver.RowConstraint(0, self.solver.infinity())
         begun = self._begun(i)
-        if t in self.stays[i]:
-            row.SetCoefficient(self.stays[i][t], 1)
+        if t in self.retained[i]:
+            row.SetCoefficient(self.retained[i][t], 1)
         if begun >= 0:
             row.SetCoefficient(self.runs[t][begun], 1)
         return row

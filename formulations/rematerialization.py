@@ -24,7 +24,8 @@ Constraints
     kept             the retention interval that the last run begins of a kept storage lasts to the
                      end
     used             a_vc implies that run c > 0 serves a reader, unless v writes a kept storage
-    one stay         b_i <= p and e_i >= p + 1 of every run that accesses i;  b_i = 0 if i is there
+    one retention         b_i <= p and e_i >= p + 1 of every run that accesses i;  b_i = 0 if i is
+    there
                      from the start;  e_i is the end if i is kept
     pressure         at every time:  sum of s_i over the retention intervals, plus x_v where v runs,
                      plus base, plus entry at the first,  <= peak
@@ -52,7 +53,7 @@ from ortools.sat.python import cp_model
 from formulations.polled_model import PolledModel
 from formulations.positions import Solved
 from formulations.proved_value import proved_value
-from formulations.retention import Retention
+from formulations.retention import RetentionModel
 from formulations.runs import Runs
 
 if TYPE_CHECKING:
@@ -113,11 +114,11 @@ def build(
     remat = RematModel(problem, memory_limit, cost_limit, number, order, done)
     remat.runs.add_first_runs()
     remat.runs.add_again()
-    remat.retention.add_stays()
+    remat.retention.add_retentions()
     remat.retention.add_service()
     remat.retention.add_kept()
     remat.retention.add_used()
-    remat.retention.add_one_stays()
+    remat.retention.add_sole_retentions()
     remat.add_cost()
     remat.add_pressure()
     return remat
@@ -163,7 +164,7 @@ class RematModel:
     done: frozenset[int]
     model: PolledModel = field(default_factory=PolledModel)
     runs: Runs = field(init=False)
-    retention: Retention = field(init=False)
+    retention: RetentionModel = field(init=False)
     unit: int = field(init=False)
     cost_unit: Fraction = field(init=False)
     base_cost: Fraction = field(init=False)
@@ -174,7 +175,7 @@ class RematModel:
         amounts = (*ordering.size.tolist(), *ordering.extra.tolist(), ordering.entry)
         self.unit = math.gcd(*amounts) or 1
         self.runs = Runs(self.problem, self.model, self.copies, self.order, self.done)
-        self.retention = Retention(self.problem, self.model, self.runs, self.unit)
+        self.retention = RetentionModel(self.problem, self.model, self.runs, self.unit)
 
     def add_cost(self) -> None:
         """Minimise the sum of f_v a_vc over c > 0, or limit it to F."""

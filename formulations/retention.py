@@ -21,7 +21,7 @@ Need: TypeAlias = "tuple[int, bool, int, int]"
 
 
 @dataclass(eq=False)
-class Stay:
+class Retention:
     """The retention intervals of storages that one unit writes and the same units read.
 
     Attributes
@@ -48,7 +48,7 @@ class Stay:
 
 
 @dataclass(eq=False)
-class OneStay:
+class SoleRetention:
     """The one retention interval of a storage in X, from ``begin`` to ``end``."""
 
     storage: int
@@ -58,14 +58,14 @@ class OneStay:
     length: cp_model.IntVar | None = None
 
 
-class Retention:
+class RetentionModel:
     """The retention intervals of a problem's storages as variables of a model.
 
     Attributes
     ----------
-    stays
+    retentions
         Those of the storages that one unit alone writes.
-    one_stays
+    sole_retentions
         Those of the storages in X.
     serves
         For every need, y by the writer's runs.
@@ -77,72 +77,72 @@ class Retention:
         self.problem, self.model, self.runs, self.unit = problem, model, runs, unit
         self.done = runs.done
         self.during = [extra // unit for extra in problem.ordering.extra.tolist()]
-        self.stays: list[Stay] = []
-        self.one_stays: list[OneStay] = []
+        self.retentions: list[Retention] = []
+        self.sole_retentions: list[SoleRetention] = []
         self.serves: dict[Need, dict[int, cp_model.IntVar]] = {}
 
-    def add_stays(self) -> None:
+    def add_retentions(self) -> None:
         """Add the retention intervals, one for all storages with the same writer and readers."""
         problem, ordering, readers = self.problem, self.problem.ordering, readers_of(self.problem)
         writers: list[list[int]] = [[] for _ in ordering.size]
         for unit, written in enumerate(problem.writes):
             for storage in written:
                 writers[storage].append(unit)
-        together: dict[tuple[int, tuple[int, ...], bool, bool], Stay] = {}
+        together: dict[tuple[int, tuple[int, ...], bool, bool], Retention] = {}
         for storage, size in enumerate((ordering.size // self.unit).tolist()):
             there, kept = bool(ordering.present[storage]), bool(ordering.kept[storage])
             own = len(writers[storage]) == 1 and (not there or writers[storage][0] in self.done)
             if not own:
-                self.one_stays.append(OneStay(storage, ordering.accessed_by[storage]))
+                self.sole_retentions.append(SoleRetention(storage, ordering.accessed_by[storage]))
             elif not readers[storage] and not kept and not there:
                 self.during[writers[storage][0]] += size
             else:
                 key = writers[storage][0], tuple(readers[storage]), kept, there
-                together.setdefault(key, Stay(*key)).demand += size
-        self.stays = list(together.values())
-        for stay in self.stays:
-            for copy in range(self.runs.copies[stay.writer]):
-                self._add_stay(stay, copy)
+                together.setdefault(key, Retention(*key)).demand += size
+        self.retentions = list(together.values())
+        for retention in self.retentions:
+            for copy in range(self.runs.copies[retention.writer]):
+                self._add_retention(retention, copy)
 
-    def _add_stay(self, stay: Stay, copy: int) -> None:
+    def _add_retention(self, retention: Retention, copy: int) -> None:
         runs, model = self.runs, self.model
-        if copy == 0 and stay.writer in self.done and not stay.there:
-            stay.end.append(None)
-            stay.length.append(None)
+        if copy == 0 and retention.writer in self.done and not retention.there:
+            retention.end.append(None)
+            retention.length.append(None)
             return
-        start, first = runs.at[stay.writer][copy], runs.earliest[stay.writer][copy]
+        start, first = runs.at[retention.writer][copy], runs.earliest[retention.writer][copy]
         end = model.new_int_var(max(0, first) + 1, runs.end, "e")
         length = None if isinstance(start, int) else model.new_int_var(1, runs.end - first, "l")
-        stay.end.append(end)
-        stay.length.append(length)
+        retention.end.append(end)
+        retention.length.append(length)
         if copy:
-            absent = ~runs.active[stay.writer][copy]
+            absent = ~runs.active[retention.writer][copy]
             model.add(end == first + 1).only_enforce_if(absent)
             model.add(length == 1).only_enforce_if(absent)
 
     def add_service(self) -> None:
         """A run of a reader is served by an earlier run of the writer, still retained then."""
-        for stay in self.stays:
-            for reader in stay.readers:
+        for retention in self.retentions:
+            for reader in retention.readers:
                 for run in range(self.runs.copies[reader]):
                     if reader in self.done and run == 0:
                         continue
-                    served = self._served_by(stay, reader, run)
+                    served = self._served_by(retention, reader, run)
                     at = self.runs.at[reader][run]
-                    for copy, end in enumerate(stay.end):
+                    for copy, end in enumerate(retention.end):
                         if end is not None and copy in served:
                             self.model.add(at + 1 <= end).only_enforce_if(served[copy])
 
-    def _served_by(self, stay: Stay, reader: int, run: int) -> dict[int, cp_model.IntVar]:
+    def _served_by(self, retention: Retention, reader: int, run: int) -> dict[int, cp_model.IntVar]:
         """The variables y_wcrj of one run of a reader, by the run of the writer."""
-        need = stay.writer, stay.there, reader, run
+        need = retention.writer, retention.there, reader, run
         if need in self.serves:
             return self.serves[need]
         model, runs = self.model, self.runs
-        active, at = runs.active[stay.writer], runs.at[stay.writer]
+        active, at = runs.active[retention.writer], runs.at[retention.writer]
         served: dict[int, cp_model.IntVar] = {}
-        for copy, end in enumerate(stay.end):
-            if end is None or runs.earliest[stay.writer][copy] >= runs.latest[reader][run]:
+        for copy, end in enumerate(retention.end):
+            if end is None or runs.earliest[retention.writer][copy] >= runs.latest[reader][run]:
                 continue
             serving = served[copy] = model.new_bool_var("y")
             if copy:
@@ -154,11 +154,11 @@ class Retention:
 
     def add_kept(self) -> None:
         """The retention interval that the last run begins of a kept storage lasts to the end."""
-        for stay in self.stays:
-            if not stay.kept:
+        for retention in self.retentions:
+            if not retention.kept:
                 continue
-            active = self.runs.active[stay.writer]
-            for copy, end in enumerate(stay.end):
+            active = self.runs.active[retention.writer]
+            for copy, end in enumerate(retention.end):
                 last = [] if copy + 1 == len(active) else [~active[copy + 1]]
                 lasts = [*last, active[copy]] if copy else last
                 if end is not None:
@@ -169,7 +169,7 @@ class Retention:
 
     def add_used(self) -> None:
         """a_vc implies that run c > 0 serves a reader, unless v writes a kept storage."""
-        keeping = {stay.writer for stay in self.stays if stay.kept}
+        keeping = {retention.writer for retention in self.retentions if retention.kept}
         served: dict[tuple[int, int], list[cp_model.IntVar]] = {}
         for (writer, _, _, _), by in self.serves.items():
             for copy, serving in by.items():
@@ -179,41 +179,41 @@ class Retention:
                 if unit not in keeping:
                     self.model.add_bool_or([*served.get((unit, copy), ()), ~active[copy]])
 
-    def add_one_stays(self) -> None:
+    def add_sole_retentions(self) -> None:
         """b_i <= p and e_i >= p + 1 of every run that accesses storage i."""
         ordering, runs, model = self.problem.ordering, self.runs, self.model
-        for stay in self.one_stays:
-            present, kept = ordering.present[stay.storage], ordering.kept[stay.storage]
-            stay.begin = 0 if present else model.new_int_var(0, max(0, runs.end - 1), "b")
-            stay.end = runs.end if kept else model.new_int_var(1, runs.end, "e")
+        for retention in self.sole_retentions:
+            present, kept = ordering.present[retention.storage], ordering.kept[retention.storage]
+            retention.begin = 0 if present else model.new_int_var(0, max(0, runs.end - 1), "b")
+            retention.end = runs.end if kept else model.new_int_var(1, runs.end, "e")
             if not present and not kept:
-                stay.length = model.new_int_var(1, runs.end, "l")
-            for unit in stay.accessed_by:
+                retention.length = model.new_int_var(1, runs.end, "l")
+            for unit in retention.accessed_by:
                 for copy, at in enumerate(runs.at[unit]):
                     if copy == 0 and unit in self.done:
                         continue
                     active = [runs.active[unit][copy]] if copy else []
                     if not present and copy == 0:
-                        model.add(stay.begin <= at)
+                        model.add(retention.begin <= at)
                     if not kept:
-                        model.add(stay.end >= at + 1).only_enforce_if(active)
+                        model.add(retention.end >= at + 1).only_enforce_if(active)
 
     def pressure(self) -> tuple[list[cp_model.IntervalVar], list[int]]:
         """The intervals during which storages and units' own bytes are live, and their sizes."""
         model, runs, ordering = self.model, self.runs, self.problem.ordering
         intervals, demands = [], []
-        for stay in self.stays:
-            for copy, end in enumerate(stay.end):
+        for retention in self.retentions:
+            for copy, end in enumerate(retention.end):
                 if end is None:
                     continue
                 # A storage that is there from the start is live from time 0.
-                start = runs.at[stay.writer][copy] if copy or not stay.there else 0
-                own_length = stay.length[copy]
+                start = runs.at[retention.writer][copy] if copy or not retention.there else 0
+                own_length = retention.length[copy]
                 length = end - start if own_length is None else own_length
-                active = runs.active[stay.writer][copy]
+                active = runs.active[retention.writer][copy]
                 intervals.append(_interval(model, start, length, end, active))
-                demands.append(stay.demand)
-        for one in self.one_stays:
+                demands.append(retention.demand)
+        for one in self.sole_retentions:
             whole = one.end - one.begin if one.length is None else one.length
             intervals.append(model.new_interval_var(one.begin, whole, one.end, ""))
             demands.append(int(ordering.size[one.storage]) // self.unit)
@@ -238,31 +238,34 @@ class Retention:
                 last_served[served] = max(at, last_served.get(served, at))
             for copy, variable in by.items():
                 self.model.add_hint(variable, copy == serving)
-        for stay in self.stays:
-            self._hint_stay(stay, times[stay.writer], last_served)
-        for one in self.one_stays:
-            self._hint_one_stay(one, times)
+        for retention in self.retentions:
+            self._hint_retention(retention, times[retention.writer], last_served)
+        for one in self.sole_retentions:
+            self._hint_sole_retention(one, times)
 
-    def _hint_stay(
+    def _hint_retention(
         self,
-        stay: Stay,
+        retention: Retention,
         times: Sequence[int],
         last_served: dict[Need, int],
     ) -> None:
-        for copy, (end, length) in enumerate(zip(stay.end, stay.length, strict=True)):
+        for copy, (end, length) in enumerate(zip(retention.end, retention.length, strict=True)):
             if end is None:
                 continue
-            start = times[copy] if copy < len(times) else self.runs.earliest[stay.writer][copy]
+            start = times[copy] if copy < len(times) else self.runs.earliest[retention.writer][copy]
             until = max(0, start)
             if copy < len(times):
-                served = ((stay.writer, stay.there, reader, copy) for reader in stay.readers)
+                served = (
+                    (retention.writer, retention.there, reader, copy)
+                    for reader in retention.readers
+                )
                 until = max((last_served.get(key, until) for key in served), default=until)
-            stop = self.runs.end if stay.kept and copy + 1 == len(times) else until + 1
+            stop = self.runs.end if retention.kept and copy + 1 == len(times) else until + 1
             self.model.add_hint(end, stop)
             if length is not None:
                 self.model.add_hint(length, stop - start)
 
-    def _hint_one_stay(self, one: OneStay, times: Sequence[Sequence[int]]) -> None:
+    def _hint_sole_retention(self, one: SoleRetention, times: Sequence[Sequence[int]]) -> None:
         accessed = [t for unit in one.accessed_by for t in times[unit] if t >= 0]
         begin, end = min(accessed, default=0), max(accessed, default=0) + 1
         if not isinstance(one.begin, int):

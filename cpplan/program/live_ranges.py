@@ -129,7 +129,7 @@ class Sweep:
                 read[root] = life
         for name in op.outputs + op.workspaces:
             root = roots[name][0]
-            self.home[name] = life = read.get(root) or self._stay_to_write(name, root, lower)
+            self.home[name] = life = read.get(root) or self._retention_to_write(name, root, lower)
             life.writes += root not in read
             if life.upper < upper:
                 life.upper = upper
@@ -140,7 +140,7 @@ class Sweep:
             call = self._op_names.copy(op.name, copy) if copy else op.name
             step = self._run_body(body, op, step, f"{self.prefix}{call}/{number}/")
 
-    def _stay_to_write(self, name: str, root: str, step: int) -> Life:
+    def _retention_to_write(self, name: str, root: str, step: int) -> Life:
         """The storage's newest interval, or a new one if ``name`` was already written in that."""
         newest = self.newest.get(root)
         again = newest is not None and self.home.get(name) is newest

@@ -59,7 +59,7 @@ class _Unrolling:
     def __init__(self, source: Graph):
         self.source = source
         self.tensor_names, self.op_names = tensor_copies(source), op_copies(source)
-        self.stay: dict[str, int] = {}
+        self.retention: dict[str, int] = {}
         self.newest: dict[str, int] = {}
         # The run that begins a copy; none for tensors that the caller brings.
         self.begun: dict[tuple[str, int], int] = {}
@@ -72,7 +72,7 @@ class _Unrolling:
         for tensor in source.tensors:
             made = tensor.name in source.producer or tensor.kind == "workspace"
             if source.is_storage(tensor.name) and not made:
-                self.stay[tensor.name] = self.newest[tensor.name] = 0
+                self.retention[tensor.name] = self.newest[tensor.name] = 0
 
     def run(self, op: Op) -> None:
         """Add one run of an op."""
@@ -80,15 +80,15 @@ class _Unrolling:
         names: dict[str, str] = {}
         read: dict[str, int] = {}
         for name in op.inputs:
-            number = self._stay_of(name)
+            number = self._retention_of(name)
             names[name] = self.tensor_names.copy(name, number)
             read[root[name][0]] = max(number, read.get(root[name][0], 0))
         again = set()
         for name in op.outputs + op.workspaces:
             number = read.get(root[name][0], -1)
             if number < 0:
-                number = self._stay_to_write(name, root[name][0])
-            self.stay[name] = number
+                number = self._retention_to_write(name, root[name][0])
+            self.retention[name] = number
             names[name] = self.tensor_names.copy(name, number)
             if (name, number) in self.written:
                 again.add(name)
@@ -123,20 +123,20 @@ class _Unrolling:
         tensors = [replace(t, kind="workspace") if t.name in self.in_parts else t for t in tensors]
         return Graph(source.name, (*tensors, *self.passed_on), tuple(self.ops))
 
-    def _stay_of(self, name: str) -> int:
+    def _retention_of(self, name: str) -> int:
         """Number of the copy with a tensor's latest value; for an unwritten view, its base's."""
         holder = self.source.holder
         name = holder[name]
-        while name not in self.stay:
+        while name not in self.retention:
             view_of = self.source.tensor[name].view_of
             assert view_of is not None  # the program runs a tensor's op before its readers
             name = holder[view_of[0]]
-        return self.stay[name]
+        return self.retention[name]
 
-    def _stay_to_write(self, name: str, root: str) -> int:
+    def _retention_to_write(self, name: str, root: str) -> int:
         """Number of the storage's newest copy, or a new one if ``name`` was written in that."""
         newest = self.newest.get(root)
-        if newest is None or self.stay.get(name) == newest:
+        if newest is None or self.retention.get(name) == newest:
             newest = 0 if newest is None else newest + 1
             self.newest[root] = newest
             self.begun[root, newest] = len(self.ops)
@@ -148,7 +148,7 @@ class _Unrolling:
         The caller's input is the first copy; the output is the copy with the latest value.
         """
         tensor = self.source.tensor[name]
-        elsewhere = tensor.kind in ("input", "output") and number != self._stay_of(name)
+        elsewhere = tensor.kind in ("input", "output") and number != self._retention_of(name)
         view_of = tensor.view_of
         if view_of is not None:
             # An empty view is a storage by itself: its base may have fewer copies.

@@ -23,7 +23,7 @@ PACKED_SCHEDULES = LoopGroup(
         "cpplan.remat.search.packed_kernel",
         "cpplan.remat.search.run_names_kernel",
         "cpplan.remat.search.separation_kernel",
-        "cpplan.remat.search.stay_kernel",
+        "cpplan.remat.search.retention_kernel",
     ),
     f"{_USES}:use_packed_schedules",
 )

@@ -1,8 +1,9 @@
 """The rematerialization problem: a schedule that runs some ops again, within a memory limit.
 
 A *schedule* lists ops in order of execution, some of them more than once. A reader
-uses the latest copy. Running an op again begins new *stays* (retention intervals) of the storages
-it writes; a stay ends with the last op that reads it. The stays determine the peak of a schedule.
+uses the latest copy. Running an op again begins new *retentions* (retention intervals) of the
+storages it writes; a retention ends with the last op that reads it. The retentions determine the
+peak of a schedule.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class RematProblem:
 
     @cached_property
     def written_in_parts(self) -> frozenset[int]:
-        """Storages that several units begin, which run only once: each has one stay."""
+        """Storages that several units begin, which run only once: each has one retention."""
         times = Counter(storage for written in self.writes for storage in written)
         return frozenset(storage for storage, count in times.items() if count > 1)
 
@@ -96,8 +97,8 @@ class RematProblem:
     def begun_again(self) -> frozenset[int]:
         """Storages written, but not read, by some op that the graph allows to run again.
 
-        A program that runs such an op again holds them in several stays. A schedule of units has
-        only one stay of those that are there from the start or begun by several units.
+        A program that runs such an op again holds them in several retentions. A schedule of units
+        has only one retention of those that are there from the start or begun by several units.
         """
         row = {name: k for k, name in enumerate(self.ordering.storages)}
         root, found = self.graph.root, set[str]()
@@ -107,10 +108,10 @@ class RematProblem:
                 found |= written - {root[name][0] for name in op.inputs}
         return frozenset(row[name] for name in found if name in row)
 
-    def stays(self, schedule: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Stays as ``(storage, begin, end)``, half-open ranges of positions. O(accesses).
+    def retentions(self, schedule: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Retentions as ``(storage, begin, end)``, half-open ranges of positions. O(accesses).
 
-        A stay that is overwritten in place by the last unit to read it ends before that unit.
+        A retention that is overwritten in place by the last unit to read it ends before that unit.
         """
         ordering, stop = self.ordering, len(schedule)
         began: dict[int, int] = {}
@@ -134,7 +135,7 @@ class RematProblem:
         """Bytes live at every position of a schedule, shape ``(len(schedule),)``. O(accesses)."""
         ordering = self.ordering
         change = np.zeros(len(schedule) + 1, np.int64)
-        for storage, begin, end in self.stays(schedule):
+        for storage, begin, end in self.retentions(schedule):
             change[begin] += ordering.size[storage]
             change[end] -= ordering.size[storage]
         live: Ints = ordering.base + np.cumsum(change)[:-1]
@@ -218,7 +219,7 @@ def remat_problem(
         first = graph.ops[ops[0]]
         read_first = {graph.root[n][0] for n in first.inputs}
         began = {row[root] for root in outer - read_first if root in row}
-        # What is there from the start is one stay: whoever writes a view of it finds it there.
+        # What is there from the start is one retention: whoever writes a view of it finds it there.
         began -= present
         writes.append(tuple(sorted(began)))
         reads.append(tuple(sorted({row[root] for root in inner | outer if root in row} - began)))

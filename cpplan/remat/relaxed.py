@@ -45,7 +45,7 @@ def relax_repetition(problem: RematProblem) -> RematProblem:
         repeatable[unit] = first.recomputable and first.sequence is None
         if repeatable[unit] and needed[unit]:
             cost[unit] = min(sum_costs(graph.ops[op].cost for op in some) for some in needed[unit])
-    # To run again what begins no stay frees nothing.
+    # To run again what begins no retention frees nothing.
     repeatable &= problem.repeatable | np.array([bool(w) for w in problem.writes], bool)
     ordering = _held_while_accessed(problem)
     unchanged = ordering is problem.ordering and (repeatable == problem.repeatable).all()
@@ -55,10 +55,10 @@ def relax_repetition(problem: RematProblem) -> RematProblem:
 
 
 def _held_while_accessed(problem: RematProblem) -> OrderProblem:
-    """Ordering problem in which storages that may have several stays live only while accessed."""
+    """Ordering problem in which storages that may be retained twice live only while accessed."""
     ordering = problem.ordering
-    one_stay = problem.written_in_parts.union(np.flatnonzero(ordering.present).tolist())
-    several = sorted(problem.begun_again & one_stay)
+    one_retention = problem.written_in_parts.union(np.flatnonzero(ordering.present).tolist())
+    several = sorted(problem.begun_again & one_retention)
     if not several:
         return ordering
     size, extra = ordering.size.copy(), ordering.extra.copy()

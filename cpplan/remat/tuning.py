@@ -112,8 +112,8 @@ class RematTuning:
         Variables of Checkmate's linear relaxation at most.
     milp_variables
         Variables of Checkmate's mixed-integer program at most.
-    most_stays
-        Stays up to which they are separated.
+    most_retentions
+        Retentions up to which they are separated.
     """
 
     schedule_share: float = 0.3
@@ -164,7 +164,7 @@ class RematTuning:
     pools_step: float = 0.03
     lp_variables: int = 200_000
     milp_variables: int = 60_000
-    most_stays: int = 6000
+    most_retentions: int = 6000
 
 
 def active() -> RematTuning:

@@ -1,21 +1,22 @@
 """Access trace of a program: every read and write of bytes in memory, in order.
 
 Every op reads its inputs, writes its outputs and workspaces, and needs all of them whole until it
-ends. A tensor lies in a *stay*: one stretch of time that its storage spends in memory. The checkers
-take from here what must be in the arena, from which step to which, and who destroyed what. The
-trace follows from the graph and the order alone: no planner, and no lifespan analysis, is believed.
+ends. A tensor lies in a *retention*: one stretch of time that its storage spends in memory. The
+checkers take from here what must be in the arena, from which step to which, and who destroyed what.
+The trace follows from the graph and the order alone: no planner, and no lifespan analysis, is
+believed.
 
-Which stay a tensor is in:
+Which retention a tensor is in:
 
 * a reader finds it where it was last written; a view that no op produces lies in its base;
-* an op that writes bytes of a storage it also reads passes them on, in the stay it read;
-* otherwise it writes into the storage's newest stay, unless that holds the tensor already: then it
-  is computed again, and a new stay begins;
+* an op that writes bytes of a storage it also reads passes them on, in the retention it read;
+* otherwise it writes into the storage's newest retention, unless that holds the tensor already:
+  then it is computed again, and a new retention begins;
 * a body's inputs and outputs that bear the name of one of the op's tensors are that tensor.
 
 Bytes that a placement of the graph copies are written with the value of their source, so that two
-stays may hold them at one address. An input that an op writes over in place, by a relation of the
-plan, need not be intact when the op ends.
+retentions may hold them at one address. An input that an op writes over in place, by a relation of
+the plan, need not be intact when the op ends.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from cpplan.model.residency import Residency
 from cpplan.model.tensor import Tensor
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.copy_names import op_copies, tensor_copies
-from cpplan.verification.runs import Place, Run, Stay
+from cpplan.verification.runs import Place, Retention, Run
 
 
 class Access(NamedTuple):
@@ -121,7 +122,7 @@ def replay(
     for tensor in graph.tensors:
         wanted = boundary.get(tensor.kind)
         if wanted == "outside":
-            scope.place(tensor.name).stay.placed = False
+            scope.place(tensor.name).retention.placed = False
         elif wanted == "keep" and tensor.kind != "constant":
             record.access(last, None, scope.place(tensor.name), writes=False)
     before = [Access(0, None, place, True) for place in record.constants]
@@ -129,24 +130,24 @@ def replay(
     accesses = [*before, *record.accesses, *after]
     seen = [
         access
-        if access.source is None or access.source.stay.placed
+        if access.source is None or access.source.retention.placed
         else access._replace(source=None)
         for access in accesses
-        if access.place.stay.placed
+        if access.place.retention.placed
     ]
     return seen, record.runs
 
 
-def lifespans(accesses: Iterable[Access]) -> dict[Stay, tuple[int, int]]:
-    """Lifespan ``[lower, upper)`` of every stay, from its first access to its last."""
-    spans: dict[Stay, tuple[int, int]] = {}
+def lifespans(accesses: Iterable[Access]) -> dict[Retention, tuple[int, int]]:
+    """Lifespan ``[lower, upper)`` of every retention, from its first access to its last."""
+    spans: dict[Retention, tuple[int, int]] = {}
     for access in accesses:
-        stay, step = access.place.stay, access.step
-        known = spans.get(stay)
+        retention, step = access.place.retention, access.step
+        known = spans.get(retention)
         if known is None:
-            spans[stay] = step, step + 1
+            spans[retention] = step, step + 1
         elif not known[0] <= step < known[1]:
-            spans[stay] = min(known[0], step), max(known[1], step + 1)
+            spans[retention] = min(known[0], step), max(known[1], step + 1)
     return spans
 
 
@@ -168,18 +169,18 @@ class _Record:
 
 
 class _Scope:
-    """State of one run of a graph: the stay of the latest value of every tensor."""
+    """State of one run of a graph: the retention of the latest value of every tensor."""
 
     def __init__(
         self,
         graph: Graph,
         record: _Record,
         prefix: str = "",
-        given: Mapping[str, Stay] | None = None,
+        given: Mapping[str, Retention] | None = None,
     ):
         self.graph, self.record, self.prefix = graph, record, prefix
-        self.home: dict[str, Stay] = {}
-        self.newest: dict[str, Stay] = dict(given or {})
+        self.home: dict[str, Retention] = {}
+        self.newest: dict[str, Retention] = dict(given or {})
         self.given = frozenset(self.newest)
         self.names, self.op_names = tensor_copies(graph), op_copies(graph)
         self.bound: Counter[str] = Counter()
@@ -187,24 +188,24 @@ class _Scope:
         for tensor in graph.tensors:
             lying.setdefault(graph.root[tensor.name][0], []).append(tensor)
         self.tensors = {root: tuple(tensors) for root, tensors in lying.items()}
-        for root, stay in self.newest.items():
-            stay.alignment = math.lcm(stay.alignment, self._alignment(root))
-            stay.tensors += self.tensors[root]
+        for root, retention in self.newest.items():
+            retention.alignment = math.lcm(retention.alignment, self._alignment(root))
+            retention.tensors += self.tensors[root]
 
     def _alignment(self, root: str) -> int:
         return math.lcm(*(tensor.alignment for tensor in self.tensors[root]))
 
     def place(self, name: str, reader: str = "the caller") -> Place:
         """Buffer and byte offset at which the tensor's latest value lies."""
-        if (stay := self.home.get(name)) is not None:
-            return self._place_in(stay, name)
+        if (retention := self.home.get(name)) is not None:
+            return self._place_in(retention, name)
         holder = self.graph.holder[name]
-        while (stay := self.home.get(holder)) is None:
+        while (retention := self.home.get(holder)) is None:
             view_of = self.graph.tensor[holder].view_of
             if view_of is None or self.graph.is_storage(holder):
                 raise VerificationError(f"{reader} reads tensor {name!r} before it is written")
             holder = self.graph.holder[view_of[0]]
-        return self._place_in(stay, name)
+        return self._place_in(retention, name)
 
     def begin_unproduced(self, root: str, op: str | None, step: int) -> None:
         """A storage that no op writes: the caller brings it, or ``op`` brings it for its body."""
@@ -231,15 +232,15 @@ class _Scope:
                 self.begin_unproduced(tensor, name, lower)
         reads = [self.place(tensor, f"op {name!r}") for tensor in dict.fromkeys(op.inputs)]
         for place in reads:
-            place.stay.reads += 1
+            place.retention.reads += 1
             record.access(lower, name, place, writes=False)
         writes = []
         for tensor in op.outputs + op.workspaces:
-            stay = self.home[tensor] = self._stay_to_write(tensor, reads)
-            stay.writes += all(place.stay is not stay for place in reads)
-            place = self._place_in(stay, tensor)
+            retention = self.home[tensor] = self._retention_to_write(tensor, reads)
+            retention.writes += all(place.retention is not retention for place in reads)
+            place = self._place_in(retention, tensor)
             writes.append(place)
-            passed = [(read.begin, read.end) for read in reads if read.stay is stay]
+            passed = [(read.begin, read.end) for read in reads if read.retention is retention]
             if not (passed or op.placements):
                 record.access(lower, name, place, writes=True)
                 continue
@@ -261,8 +262,8 @@ class _Scope:
     def _run_record(
         self, op: Op, step: int, reads: Sequence[Place], writes: Sequence[Place]
     ) -> Run:
-        stays = {place.stay for place in reads}
-        passed_on = frozenset(place.tensor for place in writes if place.stay in stays)
+        retentions = {place.retention for place in reads}
+        passed_on = frozenset(place.tensor for place in writes if place.retention in retentions)
         places = {place.tensor: place for place in (*reads, *writes)}
         run = Run(step, op, places, passed_on)
         if not self.prefix:
@@ -288,7 +289,7 @@ class _Scope:
         return lost
 
     def _copied(self, op: Op, tensor: str, reads: Sequence[Place]) -> list[tuple[int, int, Place]]:
-        """Bytes ``[begin, end)`` of an output's stay that are only copied, each with its source."""
+        """Bytes ``[begin, end)`` of an output that are only copied, each with its source."""
         _, start = self.graph.root[tensor]
         by_name = {place.tensor: place for place in reads}
         found = []
@@ -307,7 +308,7 @@ class _Scope:
         stop = start + max(1, program.starts[-1])
         boundary = [t for t in body.tensors if t.kind in ("input", "output")]
         given = {
-            tensor.name: self.place(tensor.name).stay
+            tensor.name: self.place(tensor.name).retention
             for tensor in boundary
             if tensor.name in op.tensors and body.is_storage(tensor.name)
         }
@@ -336,17 +337,17 @@ class _Scope:
             self.record.access(stop - 1, call, place, writes=False)
         return stop
 
-    def _stay_to_write(self, tensor: str, reads: Sequence[Place]) -> Stay:
+    def _retention_to_write(self, tensor: str, reads: Sequence[Place]) -> Retention:
         root = self.graph.root[tensor][0]
-        passed = [p.stay for p in reads if self.graph.root[p.tensor][0] == root]
+        passed = [p.retention for p in reads if self.graph.root[p.tensor][0] == root]
         if passed:
-            return max(passed, key=lambda stay: stay.number)
+            return max(passed, key=lambda retention: retention.number)
         newest = self.newest.get(root)
         if newest is None or (root not in self.given and self.home.get(tensor) is newest):
             return self._begin(root)
         return newest
 
-    def _begin(self, root: str) -> Stay:
+    def _begin(self, root: str) -> Retention:
         tensor, previous = self.graph.tensor[root], self.newest.get(root)
         number = 0 if previous is None else previous.number + 1
         name = f"{self.prefix}{self.names.copy(root, number)}"
@@ -355,7 +356,7 @@ class _Scope:
             raise VerificationError(f"two buffers would bear the name {name!r}")
         self.record.names.add(name)
         tensors = self.tensors[root]
-        stay = Stay(
+        retention = Retention(
             name,
             number,
             tensor.nbytes,
@@ -366,15 +367,15 @@ class _Scope:
             bool(self.prefix),
             names=self.names,
         )
-        self.newest[root] = stay
+        self.newest[root] = retention
         if tensor.kind == "constant":
             # All copies of a constant's storage are in the arena throughout.
-            self.record.constants.append(self._place_in(stay, root))
-        return stay
+            self.record.constants.append(self._place_in(retention, root))
+        return retention
 
-    def _place_in(self, stay: Stay, tensor: str) -> Place:
+    def _place_in(self, retention: Retention, tensor: str) -> Place:
         begin = self.graph.root[tensor][1]
-        return Place(tensor, stay, begin, begin + self.graph.tensor[tensor].nbytes)
+        return Place(tensor, retention, begin, begin + self.graph.tensor[tensor].nbytes)
 
 
 def _by_source(

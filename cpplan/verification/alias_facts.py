@@ -13,14 +13,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from cpplan.verification.runs import Place, Stay
+    from cpplan.verification.runs import Place, Retention
 
 
 class Said(NamedTuple):
-    """Statement that bytes of a result are those of stay ``source``, ``shift`` bytes further on."""
+    """Statement that bytes of a result are those of ``source``, ``shift`` bytes further on."""
 
     result: Place
-    source: Stay
+    source: Retention
     shift: int
 
 
@@ -29,12 +29,12 @@ def written_over(output: Place, source: Place) -> Said:
 
     Examples
     --------
-    >>> from cpplan.verification.runs import Place, Stay
-    >>> x, y = Stay("x", 0, 8, 1), Stay("y", 0, 4, 1)
+    >>> from cpplan.verification.runs import Place, Retention
+    >>> x, y = Retention("x", 0, 8, 1), Retention("y", 0, 4, 1)
     >>> written_over(Place("y", y, 0, 4), Place("v", x, 4, 8)).shift
     4
     """
-    return Said(output, source.stay, source.begin - output.begin)
+    return Said(output, source.retention, source.begin - output.begin)
 
 
 def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
@@ -42,19 +42,20 @@ def copied(part: Place, whole: Place, offset: int, *, joined: bool) -> Said:
 
     Examples
     --------
-    >>> from cpplan.verification.runs import Place, Stay
-    >>> part, whole = Place("p", Stay("p", 0, 4, 1), 0, 4), Place("w", Stay("w", 0, 8, 1), 0, 8)
+    >>> from cpplan.verification.runs import Place, Retention
+    >>> part = Place("p", Retention("p", 0, 4, 1), 0, 4)
+    >>> whole = Place("w", Retention("w", 0, 8, 1), 0, 8)
     >>> said = copied(part, whole, 4, joined=True)
     >>> said.result.begin, said.result.end, said.source.name, said.shift
     (4, 8, 'p', -4)
-    >>> copied(part, whole, 4, joined=False)[1:] == (whole.stay, 4)
+    >>> copied(part, whole, 4, joined=False)[1:] == (whole.retention, 4)
     True
     """
     begin = whole.begin + offset
     if joined:
         end = begin + part.size
-        return Said(whole._replace(begin=begin, end=end), part.stay, part.begin - begin)
-    return Said(part, whole.stay, begin - part.begin)
+        return Said(whole._replace(begin=begin, end=end), part.retention, part.begin - begin)
+    return Said(part, whole.retention, begin - part.begin)
 
 
 def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Iterator[bool]:
@@ -67,8 +68,8 @@ def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Ite
 
     Examples
     --------
-    >>> from cpplan.verification.runs import Place, Stay
-    >>> x, y = Stay("x", 0, 8, 1), Stay("y", 0, 8, 1)
+    >>> from cpplan.verification.runs import Place, Retention
+    >>> x, y = Retention("x", 0, 8, 1), Retention("y", 0, 8, 1)
     >>> whole, view = Place("y", y, 0, 8), Place("v", y, 0, 1)
     >>> list(agreed([Said(whole, x, 0)], [whole], once=True))
     [True]
@@ -77,22 +78,22 @@ def agreed(said: Sequence[Said], written: Sequence[Place], *, once: bool) -> Ite
     >>> list(agreed([Said(whole, x, 0), Said(view, x, 0)], [whole, view], once=True))
     [True, True]
     """
-    places: dict[Stay, list[Place]] = defaultdict(list)
-    others: dict[Stay, list[Said]] = defaultdict(list)
+    places: dict[Retention, list[Place]] = defaultdict(list)
+    others: dict[Retention, list[Said]] = defaultdict(list)
     for place in written:
-        places[place.stay].append(place)
+        places[place.retention].append(place)
     for one in sorted(said, key=lambda one: one.result[2:]):
-        others[one.result.stay].append(one)
+        others[one.result.retention].append(one)
     # Most ops write one tensor of a storage, and copy parts that lie side by side.
     plain = {
-        stay
-        for stay, found in others.items()
-        if len(places[stay]) == 1
+        retention
+        for retention, found in others.items()
+        if len(places[retention]) == 1
         and not (once and any(_meet(a.result, b.result) for a, b in pairwise(found)))
     }
     for one in said:
-        stay = one.result.stay
-        yield stay in plain or _holds(one, places[stay], others[stay], once)
+        retention = one.result.retention
+        yield retention in plain or _holds(one, places[retention], others[retention], once)
 
 
 def _holds(one: Said, places: Sequence[Place], others: Sequence[Said], once: bool) -> bool:
@@ -113,5 +114,5 @@ def _holds(one: Said, places: Sequence[Place], others: Sequence[Said], once: boo
 
 
 def _meet(one: Place, other: Place) -> bool:
-    """True if two places in one stay have bytes in common."""
+    """True if two places in one retention have bytes in common."""
     return max(one.begin, other.begin) < min(one.end, other.end)

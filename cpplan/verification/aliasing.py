@@ -1,7 +1,7 @@
 """Checks of tensors that share bytes by choice, and the bytes that they fill together.
 
-Two stays may meet at a byte and a step only if both hold the same value there, because all the ops
-between have only copied it, or if the op that runs then writes the one in place over the other,
+Two retentions may meet at a byte and a step only if both hold the same value there, because all the
+ops between have only copied it, or if the op that runs then writes the one in place over the other,
 which nobody reads again. All of it follows from the accesses of every op and from the addresses in
 the plan: no lifespan analysis and no planner is believed.
 """
@@ -17,7 +17,7 @@ from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan, Relation
 from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.relations import describe
-from cpplan.verification.runs import Run, Stay, allowed_relations
+from cpplan.verification.runs import Retention, Run, allowed_relations
 from cpplan.verification.script import Content, clip, copied_content
 
 
@@ -32,32 +32,32 @@ class Union:
     end: int
 
 
-def sharing_stays(accesses: Iterable[Access]) -> dict[str, Stay]:
-    """Stays that may share bytes by choice: of tensors between ops, written by one run alone.
+def sharing_retentions(accesses: Iterable[Access]) -> dict[str, Retention]:
+    """Retentions that may share bytes by choice: of tensors between ops, written by one run alone.
 
-    A stay of which a repeated op first writes only a view is excluded.
+    A retention of which a repeated op first writes only a view is excluded.
     """
-    writers: dict[Stay, set[int | None]] = defaultdict(set)
-    whole: set[Stay] = set()
+    writers: dict[Retention, set[int | None]] = defaultdict(set)
+    whole: set[Retention] = set()
     for access in accesses:
         if access.writes and access.place.begin < access.place.end:
-            writers[access.place.stay].add(access.owner)
-            if access.place.copy == access.place.stay.name:
-                whole.add(access.place.stay)
+            writers[access.place.retention].add(access.owner)
+            if access.place.copy == access.place.retention.name:
+                whole.add(access.place.retention)
     return {
-        stay.name: stay
-        for stay, by in writers.items()
+        retention.name: retention
+        for retention, by in writers.items()
         if len(by) == 1
-        and stay in whole
-        and not stay.inner
-        and stay.kind not in ("constant", "workspace")
+        and retention in whole
+        and not retention.inner
+        and retention.kind not in ("constant", "workspace")
     }
 
 
 def shared_unions(
     plan: Plan, accesses: Sequence[Access], runs: Sequence[Run]
 ) -> dict[str, tuple[list[str], list[Union]]]:
-    """Members of each group of related stays and the rectangles that they fill, by name.
+    """Members of each group of related retentions and the rectangles that they fill, by name.
 
     O(storages that are live together in a group).
 
@@ -69,22 +69,22 @@ def shared_unions(
     if not plan.relations:
         return {}
     check = _Check(plan, accesses, runs)
-    free, allowed = sharing_stays(accesses), allowed_relations(runs)
+    free, allowed = sharing_retentions(accesses), allowed_relations(runs)
     joined = []
     for relation in plan.relations:
         if any(place.begin == place.end for place in allowed[relation]):
             continue  # At some sizes a tensor is empty, and shares nothing.
         for place in allowed[relation]:
-            if place.stay.name not in free:
+            if place.retention.name not in free:
                 raise VerificationError(
                     f"{describe(relation)}: {place.copy!r} lies in a constant, a workspace, or "
                     "what several ops write, which shares no bytes by choice"
                 )
         one, other = allowed[relation]
-        joined.append((one.stay.name, other.stay.name))
+        joined.append((one.retention.name, other.retention.name))
     unions = {}
     for names in _groups(joined):
-        members = sorted((check.stays[name] for name in names), key=check.spans.__getitem__)
+        members = sorted((check.retentions[name] for name in names), key=check.spans.__getitem__)
         check.members(members)
         unions[names[0]] = names, list(check.union(names[0], members))
     return unions
@@ -94,18 +94,20 @@ class _Check:
     def __init__(self, plan: Plan, accesses: Sequence[Access], runs: Sequence[Run]):
         self.relations = frozenset(plan.relations)
         self.run_at = {run.step: run for run in runs}
-        self.stays = {access.place.stay.name: access.place.stay for access in accesses}
+        self.retentions = {
+            access.place.retention.name: access.place.retention for access in accesses
+        }
         self.spans, self.values = lifespans(accesses), _values(accesses)
-        self.accesses: dict[Stay, list[tuple[int, Access]]] = defaultdict(list)
+        self.accesses: dict[Retention, list[tuple[int, Access]]] = defaultdict(list)
         for number, access in enumerate(accesses):
-            self.accesses[access.place.stay].append((number, access))
+            self.accesses[access.place.retention].append((number, access))
         self.copies = _copies(runs)
         assert plan.offset is not None
         self.address = dict(zip(plan.buffers, plan.offset.tolist(), strict=True))
 
-    def members(self, members: Sequence[Stay]) -> None:
-        """Check every two stays that are live together, in order of their first steps."""
-        live: list[Stay] = []
+    def members(self, members: Sequence[Retention]) -> None:
+        """Check every two retentions that are live together, in order of their first steps."""
+        live: list[Retention] = []
         for new in members:
             lower = self.spans[new][0]
             live = [old for old in live if self.spans[old][1] > lower]
@@ -113,17 +115,19 @@ class _Check:
                 self._pair(old, new)
             live.append(new)
 
-    def union(self, name: str, members: Sequence[Stay]) -> Iterator[Union]:
+    def union(self, name: str, members: Sequence[Retention]) -> Iterator[Union]:
         """Rectangles without overlap that cover what the members fill."""
-        times = sorted({step for stay in members for step in self.spans[stay]})
-        live: list[Stay] = []
+        times = sorted({step for retention in members for step in self.spans[retention]})
+        live: list[Retention] = []
         waiting = list(members)
         for lower, upper in pairwise(times):
-            live = [stay for stay in live if self.spans[stay][1] > lower]
+            live = [retention for retention in live if self.spans[retention][1] > lower]
             while waiting and self.spans[waiting[0]][0] <= lower:
                 live.append(waiting.pop(0))
             begin = end = -1
-            for low, high in sorted(self._extent(stay) for stay in live if stay.size):
+            for low, high in sorted(
+                self._extent(retention) for retention in live if retention.size
+            ):
                 if low > end:
                     if begin < end:
                         yield Union(name, lower, upper, begin, end)
@@ -132,13 +136,13 @@ class _Check:
             if begin < end:
                 yield Union(name, lower, upper, begin, end)
 
-    def _extent(self, stay: Stay) -> tuple[int, int]:
-        return self.address[stay.name], self.address[stay.name] + stay.size
+    def _extent(self, retention: Retention) -> tuple[int, int]:
+        return self.address[retention.name], self.address[retention.name] + retention.size
 
-    def _pair(self, one: Stay, other: Stay) -> None:
-        """Raise if two stays share bytes and may not; ``one`` begins no later than ``other``.
+    def _pair(self, one: Retention, other: Retention) -> None:
+        """Raise if two retentions share bytes and may not; ``one`` begins no later than ``other``.
 
-        Stays that the caller brings begin at the same step as the first op's result.
+        Retentions that the caller brings begin at the same step as the first op's result.
         """
         (here, past), (there, beyond) = self._extent(one), self._extent(other)
         begin, end = max(here, there), min(past, beyond)
@@ -158,7 +162,7 @@ class _Check:
             "where they hold different values"
         )
 
-    def _check_copies(self, one: Stay, other: Stay, begin: int, end: int) -> None:
+    def _check_copies(self, one: Retention, other: Retention, begin: int, end: int) -> None:
         """Raise if an op copies between the two and their places overlap at another distance."""
         for run, inner, outer, shift, size in self.copies.get(frozenset((one, other)), ()):
             off = self.address[inner.name] - self.address[outer.name] - shift
@@ -169,8 +173,8 @@ class _Check:
                     f"{abs(off)} B"
                 )
 
-    def _same(self, one: Stay, other: Stay, begin: int, end: int) -> bool:
-        """True if two stays hold the same value in the bytes ``[begin, end)``."""
+    def _same(self, one: Retention, other: Retention, begin: int, end: int) -> bool:
+        """True if two retentions hold the same value in the bytes ``[begin, end)``."""
         mine, theirs = self._moved(one, begin, end), self._moved(other, begin, end)
         at = begin
         while at < end:
@@ -185,16 +189,16 @@ class _Check:
                     pieces.pop()
         return True
 
-    def _moved(self, stay: Stay, begin: int, end: int) -> Content:
-        """Content of a stay at these addresses, the highest first."""
-        at = self.address[stay.name]
+    def _moved(self, retention: Retention, begin: int, end: int) -> Content:
+        """Content of a retention at these addresses, the highest first."""
+        at = self.address[retention.name]
         moved = [
             (low + at, high + at, serial, start)
-            for low, high, serial, start in clip(self.values[stay], begin - at, end - at)
+            for low, high, serial, start in clip(self.values[retention], begin - at, end - at)
         ]
         return sorted(moved, reverse=True)
 
-    def _handed_over(self, old: Stay, new: Stay, step: int, begin: int, end: int) -> bool:
+    def _handed_over(self, old: Retention, new: Retention, step: int, begin: int, end: int) -> bool:
         """True if the op at a step writes ``new`` in place over ``old``, not needed later."""
         run = self.run_at.get(step)
         if run is None or self._needed_later(old, new, begin, end):
@@ -203,11 +207,11 @@ class _Check:
             low = self.address[new.name] + output.begin
             covered = low <= begin and end <= low + output.size
             same_place = low == self.address[old.name] + source.begin
-            if (output.stay, source.stay) == (new, old) and covered and same_place:
+            if (output.retention, source.retention) == (new, old) and covered and same_place:
                 return Relation("in place", output.copy, source.copy) in self.relations
         return False
 
-    def _needed_later(self, old: Stay, new: Stay, begin: int, end: int) -> bool:
+    def _needed_later(self, old: Retention, new: Retention, begin: int, end: int) -> bool:
         """True if these bytes of ``old`` are accessed after ``new`` is written."""
         written = next(number for number, access in self.accesses[new] if access.writes)
         at = self.address[old.name]
@@ -220,19 +224,21 @@ class _Check:
 
 def _copies(
     runs: Iterable[Run],
-) -> dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]]:
-    """Two stays -> copies between them: run, inner, outer, distance if placed, bytes."""
-    found: dict[frozenset[Stay], list[tuple[Run, Stay, Stay, int, int]]] = defaultdict(list)
+) -> dict[frozenset[Retention], list[tuple[Run, Retention, Retention, int, int]]]:
+    """Two retentions -> copies between them: run, inner, outer, distance if placed, bytes."""
+    found: dict[frozenset[Retention], list[tuple[Run, Retention, Retention, int, int]]] = (
+        defaultdict(list)
+    )
     for run in runs:
         for part, whole, offset in run.placements():
             shift = whole.begin + offset - part.begin
-            between = frozenset((part.stay, whole.stay))
-            found[between].append((run, part.stay, whole.stay, shift, part.size))
+            between = frozenset((part.retention, whole.retention))
+            found[between].append((run, part.retention, whole.retention, shift, part.size))
     return found
 
 
 def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Groups of stays that relations join."""
+    """Groups of retentions that relations join."""
     group: dict[str, list[str]] = {}
     for one, other in joined:
         ours, theirs = group.setdefault(one, [one]), group.setdefault(other, [other])
@@ -244,32 +250,34 @@ def _groups(joined: Iterable[tuple[str, str]]) -> list[list[str]]:
     return list({id(members): members for members in group.values()}.values())
 
 
-def _values(accesses: Iterable[Access]) -> dict[Stay, Content]:
-    """Final content of every stay: serial numbers of the writes that its bytes come from.
+def _values(accesses: Iterable[Access]) -> dict[Retention, Content]:
+    """Final content of every retention: serial numbers of the writes that its bytes come from.
 
     Bytes that two ops write get a negative number that no others have: copies of them come from the
     op that copies. If one op, or its bodies, writes bytes again, the last write counts.
     """
-    content: dict[Stay, Content] = defaultdict(list)
-    writer: dict[Stay, int | None] = {}
+    content: dict[Retention, Content] = defaultdict(list)
+    writer: dict[Retention, int | None] = {}
     serial = 0
-    for _, _, (_, stay, begin, end), writes, source, owner in accesses:
+    for _, _, (_, retention, begin, end), writes, source, owner in accesses:
         if not writes or begin == end:
             continue
-        again = writer.setdefault(stay, owner) != owner
+        again = writer.setdefault(retention, owner) != owner
         serial += 1
         new: Content = [(begin, end, serial, 0)]
         if source is not None:
             new = [
                 (low, high, written, start) if written > 0 else (low, high, serial, low - begin)
                 for low, high, written, start in copied_content(
-                    content[source.stay], source, begin, serial
+                    content[source.retention], source, begin, serial
                 )
             ]
-        if clip(content[stay], begin, end):
+        if clip(content[retention], begin, end):
             if again:
                 new = [(begin, end, -serial, 0)]
-            rest = (0, begin), (end, stay.size)
-            content[stay] = [piece for span in rest for piece in clip(content[stay], *span)]
-        content[stay] += new
+            rest = (0, begin), (end, retention.size)
+            content[retention] = [
+                piece for span in rest for piece in clip(content[retention], *span)
+            ]
+        content[retention] += new
     return content

@@ -240,9 +240,9 @@ class _Arena:
 
     def _span(self, place: Place) -> tuple[int, int]:
         """Addresses of a tensor's bytes."""
-        if place.stay.name not in self.offset:
-            raise VerificationError(f"the plan places no buffer {place.stay.name!r}")
-        offset = self.offset[place.stay.name]
+        if place.retention.name not in self.offset:
+            raise VerificationError(f"the plan places no buffer {place.retention.name!r}")
+        offset = self.offset[place.retention.name]
         begin, end = offset + place.begin, offset + place.end
         if begin < 0 or end > len(self.bytes):
             raise VerificationError(

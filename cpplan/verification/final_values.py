@@ -55,7 +55,7 @@ def check_ends(graph: Graph, plan: Plan, runs: Sequence[Run] | None) -> None:
 def _last_places(graph: Graph, runs: Sequence[Run]) -> dict[str, tuple[str, int]]:
     """Tensor -> buffer and byte offset in it, after the last run."""
     written = {
-        name: run.places[name].stay.name
+        name: run.places[name].retention.name
         for run in runs
         for name in run.op.outputs + run.op.workspaces
     }

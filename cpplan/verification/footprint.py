@@ -210,13 +210,17 @@ def bytes_in_bodies(graph: Graph, accesses: Sequence[Access], runs: Sequence[Run
     number = {first[op.name]: k for k, op in enumerate(graph.ops)}
     within: dict[int, list[Access]] = {}
     for access in accesses:
-        if access.place.stay.inner and access.owner in number:
+        if access.place.retention.inner and access.owner in number:
             within.setdefault(number[access.owner], []).append(access)
     most, constants = np.zeros(len(graph.ops), np.int64), 0
     for k, inner in within.items():
         spans = lifespans(inner)
-        constants += sum(stay.size for stay in spans if stay.kind == "constant")
-        passing = [(stay.size, span) for stay, span in spans.items() if stay.kind != "constant"]
+        constants += sum(retention.size for retention in spans if retention.kind == "constant")
+        passing = [
+            (retention.size, span)
+            for retention, span in spans.items()
+            if retention.kind != "constant"
+        ]
         steps = {lower for _, (lower, _) in passing}
         live = (sum(size for size, (lo, up) in passing if lo <= step < up) for step in steps)
         most[k] = max(live, default=0)

@@ -12,7 +12,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program
 from cpplan.verification.access_trace import lifespans, replay
-from cpplan.verification.runs import Run, Stay
+from cpplan.verification.runs import Retention, Run
 
 
 @dataclass(slots=True, eq=False)
@@ -24,7 +24,7 @@ class _Kept:
     brought: bool
     constant: bool
     output: bool
-    stays: bool
+    retentions: bool
     fast_only: bool
     slow_only: bool
     steps: list[int] = field(default_factory=list)
@@ -54,7 +54,7 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
     accesses, runs = replay(program, plan.residency)
     spans = lifespans(accesses)
     pool = plan.pools[0]
-    grids = [math.lcm(stay.alignment, pool.alignment) for stay in spans]
+    grids = [math.lcm(retention.alignment, pool.alignment) for retention in spans]
     grid = math.gcd(*grids) if grids else 1
     step_of = {run.op.name: number for number, run in enumerate(runs)}
     price = [0] * max(1, len(runs))
@@ -101,7 +101,7 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
     accesses, runs = replay(program, plan.residency)
     spans = lifespans(accesses)
     pool = plan.pools[0]
-    grids = [math.lcm(stay.alignment, pool.alignment) for stay in spans]
+    grids = [math.lcm(retention.alignment, pool.alignment) for retention in spans]
     grid = math.gcd(*grids) if grids else 1
     storages, _ = _storages(graph, plan, runs, spans, grid)
     capacity = -(-(pool.capacity or 0) // grid) * grid
@@ -176,7 +176,7 @@ def _storages(
     graph: Graph,
     plan: Plan,
     runs: list[Run],
-    spans: Mapping[Stay, tuple[int, int]],
+    spans: Mapping[Retention, tuple[int, int]],
     grid: int,
 ) -> tuple[dict[str, _Kept], list[tuple[int, int, int]]]:
     """Storages that may move, and ``(room, lower, upper)`` of those that cannot."""
@@ -185,32 +185,36 @@ def _storages(
     for run in runs:
         for name in run.op.outputs + run.op.workspaces:
             place = run.places[name]
-            reads = [run.places[i] for i in run.op.inputs if run.places[i].stay is place.stay]
+            reads = [
+                run.places[i] for i in run.op.inputs if run.places[i].retention is place.retention
+            ]
             at = place.begin
             for begin, end in sorted((r.begin, r.end) for r in reads):
                 at = max(at, end) if begin <= at else at
             if at < place.end or not reads:
-                written.setdefault(place.stay.name, []).append(name)
+                written.setdefault(place.retention.name, []).append(name)
     found: dict[str, _Kept] = {}
     base: list[tuple[int, int, int]] = []
-    for stay, (lower, upper) in spans.items():
-        kinds = {tensor.kind for tensor in stay.tensors}
-        writers = written.get(stay.name, [])
-        pools = [t.pools for t in stay.tensors if t.pools is not None]
+    for retention, (lower, upper) in spans.items():
+        kinds = {tensor.kind for tensor in retention.tensors}
+        writers = written.get(retention.name, [])
+        pools = [t.pools for t in retention.tensors if t.pools is not None]
         in_fast = all(fast.name in names for names in pools)
         in_slow = all(slow.name in names for names in pools)
-        at_once = not writers or writers == [stay.name]
-        movable = at_once and "workspace" not in kinds and stay.size > 0
+        at_once = not writers or writers == [retention.name]
+        movable = at_once and "workspace" not in kinds and retention.size > 0
         movable = movable and not ("output" in kinds and not writers)
-        accessed = any(stay is place.stay for run in runs for place in run.places.values())
-        room = -(-stay.size // grid) * grid
+        accessed = any(
+            retention is place.retention for run in runs for place in run.places.values()
+        )
+        room = -(-retention.size // grid) * grid
         if not movable or (not accessed and in_fast and not in_slow):
             if in_fast:
                 base.append((room, lower, upper))
         elif accessed:
             kept = "input" in kinds and plan.residency.inputs == "keep" and not writers
-            found[stay.name] = _Kept(
-                stay.size,
+            found[retention.name] = _Kept(
+                retention.size,
                 room,
                 not writers,
                 "constant" in kinds,
@@ -222,7 +226,9 @@ def _storages(
     for number, run in enumerate(runs):
         _add_accesses(run, number, found, direct=slow.direct)
     for storage in found.values():
-        alone = len(storage.steps) == 1 and not (storage.brought or storage.output or storage.stays)
+        alone = len(storage.steps) == 1 and not (
+            storage.brought or storage.output or storage.retentions
+        )
         if storage.slow_only:
             storage.near = [False] * len(storage.steps)
         elif alone or storage.fast_only:
@@ -235,19 +241,19 @@ def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], *, direct: 
 
     def passed(name: str) -> bool:
         place = run.places[name]
-        at, reads = place.begin, [p for p in inputs if p.stay is place.stay]
+        at, reads = place.begin, [p for p in inputs if p.retention is place.retention]
         for begin, end in sorted((p.begin, p.end) for p in reads):
             at = max(at, end) if begin <= at else at
         return bool(reads) and at >= place.end
 
     made = run.op.outputs + run.op.workspaces
     only_views = bool(run.op.outputs) and all(map(passed, made))
-    free = {run.places[name].stay.name for name in run.op.outputs} if only_views else set()
+    free = {run.places[name].retention.name for name in run.op.outputs} if only_views else set()
     bytes_of: dict[str, int] = {}
     for name in dict.fromkeys(run.op.tensors):
         place = run.places[name]
-        size = 0 if place.stay.name in free else place.end - place.begin
-        bytes_of[place.stay.name] = bytes_of.get(place.stay.name, 0) + size
+        size = 0 if place.retention.name in free else place.end - place.begin
+        bytes_of[place.retention.name] = bytes_of.get(place.retention.name, 0) + size
     for name, size in bytes_of.items():
         if name in found:
             storage = found[name]
@@ -291,7 +297,7 @@ def _refunds(
 
 def _lasts(storage: _Kept) -> bool:
     """True if a storage is needed in a pool after its last access."""
-    return (storage.output or storage.stays) and not storage.constant
+    return (storage.output or storage.retentions) and not storage.constant
 
 
 def _cheapest(
@@ -315,7 +321,7 @@ def _cheapest(
     least: list[int] = []
     for start, paid in states.items():
         # An input that is kept must end where it began, and not move if that is the fast pool.
-        stuck = storage.stays and start == fast
+        stuck = storage.retentions and start == fast
         now: dict[tuple[bool, bool] | None, int] = {start: paid}
         for k, step in enumerate(storage.steps):
             last = k + 1 == len(storage.steps)

@@ -89,9 +89,11 @@ class _Walk:
         place = run.places[name]
         covered = place.begin
         inputs = [run.places[other] for other in run.op.inputs]
-        for begin, end in sorted((p.begin, p.end) for p in inputs if p.stay is place.stay):
+        for begin, end in sorted(
+            (p.begin, p.end) for p in inputs if p.retention is place.retention
+        ):
             covered = max(covered, end) if begin <= covered else covered
-        return covered < place.end or all(p.stay is not place.stay for p in inputs)
+        return covered < place.end or all(p.retention is not place.retention for p in inputs)
 
     def walk(self) -> None:
         for name in self.plan.order:
@@ -107,11 +109,11 @@ class _Walk:
     def _storages(self, run: Run) -> dict[str, bool]:
         """Storages of an op in the pools, and True for those that it writes first."""
         found: dict[str, bool] = {}
-        read = {run.places[name].stay.name for name in run.op.inputs}
+        read = {run.places[name].retention.name for name in run.op.inputs}
         for name in run.op.tensors:
-            stay = run.places[name].stay
-            if stay.placed:
-                found[stay.name] = stay.name not in read
+            retention = run.places[name].retention
+            if retention.placed:
+                found[retention.name] = retention.name not in read
         return found
 
     def _check_movable(self, move: Move) -> None:
@@ -145,7 +147,7 @@ class _Walk:
         passes = not any(
             self._writes(run, name) for name in run.op.outputs + run.op.workspaces
         ) and bool(run.op.outputs)
-        passed = {run.places[name].stay.name for name in run.op.outputs} if passes else set()
+        passed = {run.places[name].retention.name for name in run.op.outputs} if passes else set()
         for root, begins in storages.items():
             move = direct.get(root)
             here = f"op {run.op.name!r}"
@@ -169,7 +171,7 @@ class _Walk:
         sizes = [
             run.places[name].end - run.places[name].begin
             for name in names
-            if run.places[name].stay.name == move.tensor
+            if run.places[name].retention.name == move.tensor
         ]
         size = 0 if free else min(sum(sizes), self.graph.tensor[move.tensor].nbytes)
         if move.size != size:

@@ -17,7 +17,7 @@ from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, to_anf
 from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.pieces import graph_of_pieces
-from cpplan.verification.runs import Stay
+from cpplan.verification.runs import Retention
 
 
 def check_types(source: object, plan: object) -> None:
@@ -158,31 +158,38 @@ def needed_buffers(accesses: Sequence[Access], pools: Sequence[Pool] = (Pool(),)
     ('x',)
     """
     spans = lifespans(accesses)
-    if max(sum(stay.size for stay in spans), *(stay.alignment for stay in spans), 0) >= LIMIT:
+    if (
+        max(
+            sum(retention.size for retention in spans),
+            *(retention.alignment for retention in spans),
+            0,
+        )
+        >= LIMIT
+    ):
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
     # Without pools of the user's there is one arena, and the tensors' pools are ignored.
     everywhere, one_arena = tuple(range(len(pools))), tuple(pools) == (Pool(),)
     return Problem(
-        names=tuple(stay.name for stay in spans),
+        names=tuple(retention.name for retention in spans),
         lower=np.array([lower for lower, _ in spans.values()], np.int64),
         upper=np.array([upper for _, upper in spans.values()], np.int64),
-        size=np.array([stay.size for stay in spans], np.int64),
-        alignment=np.array([stay.alignment for stay in spans], np.int64),
-        reads=np.array([stay.reads for stay in spans], np.int64),
-        writes=np.array([stay.writes for stay in spans], np.int64),
+        size=np.array([retention.size for retention in spans], np.int64),
+        alignment=np.array([retention.alignment for retention in spans], np.int64),
+        reads=np.array([retention.reads for retention in spans], np.int64),
+        writes=np.array([retention.writes for retention in spans], np.int64),
         pools=tuple(pools),
         candidates={
             row: allowed
-            for row, stay in enumerate(() if one_arena else spans)
-            if (allowed := _allowed_pools(stay, pools)) != everywhere
+            for row, retention in enumerate(() if one_arena else spans)
+            if (allowed := _allowed_pools(retention, pools)) != everywhere
         },
     )
 
 
-def _allowed_pools(stay: Stay, pools: Sequence[Pool]) -> tuple[int, ...]:
-    """Positions of the pools that all tensors of a stay may lie in, in order of preference."""
-    constant = any(tensor.kind == "constant" for tensor in stay.tensors)
-    named = [tensor.pools for tensor in stay.tensors if tensor.pools is not None]
+def _allowed_pools(retention: Retention, pools: Sequence[Pool]) -> tuple[int, ...]:
+    """Positions of the pools that all tensors of a retention may lie in, in order of preference."""
+    constant = any(tensor.kind == "constant" for tensor in retention.tensors)
+    named = [tensor.pools for tensor in retention.tensors if tensor.pools is not None]
     for_constants = constant and any(pool.kind == "constant" for pool in pools)
     wanted = "constant" if for_constants else "workspace"
     number = {pool.name: k for k, pool in enumerate(pools)}
@@ -195,7 +202,7 @@ def _allowed_pools(stay: Stay, pools: Sequence[Pool]) -> tuple[int, ...]:
         and (pool.kind == "workspace" or constant)
     )
     if not allowed:
-        raise VerificationError(f"buffer {stay.name!r} may lie in none of the plan's pools")
+        raise VerificationError(f"buffer {retention.name!r} may lie in none of the plan's pools")
     return allowed
 
 

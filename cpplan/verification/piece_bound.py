@@ -40,10 +40,10 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
         return largest + sum(need for root, need in needs.items() if root not in copied)
 
     outputs = {graph.root[t.name][0] for t in graph.tensors if t.kind == "output"}
-    stay = {root for root in storages.size if root in outputs | set(storages.kept)}
+    retention = {root for root in storages.size if root in outputs | set(storages.kept)}
     brought = {root: storages.size[root] for root in storages.brought}
-    always = sum(size for root, size in brought.items() if root in stay)
-    most = max(together(brought), together({root: storages.size[root] for root in stay}))
+    always = sum(size for root, size in brought.items() if root in retention)
+    most = max(together(brought), together({root: storages.size[root] for root in retention}))
     first: list[int] = []
     for op in graph.ops:
         needs = _needs(graph, storages, op)
@@ -54,7 +54,7 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
             new = {graph.root[name][0] for name in op.outputs + op.workspaces}
             new -= brought.keys() | copied
             first.append(sum(need for root, need in needs.items() if root in new))
-        passing = {r: n for r, n in needs.items() if r not in stay or r not in brought}
+        passing = {r: n for r, n in needs.items() if r not in retention or r not in brought}
         most = max(most, always + together(passing))
     return max(most, together(brought) + min(first, default=0))
 

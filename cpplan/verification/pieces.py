@@ -525,7 +525,7 @@ def copied_bytes(
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for access in accesses:
         if access.op is not None and access.owner is not None:
-            pool, offset = at[access.place.stay.name]
+            pool, offset = at[access.place.retention.name]
             begin = int(offset) + access.place.begin
             places[access.owner, access.place.tensor] = int(pool), begin
     total = 0

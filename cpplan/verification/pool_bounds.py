@@ -153,8 +153,8 @@ class _PoolBounds:
         rounded = -(-held // unit) * unit
         steps = np.unique(np.concatenate([part.lower, part.upper]))
         live = _live(steps, part, rounded)
-        stays = _live(steps, part, np.where(moves, 0, rounded))
-        at_least = stays + np.maximum(0, live - stays - room)
+        retentions = _live(steps, part, np.where(moves, 0, rounded))
+        at_least = retentions + np.maximum(0, live - retentions - room)
         work = _MOST_BITS
         for k in np.lexsort((-live, -at_least)).tolist():
             if live[k] <= least or (work <= 0 and at_least[k] <= least):
@@ -211,10 +211,10 @@ class _PoolBounds:
         size = self.problem.size.tolist()
         too_large = {row for row in price if size[row] > max(room)}
         sure = sum(price[row] for row in too_large)
-        leaver, stayer = np.zeros(len(size), bool), np.zeros(len(size), bool)
+        leaver, retained = np.zeros(len(size), bool), np.zeros(len(size), bool)
         leaver[[row for row in price if row not in too_large]] = True
-        stayer[[row for row in range(len(size)) if self._only_in(row, inside)]] = True
-        part = _those(self.rectangles, (leaver | stayer)[self.rectangles.buffer])
+        retained[[row for row in range(len(size)) if self._only_in(row, inside)]] = True
+        part = _those(self.rectangles, (leaver | retained)[self.rectangles.buffer])
         demands = list(_demands(part, leaver[part.buffer], sum(room)))
         payers = _whole_spans(_those(part, leaver[part.buffer]), size)
         if not payers:

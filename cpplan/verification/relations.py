@@ -79,9 +79,9 @@ allows it
             raise VerificationError(f"{here}: no op of the model allows it")
         rows = []
         for place in allowed[relation]:
-            if not place.stay.placed or place.stay.name not in plan.row:
+            if not place.retention.placed or place.retention.name not in plan.row:
                 raise VerificationError(f"{here}: {place.copy!r} is not in the arena")
-            rows.append(plan.row[place.stay.name])
+            rows.append(plan.row[place.retention.name])
         pools = [plan.pools[int(plan.pool[row])].name for row in rows]
         if pools[0] != pools[1]:
             raise VerificationError(f"{here}: they lie in pools {pools[0]!r} and {pools[1]!r}")

@@ -1,9 +1,9 @@
-"""Stays in memory, places in them, and the runs of ops that access them.
+"""Retentions in memory, places in them, and the runs of ops that access them.
 
-Where ops run again, a tensor may lie in several stays of its storage, one after another. The first
-copy of a tensor has the tensor's name, the others ``tensor~1``, ``tensor~2``, …, like the buffers
-in which they lie (``cpplan.program.copy_names``). Relations of a plan speak of copies by these
-names.
+Where ops run again, a tensor may lie in several retentions of its storage, one after another. The
+first copy of a tensor has the tensor's name, the others ``tensor~1``, ``tensor~2``, …, like the
+buffers in which they lie (``cpplan.program.copy_names``). Relations of a plan speak of copies by
+these names.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from cpplan.verification.alias_facts import agreed, copied, written_over
 
 
 @dataclass(slots=True, eq=False)
-class Stay:
-    """A storage's stay in memory.
+class Retention:
+    """A storage's retention in memory.
 
     Attributes
     ----------
     name, number
-        Name of the buffer; number of the stay among the storage's.
+        Name of the buffer; number of the retention among the storage's.
     size, alignment
         Bytes.
     placed
-        True if the stay is in the arena.
+        True if the retention is in the arena.
     tensors
         Tensors that lie in it.
     kind
@@ -39,7 +39,7 @@ class Stay:
     names
         Names of the copies of the graph's tensors.
     inner
-        True if the stay belongs to a body.
+        True if the retention belongs to a body.
     reads, writes
         Numbers of reads and writes by ops of tensors in it.
     """
@@ -58,10 +58,10 @@ class Stay:
 
 
 class Place(NamedTuple):
-    """A tensor's bytes ``[begin, end)`` within a stay."""
+    """A tensor's bytes ``[begin, end)`` within a retention."""
 
     tensor: str
-    stay: Stay
+    retention: Retention
     begin: int
     end: int
 
@@ -71,10 +71,10 @@ class Place(NamedTuple):
 
         Examples
         --------
-        >>> Place("v", Stay("x~2", 2, 8, 1), 0, 4).copy
+        >>> Place("v", Retention("x~2", 2, 8, 1), 0, 4).copy
         'v~2'
         """
-        return self.stay.names.copy(self.tensor, self.stay.number)
+        return self.retention.names.copy(self.tensor, self.retention.number)
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.model.tensor import LIMIT
 from cpplan.verification.access_trace import Access
 from cpplan.verification.rectangles import cut_gaps
-from cpplan.verification.runs import Place, Stay
+from cpplan.verification.runs import Place, Retention
 
 # Bytes [begin, end) are those that write number ``serial`` wrote, from its byte ``start`` on.
 Content = list[tuple[int, int, int, int]]
@@ -68,45 +68,48 @@ class Script:
 def from_accesses(accesses: Iterable[Access]) -> Script:
     """Script of a program.
 
-    A check looks for the last write to each of its bytes in a memory where every stay has bytes of
-    its own; it skips bytes that nobody wrote.
+    A check looks for the last write to each of its bytes in a memory where every retention has
+    bytes of its own; it skips bytes that nobody wrote.
 
     Raises
     ------
     VerificationError
         If an alignment exceeds 2**62 bytes.
     """
-    rows: dict[Stay, int] = {}
+    rows: dict[Retention, int] = {}
     first_step: list[int] = []
-    content: dict[Stay, Content] = {}
+    content: dict[Retention, Content] = {}
     table_rows: list[tuple[bool, int, int, int, int, int, int]] = []
     tensors: list[str | None] = []
     op_names: list[str | None] = []
     serial = 0
-    for step, op, (tensor, stay, begin, end), writes, source, _ in accesses:
-        if stay not in rows:
-            rows[stay] = len(rows)
+    for step, op, (tensor, retention, begin, end), writes, source, _ in accesses:
+        if retention not in rows:
+            rows[retention] = len(rows)
             first_step.append(step)
-            content[stay] = []
+            content[retention] = []
         if writes and begin < end:
             new = [(begin, end, serial + 1, 0)]
             if source is not None:
-                new = copied_content(content[source.stay], source, begin, serial + 1)
+                new = copied_content(content[source.retention], source, begin, serial + 1)
             serial += 1
-            content[stay] = [*clip(content[stay], 0, begin), *clip(content[stay], end, stay.size)]
-            content[stay] += new
-        for low, high, written, start in clip(content[stay], begin, end):
-            table_rows.append((writes, written, start, rows[stay], low, high, step))
+            content[retention] = [
+                *clip(content[retention], 0, begin),
+                *clip(content[retention], end, retention.size),
+            ]
+            content[retention] += new
+        for low, high, written, start in clip(content[retention], begin, end):
+            table_rows.append((writes, written, start, rows[retention], low, high, step))
             tensors.append(tensor)
             op_names.append(op)
-    if max((stay.alignment for stay in rows), default=0) >= LIMIT:
+    if max((retention.alignment for retention in rows), default=0) >= LIMIT:
         raise VerificationError("an alignment of the model exceeds 2**62 bytes")
     table = np.array(table_rows, np.int64).reshape(-1, 7)
     is_write, serials, starts, buffer, begins, ends, steps = table.T
     return Script(
-        [stay.name for stay in rows],
-        np.array([stay.size for stay in rows], np.int64),
-        np.array([stay.alignment for stay in rows], np.int64),
+        [retention.name for retention in rows],
+        np.array([retention.size for retention in rows], np.int64),
+        np.array([retention.alignment for retention in rows], np.int64),
         np.array(first_step, np.int64),
         is_write.astype(bool),
         serials,
@@ -193,8 +196,8 @@ def copied_content(content: Content, source: Place, begin: int, unknown: int) ->
 
     Examples
     --------
-    >>> from cpplan.verification.runs import Stay
-    >>> copied_content([(0, 4, 7, 0)], Place("x", Stay("x", 0, 8, 1), 2, 6), 10, unknown=9)
+    >>> from cpplan.verification.runs import Retention
+    >>> copied_content([(0, 4, 7, 0)], Place("x", Retention("x", 0, 8, 1), 2, 6), 10, unknown=9)
     [(10, 12, 7, 2), (12, 14, 9, 2)]
     """
     move, at = begin - source.begin, source.begin

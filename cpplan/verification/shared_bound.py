@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from cpplan.verification.access_trace import Access, lifespans
-from cpplan.verification.aliasing import sharing_stays
-from cpplan.verification.runs import Place, Run, Stay
+from cpplan.verification.aliasing import sharing_retentions
+from cpplan.verification.runs import Place, Retention, Run
 
 Places = Mapping[str, int] | Mapping[str, None]
 
@@ -23,7 +23,7 @@ def least_bytes(kinds: Collection[str], accesses: Sequence[Access], runs: Sequen
     of their bytes at their distances from one another, or, where the distances contradict each
     other, the largest of them. An output that its op may write over an input that nobody reads
     again is taken off at its step. Only the kinds of sharing that the plan was allowed count, and
-    only stays that one run alone, or the caller, writes.
+    only retentions that one run alone, or the caller, writes.
     """
     demands = Sharing(kinds, accesses, runs)
     alone = demands.bytes_alone()
@@ -40,62 +40,67 @@ class Sharing:
     run_at
         The run that starts at a step.
     groups
-        Stays joined by placements, with their distances; ``None`` where these contradict.
+        Retentions joined by placements, with their distances; ``None`` where these contradict.
     """
 
     def __init__(self, kinds: Collection[str], accesses: Sequence[Access], runs: Sequence[Run]):
         self.kinds, self.run_at = kinds, {run.step: run for run in runs}
         self.spans = lifespans(accesses)
-        self.last = {access.place.stay: access for access in accesses}
-        self.stay = sharing_stays(accesses)
+        self.last = {access.place.retention: access for access in accesses}
+        self.retention = sharing_retentions(accesses)
         self.groups = joined_places(self._placements())
         self.group = {name: k for k, group in enumerate(self.groups) for name in group}
 
     def bytes_alone(self) -> dict[int, int]:
-        """Step -> live bytes of stays that no placement joins, wherever they change."""
+        """Step -> live bytes of retentions that no placement joins, wherever they change."""
         change = dict.fromkeys(sorted({step for span in self.spans.values() for step in span}), 0)
-        for stay, (lower, upper) in self.spans.items():
-            if stay.name not in self.group:
-                change[lower] += stay.size
-                change[upper] -= stay.size
+        for retention, (lower, upper) in self.spans.items():
+            if retention.name not in self.group:
+                change[lower] += retention.size
+                change[upper] -= retention.size
         return dict(zip(change, accumulate(change.values()), strict=True))
 
-    def live_sets(self) -> Iterator[tuple[int, list[Stay]]]:
-        """Steps at which a stay begins or has just ended, each with the joined stays live there."""
-        joined = [stay for stay in self.spans if stay.name in self.group]
-        waiting = sorted(joined, key=lambda stay: self.spans[stay][0], reverse=True)
-        live: list[Stay] = []
+    def live_sets(self) -> Iterator[tuple[int, list[Retention]]]:
+        """Steps at which a retention begins or has just ended, and the joined ones live there."""
+        joined = [retention for retention in self.spans if retention.name in self.group]
+        waiting = sorted(joined, key=lambda retention: self.spans[retention][0], reverse=True)
+        live: list[Retention] = []
         for step in sorted({step for span in self.spans.values() for step in span}):
-            live = [stay for stay in live if self.spans[stay][1] > step]
+            live = [retention for retention in live if self.spans[retention][1] > step]
             while waiting and self.spans[waiting[-1]][0] <= step:
                 live.append(waiting.pop())
             yield step, list(live)
 
-    def at(self, step: int, live: Sequence[Stay]) -> int:
-        """Bytes that a step needs for joined stays, less those that its op may overwrite."""
-        joined: dict[int, list[Stay]] = {}
-        for stay in live:
-            joined.setdefault(self.group[stay.name], []).append(stay)
-        covered = sum(_cover(self.groups[k], stays) for k, stays in joined.items())
+    def at(self, step: int, live: Sequence[Retention]) -> int:
+        """Bytes that a step needs for joined retentions, less those that its op may overwrite."""
+        joined: dict[int, list[Retention]] = {}
+        for retention in live:
+            joined.setdefault(self.group[retention.name], []).append(retention)
+        covered = sum(_cover(self.groups[k], retentions) for k, retentions in joined.items())
         return covered - self._savings(step)
 
     def _placements(self) -> Iterator[tuple[str, str, int]]:
-        """Pairs of stays, and the distance of the first above the second if placed."""
+        """Pairs of retentions, and the distance of the first above the second if placed."""
         for run in self.run_at.values():
             if "placement" not in self.kinds or run.op.bodies:
                 continue
             for part, whole, offset in run.placements():
-                inner, outer = part.stay.name, whole.stay.name
-                if inner in self.stay and outer in self.stay and inner != outer and part.size:
+                inner, outer = part.retention.name, whole.retention.name
+                if (
+                    inner in self.retention
+                    and outer in self.retention
+                    and inner != outer
+                    and part.size
+                ):
                     yield inner, outer, whole.begin + offset - part.begin
 
-    def in_place_at(self, step: int) -> Iterator[tuple[Stay, Stay, int]]:
+    def in_place_at(self, step: int) -> Iterator[tuple[Retention, Retention, int]]:
         """Outputs that the op at a step may write over inputs that end with it; bytes of these."""
         run = self.run_at.get(step)
         if run is None or run.op.bodies or "in place" not in self.kinds:
             return
         for output, source in run.in_place():
-            new, old = (self.stay.get(place.stay.name) for place in (output, source))
+            new, old = (self.retention.get(place.retention.name) for place in (output, source))
             if new is None or old is None or new is old or self.spans[new][0] != step:
                 continue
             if needed_otherwise(run, output, source):
@@ -152,14 +157,14 @@ def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
     Examples
     --------
     >>> from cpplan.model.graph import Op
-    >>> x = Place("x", Stay("x", 0, 4, 1), 0, 4)
-    >>> y = Place("y", Stay("y", 0, 4, 1), 0, 4)
+    >>> x = Place("x", Retention("x", 0, 4, 1), 0, 4)
+    >>> y = Place("y", Retention("y", 0, 4, 1), 0, 4)
     >>> op = Op("f", "", ("x",), ("y",), in_place=(("y", "x"),))
     >>> needed_otherwise(Run(0, op, {"x": x, "y": y}, frozenset()), y, x)
     False
     """
     for place in run.places.values():
-        meets = place.stay is source.stay and max(place.begin, source.begin) < min(
+        meets = place.retention is source.retention and max(place.begin, source.begin) < min(
             place.end, source.end
         )
         alike = place.is_at(source) and (output.tensor, place.tensor) in run.op.in_place
@@ -168,14 +173,14 @@ def needed_otherwise(run: Run, output: Place, source: Place) -> bool:
     return False
 
 
-def _cover(places: Places, live: Sequence[Stay]) -> int:
-    """Bytes covered by the live stays of a group, at least the largest of them."""
+def _cover(places: Places, live: Sequence[Retention]) -> int:
+    """Bytes covered by the live retentions of a group, at least the largest of them."""
     extents = []
-    for stay in live:
-        place = places[stay.name]
+    for retention in live:
+        place = places[retention.name]
         if place is None:
-            return max(stay.size for stay in live)
-        extents.append((place, place + stay.size))
+            return max(retention.size for retention in live)
+        extents.append((place, place + retention.size))
     covered, reached = 0, min(low for low, _ in extents)
     for low, high in sorted(extents):
         covered += max(0, high - max(low, reached))

@@ -1,8 +1,8 @@
 """Buffers of a program in one arena, found in bulk if its ops run once each, without bodies.
 
-Every storage then has one stay, so that the steps at which it is accessed say all that the access
-trace (:mod:`cpplan.verification.access_trace`) would. Like the trace, it follows from the graph and
-the order alone.
+Every storage then has one retention, so that the steps at which it is accessed say all that the
+access trace (:mod:`cpplan.verification.access_trace`) would. Like the trace, it follows from the
+graph and the order alone.
 """
 
 from __future__ import annotations

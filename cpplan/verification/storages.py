@@ -67,11 +67,11 @@ class Storages:
 
     def untouched(self, *, kept: bool) -> int:
         """Bytes of storages that no op accesses: those kept, or those of the first step only."""
-        stay = set(self.kept)
+        retention = set(self.kept)
         return sum(
             self.size[root]
             for root, ops in self.accessors.items()
-            if not ops and (root in stay) == kept
+            if not ops and (root in retention) == kept
         )
 
 
@@ -170,7 +170,7 @@ def _join(
     members = sorted(places, key=row.__getitem__)
     size = {name: relaxed.size[name] for name in members}
     accessors = {name: relaxed.accessors[name] for name in members}
-    stay, brought = kept & places.keys(), relaxed.brought & places.keys()
+    retention, brought = kept & places.keys(), relaxed.brought & places.keys()
     begin = {name: place for name, place in places.items() if place is not None}
     gone = set(members)
     if not begin:
@@ -195,7 +195,7 @@ def _join(
             over = [max(over, key=lambda n: (len(accessors[n]), -row[n]))]
         relaxed.size[name] = high - low
         relaxed.accessors[name] = sorted({k for n in over for k in accessors[n]})
-        if not stay.isdisjoint(over):
+        if not retention.isdisjoint(over):
             kept.add(name)
         if not brought.isdisjoint(over):
             relaxed.brought.add(name)
@@ -252,8 +252,8 @@ def _written_in_bodies(
     found: dict[str, set[str]] = {}
     for access in accesses:
         place, name = access.place, steps.get(-1 if access.owner is None else access.owner)
-        if name is None or access.op == name or place.stay.inner:
+        if name is None or access.op == name or place.retention.inner:
             continue
         if access.writes and place.begin < place.end:
-            found.setdefault(name, set()).add(graph.root[place.stay.tensors[0].name][0])
+            found.setdefault(name, set()).add(graph.root[place.retention.tensors[0].name][0])
     return found

@@ -56,7 +56,7 @@ def test_bounds_are_worth_it():
 
 
 def test_parts_of_a_storage_are_written_once():
-    """a and b write s, which is one stay; while m needs 6 bytes, s and v are there: 8 + 4 + 6.
+    """a and b write s, which is one retention; while m needs 6 bytes, s and v are there: 8 + 4 + 6.
 
     Within 17 bytes, v goes, and f makes it again, for 3. c needs 8 + 1 + 4 + 1, m and s the same.
     """

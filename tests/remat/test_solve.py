@@ -302,8 +302,8 @@ def test_a_cost_limit_leaves_no_better_order_out():
 
 
 def test_an_op_that_writes_into_an_input_finds_it_there():
-    # t1 lies there from the start, 3 B, and w writes its last byte: one stay, and w runs once. f
-    # reads t1 while a, 5 B, is written: 8 B; then a and v are read while y is written: 9 B.
+    # t1 lies there from the start, 3 B, and w writes its last byte: one retention, and w runs once.
+    # f reads t1 while a, 5 B, is written: 8 B; then a and v are read while y is written: 9 B.
     tensors = (
         Tensor("t1", 3, kind="input"),
         Tensor("v", 1, view_of=("t1", 2)),
@@ -319,7 +319,7 @@ def test_an_op_that_writes_into_an_input_finds_it_there():
     problem = remat_problem(graph)
     live = to_problem(cpplan.to_anf(graph)).live_bytes()
     assert problem.pressure([0, 1, 2]).tolist() == live.tolist() == [8, 8, 9]
-    assert problem.stays([0, 1, 2])[0] == (problem.ordering.storages.index("t1"), 0, 3)
+    assert problem.retentions([0, 1, 2])[0] == (problem.ordering.storages.index("t1"), 0, 3)
     assert not problem.repeatable[1]
     plan = checked(graph, cpplan.solve(graph, remat=True, memory_limit=9))
     assert (plan.status, plan.peak) == ("optimal", 9)

@@ -151,7 +151,7 @@ class _Walk:
         self.brought = [
             t for t in graph.tensors if t.kind in ("input", "constant") and t.name not in self.away
         ]
-        self.stay = {
+        self.retention = {
             t.name for t in self.brought if residency.inputs == "keep" and t.kind == "input"
         }
         self.kept = {t.name for t in graph.tensors if t.kind == "output"} - self.away
@@ -167,7 +167,7 @@ class _Walk:
                 slow = {t.name for t in self.brought} - set(fast)
                 if self.room(fast) <= (self.pools[0].capacity or 0):
                     # An input that is kept must end where it began, so it is pinned.
-                    pins = {f"!{name}" for name in fast if name in self.stay}
+                    pins = {f"!{name}" for name in fast if name in self.retention}
                     yield frozenset(pins), frozenset(fast), frozenset(slow)
 
     def room(self, names: Iterable[str]) -> int:

@@ -64,7 +64,7 @@ def test_lifespans_by_hand() -> None:
         (Residency("outside", "outside", "outside"), caller),
     ):
         traced = lifespans(trace(program, residency))
-        assert {stay.name: span for stay, span in traced.items()} == spans
+        assert {retention.name: span for retention, span in traced.items()} == spans
         problem = to_problem(program, residency)
         columns = (problem.names, problem.lower.tolist(), problem.upper.tolist())
         assert {n: (lo, up) for n, lo, up in zip(*columns, strict=True)} == spans
@@ -207,7 +207,7 @@ def test_two_derivations_of_liveness_agree(program: Program, residency: Residenc
     columns = (problem.lower, problem.upper, problem.size, problem.alignment)
     swept = dict(zip(problem.names, zip(*(c.tolist() for c in columns), strict=True), strict=True))
     traced = {
-        stay.name: (lower, upper, stay.size, stay.alignment)
-        for stay, (lower, upper) in lifespans(trace(program, residency)).items()
+        retention.name: (lower, upper, retention.size, retention.alignment)
+        for retention, (lower, upper) in lifespans(trace(program, residency)).items()
     }
     assert traced == swept

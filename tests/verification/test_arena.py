@@ -234,7 +234,7 @@ def test_a_copy_is_read_where_it_was_last_written() -> None:
     program = Program(Graph("again", tensors, ops), (0, 1, 0, 2))
     plan = bump(program)
     assert plan.buffers == ("t", "u", "t~1", "y")
-    # The first stay is over after g: y may have its bytes, not those of the second.
+    # The first retention is over after g: y may have its bytes, not those of the second.
     simulate(program, moved(plan, y=0))
     rejected(program, moved(plan, y=8), "'h' finds that .* tensor 't' in buffer 't~1'.* 'y'")
 

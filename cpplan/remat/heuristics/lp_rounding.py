@@ -17,7 +17,7 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 if TYPE_CHECKING:
     from formulations.checkmate import CheckmateModel
 
-# A storage stays if the relaxation keeps at least so much of it.
+# A storage is retained if the relaxation keeps at least so much of it.
 THRESHOLD = 0.5
 # By how much the limit is lowered at a time; the paper lowers it once, by a tenth.
 MARGIN = 0.1
@@ -78,11 +78,11 @@ def round_relaxation(
             break
         if not solved:
             break
-        stays = [
-            {t for t, stay in stays.items() if stay.solution_value() >= THRESHOLD}
-            for stays in relaxation.stays
+        retained = [
+            {t for t, stay in retained.items() if stay.solution_value() >= THRESHOLD}
+            for retained in relaxation.retained
         ]
-        schedule = complete(problem, units, stays)
+        schedule = complete(problem, units, retained)
         cheaper = best is None or problem.total_cost(schedule) < problem.total_cost(best)
         if cheaper and problem.peak(schedule) <= limit:
             best = schedule
@@ -111,18 +111,18 @@ def solve_relaxation(relaxation: CheckmateModel, deadline: Deadline) -> bool:
 
 
 def complete(
-    problem: RematProblem, order: Sequence[int], stays: Sequence[set[int]]
+    problem: RematProblem, order: Sequence[int], retained: Sequence[set[int]]
 ) -> tuple[int, ...]:
     """The schedule with the fewest runs, given the storages that stay. O(units × accesses).
 
     A storage that is missing where it is needed is computed again, or made to stay if it cannot be;
-    a storage that stays but is not needed is not computed.
+    a storage that is retained but not needed is not computed.
 
     Parameters
     ----------
     order
         All units, in the order of their first runs. Stage t ends with the first run of the t-th.
-    stays
+    retained
         For every storage, the stages before which it is kept from the stage before.
 
     Examples
@@ -149,7 +149,7 @@ def complete(
         """True if the storage is computed in stage t when it is needed there."""
         unit = writer.get(storage)
         again = unit is not None and (first[unit] == t or bool(problem.repeatable[unit]))
-        return again and t not in stays[storage]
+        return again and t not in retained[storage]
 
     after = set(ordering.kept.nonzero()[0].tolist())
     stages: list[list[int]] = []

@@ -29,7 +29,7 @@ class FlatProblem(NamedTuple):
     size, present, kept
         As in the ordering problem, for every storage.
     in_parts
-        True for a storage that several units begin: it has one stay.
+        True for a storage that several units begin: it has one retention.
     extra, repeatable, cost
         As in the problem, for every unit; ``cost`` as floating-point numbers.
     topological

@@ -16,6 +16,16 @@ from cpplan.remat.search.moves_kernel import (
     pick_repeated,
     remove,
 )
+from cpplan.remat.search.retention_kernel import (
+    NO,
+    all_shared,
+    blank_retentions,
+    find_retentions,
+    measure_slots,
+    overlap,
+    place,
+    shift,
+)  # fmt: skip
 from cpplan.remat.search.run_names_kernel import (
     differs,
     name_inserted,
@@ -23,20 +33,10 @@ from cpplan.remat.search.run_names_kernel import (
     name_removed,
     same_order,
 )
-from cpplan.remat.search.stay_kernel import (
-    NO,
-    all_shared,
-    blank_stays,
-    find_stays,
-    measure_slots,
-    overlap,
-    place,
-    shift,
-)  # fmt: skip
 
 # Shares of the moves.
 _INSERT, _REMOVE, _EXCHANGE, _MOVE = 0.20, 0.25, 0.10, 0.15
-# How often a stay that changed and overlaps another gets another offset.
+# How often a retention that changed and overlaps another gets another offset.
 _PLACE = 0.7
 
 
@@ -45,7 +45,7 @@ def anneal_packed(
     flat, slots, limit, align, schedule, ids, length, off, size, best, result, moves, weight,
     hot, cold, reach, joint, random,
 ):  # fmt: skip
-    """Random moves of runs and of stays, judged by cost plus ``weight`` for every byte shared.
+    """Random moves of runs and of retentions, judged by cost plus ``weight`` for every byte shared.
 
     A move that is worse by ``d`` is accepted with probability ``exp(-d / temperature)``.
 
@@ -57,7 +57,7 @@ def anneal_packed(
     slots
         Slots of every run: its written storages, and one more if any unit has a block.
     limit
-        Bytes; no stay ends above.
+        Bytes; no retention ends above.
     schedule, ids, length
         Units, and the unique number of each run; overwritten with those at the end of the walk,
         whose length is returned.
@@ -84,8 +84,8 @@ def anneal_packed(
     middle, other = np.empty(room, np.int64), np.empty(room, np.int64)
     middle_ids, other_ids = np.empty(room, np.int64), np.empty(room, np.int64)
     new = np.empty(room + 2 * MOST_AGAIN, np.int64)
-    begin, end, stop, active, near = blank_stays(total)
-    begin2, end2, stop2, active2, conflicts = blank_stays(total)
+    begin, end, stop, active, near = blank_retentions(total)
+    begin2, end2, stop2, active2, conflicts = blank_retentions(total)
     conflict_count = 0
     pending = np.zeros(total, np.bool_)
     changed, old_off = np.empty(total, np.int64), np.empty(total, np.int64)
@@ -109,7 +109,7 @@ def anneal_packed(
             free[left] = run
             left += 1
     seen = np.zeros(units, np.int64)
-    n_active = find_stays(flat, slots, schedule, ids, length, begin, end, stop, active)
+    n_active = find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active)
     shared = all_shared(begin, end, active, n_active, off, size, pending)
     fall = (cold / hot) ** (1.0 / max(1, moves))
     temperature = hot
@@ -126,7 +126,7 @@ def anneal_packed(
         allowed = -temperature * np.log(1.0 - random.random())
         kind = random.random() if reach > 0 else 0.99
         if kind >= _INSERT + _REMOVE + _EXCHANGE + _MOVE:
-            # Another offset for one stay.
+            # Another offset for one retention.
             if conflict_count > 0 and random.random() < 0.7:
                 slot = conflicts[random.integers(0, conflict_count)]
                 if end[slot] < 0:
@@ -192,8 +192,8 @@ def anneal_packed(
             continue
         for k in range(taken):
             measure_slots(flat, slots, other, other_ids, n, free[left - 1 - k], align, size)
-        n_active2 = find_stays(flat, slots, other, other_ids, n, begin2, end2, stop2, active2)
-        # Stays that begin or end at other runs than before.
+        n_active2 = find_retentions(flat, slots, other, other_ids, n, begin2, end2, stop2, active2)
+        # Retentions that begin or end at other runs than before.
         k_changed = 0
         for k in range(n_active):
             slot = active[k]

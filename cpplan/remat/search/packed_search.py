@@ -1,12 +1,12 @@
 """Search for a schedule and its offsets together.
 
 A schedule whose live bytes fit may still not fit packed: where the live bytes are about the same at
-all steps, packing loses a tenth. Here every stay (retention interval) always has an offset below
-the limit, and stays may share bytes during the search. First they are separated, with the schedule
-unchanged; then runs and offsets change together by simulated annealing. Shared bytes have a price
-beside the cost of the runs: a stay is moved away, or its value is computed again later, whichever
-is cheaper. If neither leads to a packing that fits, the same is tried on schedules with fewer live
-bytes.
+all steps, packing loses a tenth. Here every retention (retention interval) always has an offset
+below the limit, and retentions may share bytes during the search. First they are separated, with
+the schedule unchanged; then runs and offsets change together by simulated annealing. Shared bytes
+have a price beside the cost of the runs: a retention is moved away, or its value is computed again
+later, whichever is cheaper. If neither leads to a packing that fits, the same is tried on schedules
+with fewer live bytes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.local_search import search_schedules
-from cpplan.remat.search.separation import Stays, separate_stays
-from cpplan.remat.search.stay_buffers import StayBuffers
+from cpplan.remat.search.retention_buffers import RetentionBuffers
+from cpplan.remat.search.separation import Retentions, separate_retentions
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
@@ -39,7 +39,7 @@ _RATE, _BESIDES = 1e7, 15
 _CALL = 1e6
 # Moves of the first round for each run, how that grows, and of all rounds.
 _FIRST, _GROWTH, _MOST = 300, 1.5, 100_000
-# Moves that separate, for each stay.
+# Moves that separate, for each retention.
 _SEPARATE = 1000
 # Temperatures: of repairing, as parts of the limit shared; of what fits, in mean costs of a unit.
 _REPAIR, _CHEAPEN = (1e-4, 4e-6), (0.3, 0.01)
@@ -106,8 +106,8 @@ def search_packed(
     limit
         Bytes of the arena.
     start
-        A valid schedule. The less its live bytes exceed the limit, or the more they stay below it,
-        the sooner something fits.
+        A valid schedule. The less its live bytes exceed the limit, or the more they retention below
+        it, the sooner something fits.
     deadline
         When it passes, the best so far is returned.
     residency
@@ -140,7 +140,7 @@ def search_packed(
     ((0, 1, 2, 0, 3), 12, 5)
     """
     schedule = np.fromiter(start, np.int64)
-    buffers = StayBuffers(problem, residency or Residency(), limit)
+    buffers = RetentionBuffers(problem, residency or Residency(), limit)
     largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
     if buffers.room < max(largest, buffers.entry) or not len(problem):
         return None
@@ -202,9 +202,15 @@ class _Walk:
     """One annealing round after another, from the best schedule so far."""
 
     def __init__(
-        self, problem: RematProblem, buffers: StayBuffers, start: Ints, seed: int, *, joint: bool
+        self,
+        problem: RematProblem,
+        buffers: RetentionBuffers,
+        start: Ints,
+        seed: int,
+        *,
+        joint: bool,
     ):
-        from cpplan.remat.search.stay_kernel import place_all
+        from cpplan.remat.search.retention_kernel import place_all
 
         self._problem, self._buffers, self._joint = problem, buffers, joint
         self._random = np.random.default_rng(seed)
@@ -246,42 +252,42 @@ class _Walk:
 
     def packed(self) -> PackedSchedule:
         """The best so far as a packed schedule; it must fit."""
-        from cpplan.remat.search.stay_kernel import find_stays
+        from cpplan.remat.search.retention_kernel import find_retentions
 
         schedule, runs, off = self._best
         length, storages = int(self._result[0]), len(self._flat.size)
         begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
-        count = find_stays(
+        count = find_retentions(
             self._flat, self._slots, schedule, runs, length, begin, end, stop, active
         )
         first = storages + runs[:length] * self._slots
         blocks = first + self._slots - 1
-        stays = active[:count]
-        inner = np.isin(stays, blocks) if self._flat.extra.any() else np.zeros(count, bool)
-        stays = stays[~inner & (stays < len(off) - 1)]
+        retentions = active[:count]
+        inner = np.isin(retentions, blocks) if self._flat.extra.any() else np.zeros(count, bool)
+        retentions = retentions[~inner & (retentions < len(off) - 1)]
         units = tuple(schedule[:length].tolist())
-        buffers, offsets = self._buffers.offsets(units, off[stays], off[blocks], int(off[-1]))
+        buffers, offsets = self._buffers.offsets(units, off[retentions], off[blocks], int(off[-1]))
         check_offsets(buffers, offsets, NAME)
         peak = int((offsets + buffers.size).max(initial=0))
         return PackedSchedule(units, offsets, peak, self._problem.total_cost(units))
 
     def separate(self, deadline: Deadline, moves: int) -> None:
-        """Change the best's offsets so that its stays share less, by ``moves`` for each stay."""
-        from cpplan.remat.search.stay_kernel import find_stays
+        """Change the best's offsets so that retentions share less, by ``moves`` for each."""
+        from cpplan.remat.search.retention_kernel import find_retentions
 
         schedule, runs, off = self._best
         length = int(self._result[0])
         self._measure(schedule, runs, length)
         begin, end, stop, active = (np.zeros(len(off), np.int64) for _ in range(4))
-        count = find_stays(
+        count = find_retentions(
             self._flat, self._slots, schedule, runs, length, begin, end, stop, active
         )
-        if self.fits or count > tuning.active().most_stays:
+        if self.fits or count > tuning.active().most_retentions:
             return
         slots = active[:count]
-        stays = Stays(begin[slots], end[slots] + 1, self._size[slots], self._align[slots])
-        offsets, shared = separate_stays(
-            stays, off[slots], self._buffers.room, deadline, self._random, moves=moves * count
+        retentions = Retentions(begin[slots], end[slots] + 1, self._size[slots], self._align[slots])
+        offsets, shared = separate_retentions(
+            retentions, off[slots], self._buffers.room, deadline, self._random, moves=moves * count
         )
         if shared < self._result[1]:
             off[slots], self._result[1] = offsets, shared
@@ -317,8 +323,8 @@ class _Walk:
             self._price = self._price / _FALL if self.fits else self._price * _RISE
 
     def _measure(self, schedule: Ints, runs: Ints, length: int) -> None:
-        """Set the sizes and alignments of the stays and blocks that the runs begin."""
-        from cpplan.remat.search.stay_kernel import measure_run
+        """Set the sizes and alignments of the retentions and blocks that the runs begin."""
+        from cpplan.remat.search.retention_kernel import measure_run
 
         for k in range(length):
             measure_run(self._flat, self._slots, schedule[k], runs[k], self._align, self._size)

@@ -1,8 +1,8 @@
 """Live bytes of a schedule, and how a changed stretch of it changes them; imports numba.
 
-A move changes a schedule only in a window. Bytes live after the window stay the same, since a stay
-that reaches beyond it is read there before and after the move. So the window is measured anew, and
-before it only the stays that now reach it, or no longer do.
+A move changes a schedule only in a window. Bytes live after the window retention the same, since a
+retention that reaches beyond it is read there before and after the move. So the window is measured
+anew, and before it only the retentions that now reach it, or no longer do.
 """
 
 # Arrays are described in ``Profile``; the compiler infers their types.
@@ -156,18 +156,18 @@ def follow(flat, schedule, length, limit, profile):
         if flat.present[s] and end == begin + 1 and not flat.kept[s]:
             entry += size
             continue
-        stay = (access[begin] >> 2) - 1
-        stop = stay + 1
+        retention = (access[begin] >> 2) - 1
+        stop = retention + 1
         for k in range(begin + 1, end):
             at = (access[k] >> 2) - 1
             if access[k] & _BEGIN:
-                live[max(0, stay)] += size
+                live[max(0, retention)] += size
                 live[stop] -= size
-                stay = at
+                retention = at
                 stop = at + 1
             else:
                 stop = at + 1 - (access[k] & _SPARED)
-        live[max(0, stay)] += size
+        live[max(0, retention)] += size
         live[length if flat.kept[s] else stop] -= size
     profile.entry[0] = entry
     now, peak, beyond = flat.base, flat.base, 0
@@ -198,7 +198,7 @@ def access_from(profile, storage, position):
 
 @inner_loop
 def read_next(flat, profile, storage, k):
-    """True if a stay lasts to the ``k``-th access, or to the end of the schedule."""
+    """True if a retention lasts to the ``k``-th access, or to the end of the schedule."""
     if k < profile.start[storage + 1]:
         return profile.access[k] & _BEGIN == 0
     return flat.kept[storage]
@@ -243,7 +243,7 @@ def beyond_after(flat, limit, schedule, profile, low, high, new, size):
         later[i] = np.int64(read_next(flat, profile, s, after))
         known = k > start[s]
         before[i] = np.int64(known and read_next(flat, profile, s, k))
-        # From where on a stay before the window would have to last.
+        # From where on a retention before the window would have to last.
         reach[i] = (access[k - 1] >> 2) - (access[k - 1] & _SPARED) if known else -1
         last[i] = -1 if known else -2
         spared[i] = 0

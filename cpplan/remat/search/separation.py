@@ -1,8 +1,8 @@
-"""Offsets within a limit for stays of known sizes and times, by guided local search.
+"""Offsets within a limit for retentions of known sizes and times, by guided local search.
 
-Stays may share bytes at first. One after another moves to where it shares least, weighted pair by
-pair; once no stay moves, pairs that still share bytes get more weight (Voudouris and Tsang, 1999;
-for packing, with moves along one axis: Egeblad, Nielsen and Odgaard, 2007).
+Retentions may share bytes at first. One after another moves to where it shares least, weighted pair
+by pair; once no retention moves, pairs that still share bytes get more weight (Voudouris and Tsang,
+1999; for packing, with moves along one axis: Egeblad, Nielsen and Odgaard, 2007).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from cpplan.model.problem import Ints
 from cpplan.remat.tuning import active
 from cpplan.runtime.deadline import Deadline
 
-# Moves times stays in one call of the compiled loop, and in a second, about; and what a move takes
-# besides, in stays.
+# Moves times retentions in one call of the compiled loop, and in a second, about; and what a move
+# takes besides, in retentions.
 _CALL, _RATE, _BESIDES = 2e6, 7e7, 30
 
 
-class Stays(NamedTuple):
-    """Half-open lifespans, sizes and alignments, each of shape ``(stays,)``."""
+class Retentions(NamedTuple):
+    """Half-open lifespans, sizes and alignments, each of shape ``(retentions,)``."""
 
     begin: Ints
     end: Ints
@@ -29,8 +29,8 @@ class Stays(NamedTuple):
     alignment: Ints
 
 
-def separate_stays(
-    stays: Stays,
+def separate_retentions(
+    retentions: Retentions,
     offsets: Ints,
     limit: int,
     deadline: Deadline,
@@ -42,10 +42,10 @@ def separate_stays(
 
     Parameters
     ----------
-    stays
+    retentions
         None larger than the limit.
     offsets
-        Where to begin: each a multiple of its alignment, so that no stay ends above the limit.
+        Where to begin: each a multiple of its alignment, so that no retention ends above the limit.
     limit
         Bytes.
     deadline
@@ -57,22 +57,23 @@ def separate_stays(
 
     Examples
     --------
-    >>> stays = Stays(*(np.array(a) for a in ([0, 0, 1], [1, 2, 2], [4, 2, 4], [1, 1, 1])))
-    >>> offsets, shared = separate_stays(
-    ...     stays, np.array([0, 0, 0]), 6, Deadline(60), np.random.default_rng(0), moves=100
+    >>> columns = [0, 0, 1], [1, 2, 2], [4, 2, 4], [1, 1, 1]
+    >>> retentions = Retentions(*map(np.array, columns))
+    >>> offsets, shared = separate_retentions(
+    ...     retentions, np.array([0, 0, 0]), 6, Deadline(60), np.random.default_rng(0), moves=100
     ... )
     >>> shared, offsets[0] == offsets[2]
     (0, np.True_)
     """
     from cpplan.remat.search.separation_kernel import separate
 
-    count = len(stays.size)
+    count = len(retentions.size)
     low, best = offsets.copy(), offsets.copy()
-    if count > active().most_stays:
-        raise ValueError(f"{count} stays: at most {active().most_stays} are separated")
+    if count > active().most_retentions:
+        raise ValueError(f"{count} retentions: at most {active().most_retentions} are separated")
     weight = np.ones((count, count), np.float32)
     np.fill_diagonal(weight, 0)
-    columns = tuple(np.ascontiguousarray(column, np.int64) for column in stays)
+    columns = tuple(np.ascontiguousarray(column, np.int64) for column in retentions)
     found, least = best.copy(), -1
     left = moves
     size = max(1, int(_CALL / max(1, count)))

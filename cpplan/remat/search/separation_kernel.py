@@ -1,4 +1,4 @@
-"""The compiled loop that separates stays; imports numba, so import it only to search."""
+"""The compiled loop that separates retentions; imports numba, so import it only to search."""
 
 # Arrays are described in ``separate``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -14,30 +14,30 @@ _NEVER = 1 << 60
 
 
 @njit(cache=True)
-def separate(random, stays, weight, low, best, limit, moves):
-    """Move stays to where they cost least, and return the fewest bytes shared, pair by pair.
+def separate(random, retentions, weight, low, best, limit, moves):
+    """Move retentions to where they cost least, and return the fewest bytes shared, pair by pair.
 
-    Every byte that two stays share costs the pair's weight. When no stay that shares bytes has a
-    better offset, the weight of every pair that shares some rises by one.
+    Every byte that two retentions share costs the pair's weight. When no retention that shares
+    bytes has a better offset, the weight of every pair that shares some rises by one.
 
     Parameters
     ----------
     random
         A ``numpy.random.Generator``.
-    stays
-        ``(begin, end, size, alignment)``, each of shape ``(stays,)``; ``end`` is exclusive.
+    retentions
+        ``(begin, end, size, alignment)``, each of shape ``(retentions,)``; ``end`` is exclusive.
     weight
-        Of every pair, symmetric, zero on the diagonal, shape ``(stays, stays)``; updated.
+        Of every pair, symmetric, zero on the diagonal, shape ``(retentions, retentions)``; updated.
     low
-        The offset of every stay; updated.
+        The offset of every retention; updated.
     best
         Filled with the offsets that share least.
     limit
-        Bytes; no stay ends above.
+        Bytes; no retention ends above.
     moves
-        Stays that are looked at, at most.
+        Retentions that are looked at, at most.
     """
-    begin, end, size, step = stays
+    begin, end, size, step = retentions
     n = len(size)
     high = low + size
     by_low, by_high = np.argsort(low), np.argsort(high)
@@ -91,7 +91,7 @@ def separate(random, stays, weight, low, best, limit, moves):
 
 @njit(cache=True)
 def _shared(i, begin, end, low, high, bottom, top, count):
-    """Bytes that a stay shares with the first ``count`` others, if it lies from bottom to top."""
+    """Bytes that a retention from bottom to top shares with the first ``count`` others."""
     total = 0
     for j in range(count):
         if j != i and begin[j] < end[i] and end[j] > begin[i]:
@@ -101,7 +101,7 @@ def _shared(i, begin, end, low, high, bottom, top, count):
 
 @njit(cache=True)
 def _raise(begin, end, low, high, by_low, weight, queue, waits):
-    """Raise the weights of pairs that share bytes; return the number of stays that wait then."""
+    """Raise the weights of pairs that share bytes; return how many retentions wait then."""
     waiting = 0
     for place in range(len(by_low)):
         i = by_low[place]
@@ -121,11 +121,11 @@ def _raise(begin, end, low, high, by_low, weight, queue, waits):
 
 @njit(cache=True)
 def _near(i, begin, end, low, high, by_low, by_high, weight, near):
-    """Set both ends of the stays live at the same time as one, ascending, and the weights."""
+    """Set both ends of the retentions live at the same time as one, ascending, and the weights."""
     lows, highs, rises, falls = near
     first, last, prices = begin[i], end[i], weight[i]
     count = 0
-    # No branches: which stays live at the same time is hard to foresee.
+    # No branches: which retentions live at the same time is hard to foresee.
     for j in by_low:
         lows[count], rises[count] = low[j], prices[j]
         count += np.int64(begin[j] < last) & np.int64(end[j] > first)
@@ -138,10 +138,10 @@ def _near(i, begin, end, low, high, by_low, by_high, weight, near):
 
 @njit(cache=True)
 def cheapest(random, size, step, top, near):
-    """``(offset, price)`` where a stay of ``size`` bytes costs least, a multiple of ``step``.
+    """``(offset, price)`` where a retention of ``size`` bytes costs least, a multiple of ``step``.
 
-    The price is piecewise linear: as a stay moves up, the bytes it shares with another grow, are
-    constant, and shrink. The pieces' ends are merged in order. Offsets are at most ``top``.
+    The price is piecewise linear: as a retention moves up, the bytes it shares with another grow,
+    are constant, and shrink. The pieces' ends are merged in order. Offsets are at most ``top``.
     """
     lows, highs, rises, falls = near
     meets, inside, leaves, past = 0, 0, 0, 0

@@ -1,8 +1,8 @@
 """A window of a schedule as a rematerialization problem of its own.
 
-The runs at the positions ``begin <= position < end`` may be chosen anew, the others stay. Values
-that are still read, in the window or after it, are there at its beginning; those read after it are
-kept to its end. Units that have run before need not run, but may.
+The runs at the positions ``begin <= position < end`` may be chosen anew, the others retention.
+Values that are still read, in the window or after it, are there at its beginning; those read after
+it are kept to its end. Units that have run before need not run, but may.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _ends(
 ) -> tuple[set[int], set[int]]:
     """The storages that live into the window, and those that live out of it."""
     there, wanted = set[int](), set[int]()
-    for storage, first, stop in problem.stays(schedule):
+    for storage, first, stop in problem.retentions(schedule):
         if stop > begin and (first < begin or (begin == 0 and problem.ordering.present[storage])):
             there.add(storage)
         if first < end < stop:

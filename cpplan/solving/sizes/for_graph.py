@@ -1,6 +1,6 @@
 """``plan_sizes``: a graph of symbolic sizes planned for some of them at once.
 
-Offsets stay while sizes change, so what is planned is one layout (see
+Offsets retention while sizes change, so what is planned is one layout (see
 ``cpplan.packing.sizes.solve``) of
 the buffers' bytes at each size, which are those of the graph bound to its values. Ops run in one
 order at all sizes. What is written in place is one buffer with what it is written over, since both

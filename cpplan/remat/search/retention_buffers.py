@@ -1,6 +1,7 @@
-"""Conversion from stays of a schedule to buffers of a program that runs ops again.
+"""Conversion from retentions of a schedule to buffers of a program that runs ops again.
 
-Besides stays of storages, an arena holds storages that no op accesses, and buffers of ops' bodies.
+Besides retentions of storages, an arena holds storages that no op accesses, and buffers of ops'
+bodies.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from cpplan.remat.problem import RematProblem
 from cpplan.runtime.deadline import Deadline
 
 
-class StayBuffers:
-    """Converter from offsets of stays to offsets of buffers.
+class RetentionBuffers:
+    """Converter from offsets of retentions to offsets of buffers.
 
     Buffers that live throughout and that no unit accesses lie at the arena's end. What a unit's
     bodies need lies in one block, and so does what the caller hands in for nobody.
@@ -40,7 +41,8 @@ class StayBuffers:
     Attributes
     ----------
     room
-        Bytes left for stays and blocks; negative if what lives throughout needs more than there is.
+        Bytes left for retentions and blocks; negative if what lives throughout needs more than
+        there is.
     alignment
         Of every storage, shape ``(storages,)``.
     extra
@@ -56,7 +58,7 @@ class StayBuffers:
     >>> from cpplan.remat.problem import remat_problem
     >>> tensors = Tensor("x", 3, kind="input", alignment=4), Tensor("y", 8, kind="output")
     >>> graph = Graph("g", tensors, (Op("f", outputs=("y",)),))
-    >>> buffers = StayBuffers(remat_problem(graph), Residency(), 16)
+    >>> buffers = RetentionBuffers(remat_problem(graph), Residency(), 16)
     >>> buffers.room, buffers.entry, buffers.inner_alignment
     (16, 3, 4)
     """
@@ -90,15 +92,15 @@ class StayBuffers:
         return self._program(schedule)[1]
 
     def offsets(
-        self, schedule: Sequence[int], stays: Ints, blocks: Ints, entry: int
+        self, schedule: Sequence[int], retentions: Ints, blocks: Ints, entry: int
     ) -> tuple[Problem, Ints]:
         """The packing problem of a schedule, and an offset for each of its buffers.
 
         Parameters
         ----------
-        stays
-            An offset for every stay, in the order in which they begin: what is there from the start
-            by number of the storage, then what every run begins, by number too.
+        retentions
+            An offset for every retention, in the order in which they begin: what is there from the
+            start by number of the storage, then what every run begins, by number too.
         blocks
             An offset for the block of every run, shape ``(len(schedule),)``.
         entry
@@ -109,7 +111,7 @@ class StayBuffers:
         row = {name: k for k, name in enumerate(buffers.names)}
         offsets: Ints = np.zeros(len(buffers), np.int64)
         copies: Counter[int] = Counter()
-        for storage, offset in zip(self._begun(schedule), stays.tolist(), strict=True):
+        for storage, offset in zip(self._begun(schedule), retentions.tolist(), strict=True):
             copy = copies[storage]
             offsets[row[self._names.copy(names[storage], copy)]] = offset
             copies[storage] += 1
@@ -122,7 +124,7 @@ class StayBuffers:
         return buffers, offsets
 
     def _begun(self, schedule: Sequence[int]) -> Iterator[int]:
-        """The storage of every stay, in the order in which they begin."""
+        """The storage of every retention, in the order in which they begin."""
         problem, parts = self._source, set[int]()
         yield from np.flatnonzero(problem.ordering.present).tolist()
         for unit in schedule:
@@ -150,7 +152,7 @@ class StayBuffers:
         entry: list[int] = []
         blocks: list[list[int]] = [[] for _ in schedule]
         for k, name in enumerate(buffers.names):
-            if self._is_stay(name) or not buffers.size[k]:
+            if self._is_retention(name) or not buffers.size[k]:
                 continue
             if buffers.lower[k] == 0 and buffers.upper[k] == starts[-1] and len(schedule) > 1:
                 throughout.append(k)
@@ -161,7 +163,7 @@ class StayBuffers:
                 blocks[run].append(k)
         return throughout, entry, blocks
 
-    def _is_stay(self, name: str) -> bool:
+    def _is_retention(self, name: str) -> bool:
         return self._names.split(name)[0] in self._storages
 
 

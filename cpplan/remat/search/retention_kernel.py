@@ -1,4 +1,4 @@
-"""Stays of a schedule, their offsets, and the bytes they share; imports numba."""
+"""Retentions of a schedule, their offsets, and the bytes they share; imports numba."""
 
 # Arrays are described in ``anneal_packed``; the compiler infers their types.
 # mypy: disable-error-code="no-untyped-def,no-any-return,untyped-decorator"
@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Offsets that are looked at for a stay, at most.
+# Offsets that are looked at for a retention, at most.
 _LOOKS = 400
-# Any number of bytes, what cannot be, and stays in another's way that move with it, at most.
+# Any number of bytes, what cannot be, and retentions in another's way that move with it, at most.
 _ALL, NO, _EJECTED = 1 << 60, 1 << 61, 6
 
 
 @njit(cache=True)
-def find_stays(flat, slots, schedule, ids, length, begin, end, stop, active):
-    """The stays of a schedule: first and last position, run that ends them; how many there are.
+def find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active):
+    """The retentions of a schedule: first and last position, run that ends them; and their number.
 
     ``active`` lists their slots by first position; ``end`` of all other slots is -1.
     """
@@ -63,7 +63,7 @@ def find_stays(flat, slots, schedule, ids, length, begin, end, stop, active):
 
 @njit(cache=True)
 def overlap(slot, offset, limit, begin, end, active, count, pending, off, size):
-    """Bytes that a stay at an offset shares with others, pair by pair; at most about ``limit``."""
+    """Bytes that a retention at an offset shares with others, pair by pair; up to ``limit``."""
     low, high, first, last = offset, offset + size[slot], begin[slot], end[slot]
     shared = 0
     for k in range(count):
@@ -82,7 +82,7 @@ def overlap(slot, offset, limit, begin, end, active, count, pending, off, size):
 
 @njit(cache=True)
 def place(random, slot, limit, most, align, begin, end, active, count, pending, off, size, near):
-    """``(offset, bytes shared)`` where a stay shares least with others, beside one of them.
+    """``(offset, bytes shared)`` where a retention shares least with others, beside one of them.
 
     If that is more than ``most``, its offset is left and the bytes are ``most + 1``.
     """
@@ -134,7 +134,7 @@ def shift(
     random, slot, limit, most, align, begin, end, active, count, pending, off, size, near, moved,
     before,
 ):  # fmt: skip
-    """Move a stay, and those in its way; return the bytes shared more, or ``NO``."""
+    """Move a retention, and those in its way; return the bytes shared more, or ``NO``."""
     found = 0
     for k in range(count):
         other = active[k]
@@ -203,10 +203,10 @@ def shift(
 
 @njit(cache=True)
 def place_all(random, flat, slots, schedule, ids, length, limit, align, off, size):
-    """Offsets for all stays, those of the largest area first; bytes that they share."""
+    """Offsets for all retentions, those of the largest area first; bytes that they share."""
     total = len(size)
-    begin, end, stop, active, near = blank_stays(total)
-    count = find_stays(flat, slots, schedule, ids, length, begin, end, stop, active)
+    begin, end, stop, active, near = blank_retentions(total)
+    count = find_retentions(flat, slots, schedule, ids, length, begin, end, stop, active)
     pending = np.ones(total, np.bool_)
     area = np.empty(count, np.float64)
     for k in range(count):
@@ -224,7 +224,7 @@ def place_all(random, flat, slots, schedule, ids, length, limit, align, off, siz
 
 
 @njit(cache=True)
-def blank_stays(total):
+def blank_retentions(total):
     return (
         np.zeros(total, np.int64),
         np.full(total, -1, np.int64),
@@ -253,7 +253,7 @@ def measure_slots(flat, slots, schedule, ids, length, run, align, size):
 
 @njit(cache=True)
 def measure_run(flat, slots, unit, run, align, size):
-    """Set the sizes and alignments of the stays and the block that a run begins."""
+    """Set the sizes and alignments of the retentions and the block that a run begins."""
     storages = len(flat.size)
     slot = storages + run * slots
     for t in range(flat.write_start[unit], flat.write_start[unit + 1]):
