@@ -71,9 +71,9 @@ def facts(model: CutModel, schedule: list[int]) -> dict[int, int]:
             put(model.done[j + 1, v], min(when) <= j)
             if j:
                 put(model.later[j, v], max(when) >= j)
-    stays = problem.stays(schedule)
+    retentions = problem.retentions(schedule)
     for j, moment in enumerate(moments, 1):
-        live = {s for s, first, until in stays if first <= moment < until}
+        live = {s for s, first, until in retentions if first <= moment < until}
         for s in range(len(problem.ordering.size)):
             if model.live[j, s] == ZERO and s in live:
                 # Of some nothing is said; of the others, ZERO says that they are not there yet.

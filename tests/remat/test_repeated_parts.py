@@ -91,7 +91,7 @@ def test_number_of_schedules_measured_does_not_grow_with_the_layers(monkeypatch)
         make = repeated_parts._Search._schedule
         monkeypatch.setattr(
             repeated_parts._Search,
-            "_sequence",
+            "_schedule",
             lambda self, make=make, measured=measured: (measured.append(1), make(self))[1],
         )
         problem = problem_of(layers)
