@@ -63,8 +63,8 @@ def test_what_runs_but_once_is_there_until_it_is_read():
         Op("g", inputs=("a",), outputs=("b",)),
         Op("h", inputs=("b", "d"), outputs=("y",)),
     )
-    for recomputable, schedule, bound in ((True, None, 12), (False, None, 13), (True, "s", 13)):
-        first = replace(ops[0], recomputable=recomputable, schedule=schedule)
+    for recomputable, sequence, bound in ((True, None, 12), (False, None, 13), (True, "s", 13)):
+        first = replace(ops[0], recomputable=recomputable, sequence=sequence)
         graph = Graph("dropout", tensors, (first, *ops[1:]))
         assert proved(to_anf(graph)) == planners_footprint(remat_problem(graph)).bytes == bound
 
