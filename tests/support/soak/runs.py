@@ -65,7 +65,7 @@ def without_empty(graph: Graph) -> Graph:
             in_place=tuple(pair for pair in op.in_place if full.issuperset(pair)),
             placements=tuple(place for place in op.placements if full.issuperset(place[:2])),
             after=tuple(graph.ops[k].name for k in sorted(before)),
-            schedule=None,
+            sequence=None,
         )
         for op, before in zip(graph.ops, waits_for(graph), strict=True)
     )
