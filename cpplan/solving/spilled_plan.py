@@ -12,7 +12,7 @@ from cpplan.model.plan import Plan, Progress, Scope, Status
 from cpplan.model.pool import Pool
 from cpplan.model.printable import printable
 from cpplan.model.residency import Residency
-from cpplan.spilling.solve import Spilled
+from cpplan.spilling.outcome import Spilled
 
 
 def make_spilled_plan(

@@ -1,0 +1,98 @@
+"""A search's outcome: the gaps kept, their packing, the bound, and the op that does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cpplan.program.anf import Program
+from cpplan.spilling.bounds import MovedBound
+from cpplan.spilling.packed import Layout
+from cpplan.spilling.problem import Flags, SpillProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Gaps kept, the bytes that they move, and who chose them."""
+
+    kept: Flags
+    moved: int
+    found_by: str
+
+
+def make_choice(problem: SpillProblem, kept: Flags, found_by: str) -> Choice:
+    """The choice that keeps these gaps, with the bytes that it moves."""
+    return Choice(kept, int(problem.moved(kept).sum()), found_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """An op whose operands do not fit: its name, the bytes it needs, and those that are missing."""
+
+    op: str
+    needed: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """The outcome of a search.
+
+    Attributes
+    ----------
+    program
+        The model in the order chosen.
+    problem
+        Its spilling problem.
+    choice, layout
+        The best choice that could be packed, and its packing; ``None`` if there is none.
+    bound
+        On the bytes moved.
+    shortfall
+        The op that does not fit, if there is one.
+    every_order
+        True if the bound holds for every order.
+    order_by
+        The search that found the order, if one did.
+    """
+
+    program: Program
+    problem: SpillProblem
+    choice: Choice | None
+    layout: Layout | None
+    bound: MovedBound
+    shortfall: Shortfall | None = None
+    every_order: bool = False
+    order_by: str | None = None
+
+    @property
+    def found_by(self) -> str | None:
+        """Names of the searches that found order, gaps and offsets."""
+        packed = self.layout.found_by if self.layout is not None else None
+        chosen = self.choice.found_by if self.choice is not None else None
+        names = dict.fromkeys(name for name in (self.order_by, chosen, packed) if name is not None)
+        return ", ".join(names) or None
+
+
+def find_shortfall(problem: SpillProblem) -> Shortfall | None:
+    """The op whose operands exceed the capacity by most, or ``None`` if all fit.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.spilling.problem import spill_problem
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> program = to_anf(Graph("g", tensors, (Op("f", inputs=("x",), outputs=("y",)),)))
+    >>> find_shortfall(spill_problem(program, Residency(), (Pool("fast", 12), Pool("slow"))))
+    Shortfall(op='f', needed=16, missing=4)
+    """
+    least = problem.least_load()
+    step = int(np.argmax(least))
+    missing = int(least[step]) - problem.capacity
+    if missing <= 0:
+        return None
+    return Shortfall(problem.ops[step] if problem.ops else "", int(least[step]), missing)

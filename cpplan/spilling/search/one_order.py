@@ -1,0 +1,277 @@
+"""``SpillSearch``: gaps, moves and offsets of fewest bytes moved at one order.
+
+Keep everything, if that fits; eviction rules; the linear relaxation, whose prices bound the bytes
+moved and lead to a choice; CP-SAT on the gaps. The best choice is packed. Where its bytes fit at
+every step but its offsets do not, gaps are dropped, or CP-SAT runs again with less room there,
+until a packing fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import TimeUpError
+from cpplan.spilling import heuristics
+from cpplan.spilling.bounds import SEARCHED, MovedBound, bound_by_prices
+from cpplan.spilling.cp_sat_gaps import make_model, search_gaps
+from cpplan.spilling.heuristics.eviction import drop_cost
+from cpplan.spilling.loads import Loads
+from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
+from cpplan.spilling.packed import Layout, lay_out
+from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.search.repair import repair_choice
+from cpplan.spilling.tuning import active
+from cpplan.verification.bound_table import NOTHING
+
+if TYPE_CHECKING:
+    from formulations.spilling import SpillModel
+
+# The eviction rule that is tried with less and less room.
+_QUICK = "cost per byte and step"
+# Attempts to pack for which time must be left to go on with the next larger margin.
+_ATTEMPTS_LEFT = 3
+# Seconds that stand for no limit.
+_ENDLESS = 3600.0
+
+
+class SpillSearch:
+    """A search for the choice of gaps that moves the fewest bytes at one order.
+
+    Parameters
+    ----------
+    program, residency
+        The model in its order.
+    pools
+        The fast and the slow pool.
+    share
+        True if ops may write over what they are the last to read.
+    report
+        Called at each improvement with the bytes moved, their bound, and the source.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        pools: tuple[Pool, Pool],
+        *,
+        share: bool = False,
+        report: Callable[[int | None, int, str], None] = lambda moved, bound, source: None,
+    ):
+        self.program, self.residency, self.pools, self.share = program, residency, pools, share
+        self.problem = spill_problem(program, residency, pools, share=share)
+        self.bound = MovedBound(0, NOTHING)
+        self.choice: Choice | None = None
+        self.layout: Layout | None = None
+        self.shortfall: Shortfall | None = None
+        # Part of the fast pool that was left empty when a choice could be packed quickly.
+        self.margin = active().margins[0]
+        # Only plans that move fewer bytes than this are wanted.
+        self.below: int | None = None
+        self.report = report
+
+    @property
+    def done(self) -> bool:
+        """True if the best plan moves no more bytes than the bound, or none can be good enough."""
+        if self.below is not None and self.bound.value >= self.below:
+            return True
+        return self.choice is not None and self.choice.moved <= self.bound.value
+
+    def run(self, budget: Budget) -> None:
+        """Search until the deadline, or until the best plan is proved optimal."""
+        problem, tuning = self.problem, active()
+        short = find_shortfall(problem)
+        if short is not None:
+            self.shortfall = short
+            return
+        if (problem.load(problem.all_kept()) <= problem.capacity).all():
+            everything = make_choice(self.problem, problem.all_kept(), "everything kept")
+            if everything.moved == 0:
+                self._place(everything, budget.share(tuning.still_share))
+        if not self.done:
+            self._search(budget)
+
+    def _search(self, budget: Budget) -> None:
+        problem, tuning = self.problem, active()
+        best = min(self._by_rules(problem, budget), key=lambda choice: choice.moved)
+        few = len(problem.gap_lower) <= tuning.cp_sat_gaps
+        model = make_model(problem, budget) if few else None
+        prices: dict[int, float] = {}
+        if model is not None:
+            prices = self._relax(model, budget)
+            best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.moved)
+        if not self._place(best, budget.share(tuning.first_share), quick=True):
+            self._with_margin(prices, budget.share(tuning.margin_share))
+        if best.moved > self.bound.value and few and not budget.deadline.expired():
+            share = budget.share(tuning.search_share)
+            kept = search_gaps(problem, best.kept, share, proved=self._proved)
+            if kept is not None and int(problem.moved(kept).sum()) < best.moved:
+                best = make_choice(self.problem, kept, SEARCHED)
+        if not self._better(best):
+            return
+        if not self._place(best, budget.share(tuning.packing_share)):
+            self._repair(best, budget.share(tuning.repairs_share))
+            if few and self._better(best):
+                self._again(prices, budget)
+
+    def _better(self, choice: Choice) -> bool:
+        if self.below is not None and choice.moved >= self.below:
+            return False
+        return self.choice is None or choice.moved < self.choice.moved
+
+    def _relax(self, model: SpillModel, budget: Budget) -> dict[int, float]:
+        """Prices of room from the linear relaxation, whose bound is taken; none if time is up."""
+        from formulations.spilling_prices import relaxed_prices
+
+        share = budget.share(active().relaxation_share).deadline
+        prices = relaxed_prices(model, _ENDLESS if share.endless else share.remaining())
+        if prices is None:
+            return {}
+        self.raise_bound(bound_by_prices(self.problem, prices))
+        return prices
+
+    def _with_margin(self, prices: dict[int, float], budget: Budget) -> None:
+        """Choices that leave more and more of the pool empty, until one can be packed quickly.
+
+        When time is left for few more, the rest is skipped but the last.
+        """
+        margins = active().margins
+        before, longest = budget.deadline.remaining(), 0.0
+        for margin in margins:
+            left = budget.deadline.remaining()
+            longest, before = max(longest, before - left), left
+            if left < _ATTEMPTS_LEFT * longest and margin != margins[-1]:
+                continue
+            choice = self._quick_choice(self._smaller(margin), prices, budget)
+            if self._place(choice, budget, quick=True):
+                self.margin = margin
+                return
+        self._place(
+            make_choice(self.problem, self.problem.gap_fixed == 1, "everything dropped"), budget
+        )
+
+    def _quick_choice(self, part: SpillProblem, prices: dict[int, float], budget: Budget) -> Choice:
+        """The better of the choice by prices and that of the cheapest evictions."""
+        choices = [self._by_prices(part, prices)]
+        with suppress(TimeUpError):
+            kept = heuristics.get(_QUICK)(part, budget.deadline)
+            if kept is not None:
+                choices.append(make_choice(self.problem, kept, _QUICK))
+        return min(choices, key=lambda choice: choice.moved)
+
+    def _again(self, prices: dict[int, float], budget: Budget) -> None:
+        """CP-SAT with less room where packing its best choice did not fit.
+
+        First with the room with which a quick choice could be packed; then the least part of the
+        pool that must be left empty is told by halving.
+        """
+        tuning = active()
+        low, high = 0.0, min(1.0, 2 * self.margin)
+        while high - low > tuning.finest_margin and not (self.done or budget.deadline.expired()):
+            margin = (low + high) / 2
+            part = self._smaller(margin)
+            start = self._quick_choice(part, prices, budget)
+            kept = search_gaps(part, start.kept, budget.share(tuning.again_share))
+            choice = start if kept is None else make_choice(self.problem, kept, SEARCHED)
+            # If nothing better was found with so much left empty, no more need be.
+            if not self._better(choice) or self._place(choice, budget.share(tuning.packing_share)):
+                high = margin
+            else:
+                low = margin
+
+    def _smaller(self, margin: float) -> SpillProblem:
+        """The problem with this part of the fast pool left empty at each step, if the op fits."""
+        problem = self.problem
+        left = problem.capacity - problem.least_load()
+        taken = np.minimum(left, int(problem.capacity * margin))
+        return replace(problem, base=problem.base + taken)
+
+    def _by_rules(self, problem: SpillProblem, budget: Budget) -> Iterator[Choice]:
+        """Choices of the eviction rules for which there is time, and the one that keeps no gap."""
+        share = budget.share(active().rules_share).deadline
+        with suppress(TimeUpError):
+            for name in heuristics.names():
+                kept = heuristics.get(name)(problem, share)
+                if kept is not None:
+                    yield make_choice(self.problem, kept, name)
+        yield make_choice(self.problem, problem.gap_fixed == 1, "everything dropped")
+
+    def _by_prices(self, problem: SpillProblem, prices: dict[int, float]) -> Choice:
+        """Gaps kept in the order of what they save for the price of their room."""
+        price = np.array([prices.get(step, 0.0) for step in range(problem.steps)])
+        summed = np.concatenate([[0.0], np.cumsum(price)])
+        room = problem.room[problem.gap_storage]
+        paid = room * (summed[problem.gap_upper] - summed[problem.gap_lower])
+        dropped = problem.gap_fixed == 1
+        loads = Loads(problem, dropped)
+        saved = drop_cost(problem, Loads(problem, problem.all_kept()), np.arange(len(dropped)))
+        for gap in np.argsort(paid - saved, kind="stable").tolist():
+            alone = problem.stay[problem.gap_storage[gap]]
+            if problem.gap_fixed[gap] < 0 and not alone and loads.fits_with(gap):
+                loads.keep(gap)
+        return make_choice(self.problem, loads.kept, "room prices")
+
+    def _place(self, choice: Choice, budget: Budget, *, quick: bool = False) -> bool:
+        """True if the choice could be packed within the budget, and is taken if it is better."""
+        if not self._better(choice):
+            return True
+        layout = self._lay_out(choice, budget, quick=quick)
+        if not layout.fits:
+            return False
+        self._take(choice, layout)
+        return True
+
+    def _lay_out(self, choice: Choice, budget: Budget, *, quick: bool) -> Layout:
+        return lay_out(
+            self.program,
+            self.residency,
+            self.problem,
+            choice.kept,
+            self.pools,
+            budget,
+            share=self.share,
+            quick=quick,
+        )
+
+    def _take(self, choice: Choice, layout: Layout) -> None:
+        self.choice, self.layout = choice, layout
+        self.report(choice.moved, self.bound.value, choice.found_by)
+
+    def _repair(self, choice: Choice, budget: Budget) -> None:
+        """Drop one gap after another of a choice whose packing does not fit, until it does."""
+        for _ in range(active().repairs):
+            if budget.deadline.expired() or not self._better(choice):
+                return
+            layout = self._lay_out(choice, budget, quick=True)
+            if layout.fits:
+                self._take(choice, layout)
+                return
+            repaired = repair_choice(self.program, self.problem, choice, layout)
+            if repaired is None:
+                return
+            choice = repaired
+
+    def _proved(self, bound: int) -> None:
+        if bound > self.bound.value:
+            self.raise_bound(MovedBound(bound, SEARCHED))
+
+    def raise_bound(self, bound: MovedBound) -> None:
+        """Take a bound that is higher than the one known."""
+        if bound.value > self.bound.value:
+            self.bound = bound
+            self.report(None if self.choice is None else self.choice.moved, bound.value, bound.name)
+
+    def outcome(self) -> Spilled:
+        """The best plan so far, the bound, and the op that does not fit."""
+        return Spilled(
+            self.program, self.problem, self.choice, self.layout, self.bound, self.shortfall
+        )
