@@ -50,7 +50,8 @@ from cpplan.verification.needed_buffers import (
 )
 from cpplan.verification.never_shared import never_shared
 from cpplan.verification.piece_bound import least_piece
-from cpplan.verification.pieces import copied_bytes, describe_pieces
+from cpplan.verification.piece_copies import copied_bytes
+from cpplan.verification.pieces import describe_pieces
 from cpplan.verification.pool_objective import is_peak
 from cpplan.verification.rectangles import check_apart, cut_gaps
 from cpplan.verification.relations import check_relations, pairs_in_place

@@ -1,0 +1,213 @@
+"""Bands: the positions at which a plan's cuts part the ops and the tensors of a model.
+
+An op that is cut runs once for each product of its intervals. A tensor is cut wherever a window of
+such an interval begins or ends, so that every piece accesses whole bands.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+from cpplan.model.axes import Axis, Window
+from cpplan.model.dtypes import BITS
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph, Op
+from cpplan.model.pieces import Pieces
+
+Span = tuple[int, int]
+Part = tuple[Span, ...]
+"""A span along each axis of a tensor."""
+
+
+def cuttable_tensors(graph: Graph) -> set[str]:
+    """Tensors with elements of whole bytes, in storages that no other tensor lies in."""
+    found = set()
+    for tensor in graph.tensors:
+        own = tensor.kind not in ("constant", "workspace") and tensor.view_of is None
+        if not own or tensor.shape is None or tensor.dtype is None or tensor.symbolic:
+            continue
+        width, rest = divmod(BITS[tensor.dtype], 8)
+        if rest == 0 and 0 < tensor.nbytes == width * math.prod(tensor.shape):
+            found.add(tensor.name)
+    return found - {tensor.view_of[0] for tensor in graph.tensors if tensor.view_of is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class CutOp:
+    """An op and the axes along which it is cut, each with the ends of its intervals."""
+
+    op: Op
+    axes: tuple[Axis, ...]
+    ends: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, graph: Graph, entry: Pieces, cuttable: Collection[str]) -> CutOp:
+        here = f"pieces of op {entry.op!r}"
+        op = graph.op.get(entry.op)
+        if op is None:
+            raise VerificationError(f"{here}: the model has no such op")
+        if graph.symbols is not None:
+            raise VerificationError(f"{here}: the sizes of its tensors depend on variables")
+        if op.bodies or op.sequence is not None:
+            raise VerificationError(f"{here}: an op with bodies, or of a sequence, runs whole")
+        found = {axis.name: axis for axis in op.axes}
+        axes, ends = [], []
+        for name, cuts in zip(entry.axes, entry.cuts, strict=True):
+            axis = found.get(name)
+            if axis is None:
+                raise VerificationError(f"{here}: it has no axis {name!r}")
+            positions = (0, *cuts, axis.extent)
+            if any(low >= high for low, high in pairwise(positions)):
+                raise VerificationError(
+                    f"{here}: axis {name!r}: {list(cuts)} are not ascending positions within its "
+                    f"{axis.extent} steps"
+                )
+            axes.append(axis)
+            ends.append(positions)
+        uncut = next((name for name in op.outputs if name not in cuttable), None)
+        if uncut is not None:
+            raise VerificationError(f"{here}: it writes {uncut!r}, which cannot be cut")
+        cut_at = [(window.tensor, window.axis) for axis in axes for window in axis.windows]
+        if len(set(cut_at)) < len(cut_at):
+            raise VerificationError(f"{here}: two axes cut one axis of a tensor")
+        return cls(op, tuple(axes), tuple(ends))
+
+    def works(self) -> Iterator[tuple[Span, ...]]:
+        """The spans of each piece, in their order."""
+        return product(*(list(pairwise(e)) for e in self.ends))
+
+    def part(self, graph: Graph, tensor: str, work: Sequence[Span]) -> Part | None:
+        """The part of a tensor that a piece accesses; ``None`` for none."""
+        shape = graph.tensor[tensor].shape
+        if shape is None:
+            return ()
+        spans = [(0, extent) for extent in shape]
+        for axis, (first, last) in zip(self.axes, work, strict=True):
+            for window in axis.windows:
+                if window.tensor == tensor:
+                    spans[window.axis] = _accessed(window, first, last, shape[window.axis])
+        return None if any(low >= high for low, high in spans) else tuple(spans)
+
+    def name(self, work: Sequence[Span]) -> str:
+        return f"{self.op.name}[{_spans(work)}]"
+
+    def alike(self, graph: Graph, one: str, other: str) -> list[int] | None:
+        """Axes along which two tensors are cut alike, if all axes cut do so; else ``None``."""
+        found = []
+        for axis in self.axes:
+            at = _common(graph, axis, one, other)
+            if at is None:
+                return None
+            found.append(at)
+        return found
+
+
+def _accessed(window: Window, first: int, last: int, extent: int) -> Span:
+    """The positions of a tensor's axis that steps ``first`` to ``last`` (excluded) access."""
+    if window.table is not None:
+        low, high = window.table[first][0], window.table[last - 1][1]
+    else:
+        low = window.offset + window.stride * first
+        high = window.offset + window.stride * (last - 1) + window.size
+    return max(0, min(low, extent)), max(0, min(high, extent))
+
+
+def _common(graph: Graph, axis: Axis, one: str, other: str) -> int | None:
+    """The axis that an op's axis has of two tensors alike, step by step; else ``None``."""
+    windows = [window for window in axis.windows if window.tensor in (one, other)]
+    if len(windows) != 2 or windows[0].axis != windows[1].axis:
+        return None
+    steps = {(w.stride, w.offset, w.size, w.table) for w in windows}
+    extents = {(graph.tensor[w.tensor].shape or ())[w.axis] for w in windows}
+    return windows[0].axis if steps == {(1, 0, 1, None)} and len(extents) == 1 else None
+
+
+class Bands:
+    """Positions at which each tensor is cut along each of its axes."""
+
+    def __init__(self, graph: Graph, cut: Mapping[str, CutOp], cuttable: Collection[str]):
+        self._graph, self.cuttable = graph, cuttable
+        marks: dict[tuple[str, int], set[int]] = {}
+        for each in cut.values():
+            for axis, ends in zip(each.axes, each.ends, strict=True):
+                for window in axis.windows:
+                    if window.tensor not in self.cuttable:
+                        continue
+                    shape = graph.tensor[window.tensor].shape
+                    assert shape is not None
+                    extent = shape[window.axis]
+                    found = marks.setdefault((window.tensor, window.axis), set())
+                    for first, last in pairwise(ends):
+                        low, high = _accessed(window, first, last, extent)
+                        found.update({low, high} - {0, extent} if low < high else ())
+        self._level(marks, cut)
+        self._grid: dict[str, list[list[Span]]] = {}
+        for (name, number), found in marks.items():
+            shape = graph.tensor[name].shape
+            assert shape is not None
+            if name not in self._grid and any(marks.get((name, k)) for k in range(len(shape))):
+                self._grid[name] = [[(0, extent)] for extent in shape]
+            if found:
+                positions = [0, *sorted(found), shape[number]]
+                self._grid[name][number] = list(pairwise(positions))
+
+    def _level(self, marks: dict[tuple[str, int], set[int]], cut: Mapping[str, CutOp]) -> None:
+        """Give tensors that lie in one another's place the same cuts, until nothing changes."""
+        linked: list[tuple[tuple[str, int], tuple[str, int]]] = []
+        for each in cut.values():
+            pairs = [*each.op.in_place, *((p.part, p.whole) for p in each.op.placements)]
+            for one, other in pairs:
+                if one not in self.cuttable or other not in self.cuttable:
+                    continue
+                common = (_common(self._graph, axis, one, other) for axis in each.axes)
+                linked += [((one, at), (other, at)) for at in common if at is not None]
+        changed = True
+        while changed:
+            changed = False
+            for one_axis, other_axis in linked:
+                here, there = (marks.setdefault(key, set()) for key in (one_axis, other_axis))
+                if here != there:
+                    here |= there
+                    there |= here
+                    changed = True
+
+    def is_cut(self, tensor: str) -> bool:
+        return tensor in self._grid
+
+    def parts(self, tensor: str) -> list[Part]:
+        """All bands of a tensor that is cut, in the order of its shape."""
+        return list(product(*self._grid[tensor]))
+
+    def name(self, tensor: str, part: Part) -> str:
+        cut = [span for span, line in zip(part, self._grid[tensor], strict=True) if len(line) > 1]
+        return f"{tensor}[{_spans(cut)}]"
+
+    def within(self, tensor: str, part: Part) -> list[Part]:
+        """The bands that make up a part of a tensor.
+
+        Raises
+        ------
+        VerificationError
+            If they do not: it begins or ends within a band.
+        """
+        lines = []
+        for (low, high), line in zip(part, self._grid[tensor], strict=True):
+            first = bisect_left(line, (low, low))
+            lines.append([span for span in line[first:] if span[1] <= high])
+        found = list(product(*lines))
+        if sum(map(count_elements, found)) != count_elements(part):
+            raise VerificationError(f"tensor {tensor!r}: [{_spans(part)}] is not made of bands")
+        return found
+
+
+def count_elements(part: Part) -> int:
+    """The number of elements of a part."""
+    return math.prod(high - low for low, high in part)
+
+
+def _spans(part: Iterable[Span]) -> str:
+    return ",".join(f"{low}:{high}" for low, high in part)
