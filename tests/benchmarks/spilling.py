@@ -4,11 +4,11 @@
         [--deterministic] [--most-ops 200] [--csv FILE] [MODEL ...]
 
 The fast pool holds 25, 50 and 75 % of the in-place peak. Few networks have no op that needs more
-than that by itself, so ops may access the slow pool directly; the last column says what the op that
-needs most asks for where they may not. A rule's figure is that of its evictions alone, which need
-not be packed; ours is that of a verified plan. With ``--deterministic`` the time is counted by work,
-with one worker; ``cpu s`` is the processor's time of the plan. Below the table: rows with more bytes
-moved than the best rule, and the share of rows proved optimal among those of up to 200 ops.
+than that by itself, so ops may access the slow pool directly; the last column says what the op
+that needs most asks for where they may not. A rule's figure is that of its evictions alone, which
+need not be packed; ours is that of a verified plan. With ``--deterministic`` the time is counted by
+work, with one worker; ``cpu s`` is the processor's time of the plan. Below the table: rows that
+move more than the best rule, and how many rows are proved optimal, of up to 200 ops and of all.
 """
 
 from __future__ import annotations
