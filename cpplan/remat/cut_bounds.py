@@ -54,12 +54,10 @@ class CutBound:
 def cut_bound(
     problem: RematProblem,
     limit: int,
-    deadline: Deadline,
+    budget: Budget,
     *,
     order: Sequence[int] | None = None,
     target: float | None = None,
-    workers: int = 1,
-    seed: int = 0,
 ) -> CutBound:
     """A lower bound on the cost of every schedule within a limit, with any number of repetitions.
 
@@ -72,14 +70,13 @@ def cut_bound(
         A problem whose precedences have no cycle.
     limit
         On the peak, bytes.
-    deadline
-        When it passes, the best so far is returned; that every unit runs once, if nothing better.
+    budget
+        When its deadline passes, the best so far is returned; that every unit runs once, if
+        nothing better.
     order
         All units in the order of their first runs, if only such schedules count.
     target
         A bound that is good enough: the cost of a known schedule.
-    workers, seed
-        For CP-SAT.
 
     Examples
     --------
@@ -93,12 +90,12 @@ def cut_bound(
     ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
     ... )
     >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
-    >>> cut_bound(problem, 24, Deadline(60), target=6)
+    >>> cut_bound(problem, 24, Budget(Deadline(60)), target=6)
     CutBound(cost=6, name='linear bound at cuts', cuts=(3,), infeasible=False)
-    >>> cut_bound(problem, 23, Deadline(60)).infeasible
+    >>> cut_bound(problem, 23, Budget(Deadline(60))).infeasible
     True
     """
-    search = _Search(problem, limit, deadline, order, target, workers, seed)
+    search = _Search(problem, limit, budget, order, target)
     search.run()
     return search.best
 
@@ -110,31 +107,28 @@ class _Search:
         self,
         problem: RematProblem,
         limit: int,
-        deadline: Deadline,
+        budget: Budget,
         order: Sequence[int] | None,
         target: float | None,
-        workers: int,
-        seed: int,
     ):
-        self.problem, self.limit, self.deadline = problem, limit, deadline
-        self.target, self.workers, self.seed = target, workers, seed
+        self.problem, self.limit, self.budget, self.target = problem, limit, budget, target
         self.given = None if order is None else tuple(order)
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
 
     def run(self) -> None:
         """Single cuts, numbers of them that double, and the same in integers."""
-        if len(self.problem) > active().cut_units or self.deadline.expired():
+        if len(self.problem) > active().cut_units or self.budget.deadline.expired():
             return
         from formulations.retained_at_cuts import precedence
 
         self.before = precedence(self.problem, self.given)
-        alone = self._each_alone(self.deadline.share(active().single_cut_share))
+        alone = self._each_alone(self.budget.deadline.share(active().single_cut_share))
         if not alone:
             return
         path = self._heaviest_path(alone)
         chosen = [_heaviest(path, alone, 1)]
-        self._solve(chosen[0], self.deadline.share(active().first_cut_share))
-        slot = self.deadline.share(active().relaxed_cuts_share)
+        self._solve(chosen[0], self.budget.share(active().first_cut_share))
+        slot = self.budget.deadline.share(active().relaxed_cuts_share)
         while len(chosen[-1]) < len(path):
             count, left = 2 ** len(chosen), slot.remaining()
             ways = [_heaviest(path, alone, count), _spread(path, alone, count)]
@@ -143,7 +137,7 @@ class _Search:
             if active().cut_growth * (left - slot.remaining()) > slot.remaining():
                 break
         for place, cuts in enumerate(chosen[1:], 1):
-            self._solve(cuts, self.deadline.share(1 / (len(chosen) - place)))
+            self._solve(cuts, self.budget.share(1 / (len(chosen) - place)))
 
     def _each_alone(self, deadline: Deadline) -> dict[int, float]:
         """Weight of every unit: extra cost it proves as the only cut, and a little for bytes."""
@@ -203,16 +197,16 @@ class _Search:
         self._proved(cost, RELAXED, cuts)
         return cost
 
-    def _solve(self, cuts: tuple[int, ...], deadline: Deadline) -> None:
+    def _solve(self, cuts: tuple[int, ...], budget: Budget) -> None:
         """Raise the bound by CP-SAT, in integers, at some cuts."""
-        if self._settled() or deadline.expired():
+        if self._settled() or budget.deadline.expired():
             return
-        model = self._model(cuts, deadline)
+        model = self._model(cuts, budget.deadline)
         if model is None or len(model.rows.rows) > active().cut_rows:
             return
         run_model(
             model,
-            Budget(deadline, self.workers, self.seed),
+            budget,
             found=lambda solution: None,
             proved=lambda bound: self._proved(model.cost_of(bound), INTEGRAL, cuts),
             linearization=2,

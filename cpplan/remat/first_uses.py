@@ -8,6 +8,7 @@ from cpplan.remat.heuristics.eviction import evict
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.search.local_search import search_schedules
 from cpplan.remat.search.packed_search import search_packed
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 _ENDLESS = Deadline(float("inf"))
@@ -21,12 +22,12 @@ def use_eviction() -> None:
 def use_schedules() -> None:
     """Make 100 moves of the search over schedules, and drop values."""
     drop(_recomputable(), range(4), 12, _ENDLESS)
-    search_schedules(_recomputable(), 12, range(4), _ENDLESS, moves=100)
+    search_schedules(_recomputable(), 12, range(4), Budget(_ENDLESS), moves=100)
 
 
 def use_packed_schedules() -> None:
     """Make 100 moves of the search over packed schedules."""
-    search_packed(_recomputable(), 12, range(4), _ENDLESS, moves=100)
+    search_packed(_recomputable(), 12, range(4), Budget(_ENDLESS), moves=100)
 
 
 def _recomputable() -> RematProblem:

@@ -1,8 +1,8 @@
-"""The search for schedules that run ops again: within a limit, and packed into it.
+"""Rematerialization: the least cost within a limit on bytes, or the fewest bytes within a cost.
 
-Schedules are searched for by their live bytes. If packing needs more than the limit, schedule and
-offsets are searched for together, and schedules of as many bytes less are tried; if shared bytes
-make it need less, schedules of as many bytes more are tried.
+Schedules are searched for by their live bytes, and packed. If packing needs more than the limit,
+schedule and offsets are searched for together, and schedules of as many bytes less are tried; if
+shared bytes make it need less, schedules of as many bytes more are tried.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,17 +20,20 @@ from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
-from cpplan.remat.cut_bounds import RUNS_ONCE
+from cpplan.remat.goals import BestTrial, LeastBytes, LeastCost, Trial
+from cpplan.remat.known_schedules import KnownSchedules
+from cpplan.remat.live_limits import Halving, MovingLimit
+from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import RematProblem, remat_problem
-from cpplan.remat.schedules import ScheduleSearch
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.packed_search import NAME as TOGETHER
 from cpplan.remat.search.packed_search import PackedSchedule, search_packed
 from cpplan.remat.search.short_schedules import MOST_UNITS, short_schedules
 from cpplan.remat.search.short_schedules import NAME as SHORT
-from cpplan.remat.trials import Least, Trial, Trials
 from cpplan.remat.tuning import active
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.runtime.turns import Turn, Turns
 
 # Why a run may end early.
 ENDED = "the searches for schedules have ended, and short schedules were packed one by one"
@@ -53,6 +57,15 @@ class Placer(Protocol):
     """A function that takes offsets found for a program."""
 
     def __call__(self, program: Program, offsets: Ints, name: str, /) -> Packed: ...
+
+
+class OrderSearch(Protocol):
+    """A function that packs the best order without repetitions, and names the search that found it.
+
+    Ctrl-C cancels the deadline.
+    """
+
+    def __call__(self, deadline: Deadline, /) -> tuple[Packed, str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +95,6 @@ class Rematerialized:
     joint: bool = True
 
 
-class OrderSearch(Protocol):
-    """A function that packs the best order without repetitions, and names the search that found it.
-
-    Ctrl-C cancels the deadline.
-    """
-
-    def __call__(self, deadline: Deadline, /) -> tuple[Packed, str]: ...
-
-
 class RematSearch:
     """A search for schedules of one program, and packings of them.
 
@@ -109,8 +113,6 @@ class RematSearch:
         where such offsets are not valid: with several pools, or shared bytes.
     candidates
         Alias candidates, if storages may share bytes.
-    workers, seed
-        For the searches.
     report
         Called with a line about everything found.
     stop_early
@@ -127,246 +129,233 @@ class RematSearch:
         pack: Packer,
         place: Placer | None = None,
         candidates: Sequence[AliasCandidate] = (),
-        workers: int,
-        seed: int,
         report: Callable[[str], None] = lambda text: None,
         stop_early: Callable[[str], None] = lambda reason: None,
     ):
         if len(program.order) > len(program.graph.ops):
             raise InputError("remat=True needs a program that runs every op once")
-        self.program, self._pack, self._place, self._candidates = program, pack, place, candidates
-        self._residency, self._joint, self._seed = residency, joint, seed
-        self._order = order
+        self.program, self._pack, self._place = program, pack, place
+        self._residency, self._joint, self._order = residency, joint, order
+        self._sharing = bool(candidates)
         in_place = any(candidate.in_place for candidate in candidates)
         self.problem = remat_problem(program, residency, in_place=in_place)
-        self.schedules = ScheduleSearch(
+        self.known = KnownSchedules(
             self.problem,
             _units(self.problem, program),
-            joint=joint,
             candidates=candidates,
-            workers=workers,
-            seed=seed,
             report=lambda outcome: report(self._line(outcome)),
         )
+        self.schedules = ScheduleSearch(self.known, joint=joint)
         self._report, self._stop_early = report, stop_early
+        self._together = 0
 
     @property
     def base(self) -> int | float:
         """Cost of running every op once."""
-        return self.schedules.base
+        return self.known.base
 
-    def within(self, limit: int, deadline: Deadline) -> Rematerialized:
+    def cheapest(self, limit: int, budget: Budget) -> Rematerialized:
         """The cheapest schedule found whose packing has at most ``limit`` bytes, in all pools."""
-        search = self.schedules
-        if search.least.bytes > limit:
-            return self._judged(self._try(search.best(limit), deadline), limit)
-        trials, first = Trials(limit, search.least.bytes, sharing=bool(self._candidates)), True
+        known, tuning = self.known, active()
+        goal = LeastCost(limit, known)
+        best = BestTrial(goal)
+        if known.least.bytes > limit:
+            best.offer(self._try(known.best(limit), budget))
+            return self._judged(best, limit)
+        moving = MovingLimit(limit, known.least.bytes, sharing=self._sharing)
         try:
-            if self._candidates:
+            if self._sharing:
                 # What sharing saves where every op runs once, it may save elsewhere.
-                trials.add(self._try(search.once, deadline.share(active().packing_share)))
+                once = self._try(known.once, budget.share(tuning.packing_share))
+                best.offer(once)
+                moving.packed(once.outcome.peak, once.over(limit))
             small = len(self.problem) <= MOST_UNITS
-            work = deadline.share(active().small_share if small else 1 - active().proof_share)
-            while trials.cost != search.cost_bound(limit)[0] and not work.expired():
-                target, slot = trials.target, work.share(active().schedule_share)
-                outcome = search.within(target, slot)
-                if outcome.peak > target:
-                    if search.none_within(target) or not slot.expired():
-                        break
-                    if trials.cost is None and outcome.peak <= active().together_near * limit:
-                        self._search_together(
-                            limit, outcome, work.share(active().together_share), trials.keep
-                        )
-                elif trials.knows(outcome):
-                    # Asked again, a search that had no time left goes on.
-                    if not slot.expired():
-                        break
-                else:
-                    # An order in which nothing runs twice is worth more effort to pack.
-                    share = (
-                        active().once_share if outcome.cost <= self.base else active().packing_share
-                    )
-                    trial = self._try(outcome, work.share(share))
-                    trials.add(trial)
-                    if trials.cost is None and self._place is not None:
-                        self._fall_back(trials, work.share(active().fall_back_share))
-                    dearer = trials.cost is None or trials.cost > outcome.cost
-                    if trial.over(limit) > 0 and dearer:
-                        part = active().first_together_share if first else active().together_share
-                        self._search_together(limit, outcome, work.share(part), trials.keep)
-                        first = False
-            if trials.cost != search.cost_bound(limit)[0]:
-                search.bound_cost(limit, deadline)
-            self._finish(limit, trials, deadline)
+            work = budget.share(tuning.small_share if small else 1 - tuning.proof_share)
+            self._take_turns(
+                lambda effort: self._turn(best, goal, moving, effort, work), best, work
+            )
+            if not best.settled:
+                self.schedules.bound_cost(limit, budget)
+            self._pack_short(best, math.inf if self._sharing else limit, budget)
+            self._vary(best, goal, budget)
         except KeyboardInterrupt:
-            deadline.cancel()
-        if trials.best is None:
-            rest = Deadline(active().grace) if deadline.cancelled else deadline
-            trials.add(self._try(search.best(limit), rest))
-        assert trials.best is not None
-        return self._judged(trials.best, limit)
-
-    def _finish(self, limit: int, trials: Trials, deadline: Deadline) -> None:
-        """Try short schedules, then other seeds, after all searches ended without a proof."""
-        search = self.schedules
-        most = search.cost_bound(limit)[0]
-
-        def settled() -> bool:
-            return trials.cost == most or search.none_within(limit)
-
-        live = math.inf if self._candidates else limit
-        for outcome in self._short(live, lambda: trials.cost, deadline):
-            if settled():
-                return
-            if not trials.knows(outcome):
-                trials.keep(self._try(outcome, deadline.share(active().short_share)))
-        if settled():
-            return
-        start = search.best(limit)
-        for _ in range(
-            active().more_turns
-            if self._place is not None and start.peak <= active().together_near * limit
-            else 0
-        ):
-            if settled() or deadline.expired():
-                return
-            self._search_together(limit, start, deadline.share(0.5), trials.keep)
-        if not settled():
+            budget.deadline.cancel()
+        if best.trial is None:
+            rest = Deadline(tuning.grace) if budget.deadline.cancelled else budget.deadline
+            best.offer(self._try(known.best(limit), budget.until(rest)))
+        if not best.settled:
             self._stop_early(ENDED if len(self.problem) <= MOST_UNITS else ENDED_LARGE)
+        return self._judged(best, limit)
 
-    def _short(
-        self, live: float, dearest: Callable[[], float | None], deadline: Deadline
-    ) -> Iterator[RematOutcome]:
-        """Yield short schedules of a small problem, while there is time and they may be of use."""
-        problem = self.problem
-        if len(problem) > MOST_UNITS:
-            return
-        cost = dearest()
-        found = short_schedules(
-            problem,
-            live,
-            math.inf if cost is None else cost,
-            deadline,
-            order=None if self._joint else self.schedules.given,
-        )
-        try:
-            for schedule in itertools.islice(found, active().most_short):
-                cost = problem.total_cost(schedule)
-                known = dearest()
-                if known is None or cost <= known:
-                    yield RematOutcome(
-                        schedule, problem.peak(schedule), cost, self.base, SHORT, RUNS_ONCE
-                    )
-        except TimeUpError:
-            return
-
-    def cheap(self, most: float, deadline: Deadline) -> Rematerialized:
+    def smallest(self, most: float, budget: Budget) -> Rematerialized:
         """The smallest packing found of a schedule that costs at most ``most``."""
-        least = Least(most, self._once(most, deadline))
-        if not self.schedules.affords(most):
+        known, tuning = self.known, active()
+        goal = LeastBytes(most, known)
+        best = BestTrial(goal, self._once(most, budget))
+        if not known.affords(most):
             self._stop_early(NOTHING_AGAIN)
-            return self._judged(least.best, None)
+            return self._judged(best, None)
         try:
-            self._bisect(least, deadline.share(active().first_bisection_share))
-            self._descend(least, deadline.share(active().descending_share))
-            while not deadline.expired():
-                before = least.best
-                self._bisect(least, deadline)
-                if least.best is before:
-                    break
-            for outcome in self._short(math.inf, lambda: most, deadline):
-                if least.best.packed.value <= (self.schedules.least.bytes,):
-                    break
-                may = self._candidates or (outcome.peak,) < least.best.packed.value
-                if may or least.best.packed.pooled is not None:
-                    least.keep(self._try(outcome, deadline.share(active().short_share)))
+            self._halve(best, most, budget.share(tuning.first_bisection_share))
+            down = budget.share(tuning.descending_share)
+            self._begin_below(best, most, down)
+            self._take_turns(lambda _: self._go_down(best, most, down), best, down)
+            self._take_turns(lambda _: self._halve(best, most, budget), best, budget)
+            self._pack_short(best, math.inf, budget)
         except KeyboardInterrupt:
-            deadline.cancel()
+            budget.deadline.cancel()
         self._stop_early(ENDED_CHEAP)
-        return self._judged(least.best, None)
+        return self._judged(best, None)
 
-    def _once(self, most: float, deadline: Deadline) -> Trial:
+    def _take_turns(self, turn: Callable[[int], Turn], best: BestTrial, budget: Budget) -> None:
+        """Take turns until the goal is reached, one is the last, or time is up."""
+        with suppress(TimeUpError):
+            Turns(longest=2, growth=2).run(turn, lambda: best.settled, budget.deadline)
+
+    def _turn(
+        self, best: BestTrial, goal: LeastCost, moving: MovingLimit, effort: int, work: Budget
+    ) -> Turn:
+        """Search within a limit on live bytes, pack the schedule found, and move the limit."""
+        known, tuning, limit = self.known, active(), moving.live
+        slot = work.share(tuning.schedule_share)
+        outcome = self.schedules.within(limit, slot)
+        # Asked again, a search that had no time left goes on.
+        following = Turn.AGAIN if slot.deadline.expired() else Turn.LAST
+        if outcome.peak > limit:
+            if known.none_within(limit):
+                return Turn.LAST
+            near = outcome.peak <= tuning.together_near * goal.limit
+            if following is Turn.AGAIN and near and not goal.fits(best.trial):
+                slot = work.share(tuning.together_share)
+                self._search_together(best, goal.limit, outcome, slot)
+            return following
+        if best.tried(outcome):
+            return following
+        # An order in which nothing runs twice is worth more effort to pack.
+        once = outcome.cost <= known.base
+        trial = self._try(outcome, work.share(tuning.once_share if once else tuning.packing_share))
+        best.offer(trial)
+        moving.packed(outcome.peak, trial.over(goal.limit))
+        if self._place is not None:
+            self._fall_back(best, goal, work.share(tuning.fall_back_share))
+        if trial.over(goal.limit) <= 0 or not goal.promises(outcome, best.trial):
+            return Turn.AGAIN
+        # The first time briefly: a schedule of a little less may just pack.
+        share = tuning.first_together_share if effort == 1 else tuning.together_share
+        self._search_together(best, goal.limit, outcome, work.share(share))
+        return Turn.LONGER
+
+    def _fall_back(self, best: BestTrial, goal: LeastCost, budget: Budget) -> None:
+        """Something that fits, at whatever cost: what needs far fewer live bytes packs at once."""
+        parts = active().fall_back
+        for left, part in zip(range(len(parts), 0, -1), parts, strict=True):
+            live = int(part * goal.limit)
+            expired = budget.deadline.expired()
+            if goal.fits(best.trial) or expired or self.known.none_within(live):
+                break
+            slot = budget.share(1 / left)
+            start = self.schedules.lower(live, slot.share(0.5))
+            if start.peak > live:
+                start = self.schedules.start(live, slot)
+            if start.peak <= live:
+                best.offer(self._try(start, slot))
+
+    def _vary(self, best: BestTrial, goal: LeastCost, budget: Budget) -> None:
+        """Search for schedule and offsets with other seeds, after all else ended without proof."""
+        start = self.known.best(goal.limit)
+        if self._place is None or start.peak > active().together_near * goal.limit:
+            return
+        for _ in range(active().more_turns):
+            if best.settled or budget.deadline.expired():
+                break
+            self._search_together(best, goal.limit, start, budget.share(0.5))
+
+    def _once(self, most: float, budget: Budget) -> Trial:
         """The best packing found of an order in which nothing runs again."""
-        search = self.schedules
+        known, tuning = self.known, active()
         if self._order is None:
-            return self._try(search.once, deadline.share(1 / active().bisections))
-        part = active().free_order_share if search.affords(most) else 1
-        slot = deadline.share(active().order_share if search.affords(most, free=False) else part)
+            return self._try(known.once, budget.share(1 / tuning.bisections))
+        part = tuning.free_order_share if known.affords(most) else 1
+        part = tuning.order_share if known.affords(most, free=False) else part
+        slot = budget.deadline.share(part)
         packed, name = self._order(slot)
         if slot.cancelled:
-            deadline.cancel()
+            budget.deadline.cancel()
         assert isinstance(packed.source, Program)
-        return Trial(search.take_order(_units(self.problem, packed.source), name), packed)
+        return Trial(self.schedules.take_order(_units(self.problem, packed.source), name), packed)
 
-    def _descend(self, least: Least, deadline: Deadline) -> None:
-        """Pack the schedules found on the way down to fewer and fewer live bytes."""
-        search, tried = self.schedules, {least.best.outcome.schedule}
-        if search.descends and not deadline.expired():
-            # As regular as the order that it was made from, it often packs best.
-            start = search.start_below(least.most, deadline.share(active().begin_share))
-            if start.schedule not in tried:
-                tried.add(start.schedule)
-                least.keep(self._try(start, deadline.share(active().packing_share)))
-        while search.descends and not deadline.expired():
-            before = least.best
-            outcome = search.below(least.most, deadline.share(active().descent_share))
-            if outcome.schedule not in tried:
-                tried.add(outcome.schedule)
-                least.keep(self._try(outcome, deadline.share(active().descent_share)))
-            elif search.few:
-                break
-            if self._place is not None and least.best.packed.peak > outcome.peak:
-                # Halfway between what is live and what packing made of it.
-                limit = (outcome.peak + least.best.packed.peak) // 2
-                slot = deadline.share(active().descent_share)
-                if slot.remaining() >= active().together_least * deadline.seconds:
-                    self._search_together(limit, outcome, slot, least.keep, target=least.most)
-            if least.best is before and search.ended(least.most):
-                break
-
-    def _bisect(self, least: Least, deadline: Deadline) -> None:
+    def _halve(self, best: BestTrial, most: float, budget: Budget) -> Turn:
         """Pack schedules within limits halfway between the bound and the best packing."""
-        search, most = self.schedules, least.most
-        low, high = search.least.bytes, least.best.outcome.peak
-        for left in range(active().bisections, 0, -1):
-            if low >= high or deadline.expired():
+        before, tuning = best.trial, active()
+        assert before is not None
+        limits = Halving(self.known.least.bytes, before.outcome.peak, tuning.bisections)
+        for limit in limits:
+            if budget.deadline.expired():
                 break
-            limit = (low + high) // 2
-            slot = deadline.share(1 / left)
-            outcome = search.within(limit, slot.share(active().schedule_share), target=most)
+            slot = budget.share(1 / limits.left)
+            outcome = self.schedules.within(limit, slot.share(tuning.schedule_share), target=most)
             if outcome.peak > limit or outcome.cost > most:
-                low = limit + 1
-                continue
-            high = outcome.peak
-            least.keep(self._try(outcome, slot))
+                limits.missed(limit)
+            else:
+                limits.high = outcome.peak
+                best.offer(self._try(outcome, slot))
+        return Turn.LAST if best.trial is before else Turn.AGAIN
 
-    def _try(self, outcome: RematOutcome, deadline: Deadline) -> Trial:
+    def _begin_below(self, best: BestTrial, most: float, budget: Budget) -> None:
+        """Pack the first schedule on the way down: as regular as its order, it often packs best."""
+        if self.schedules.descends and not budget.deadline.expired():
+            start = self.schedules.start_below(most, budget.share(active().begin_share))
+            if not best.tried(start):
+                best.offer(self._try(start, budget.share(active().packing_share)))
+
+    def _go_down(self, best: BestTrial, most: float, budget: Budget) -> Turn:
+        """Pack the next schedule on the way down to fewer and fewer live bytes."""
+        search, tuning, before = self.schedules, active(), best.trial
+        if not search.descends:
+            return Turn.LAST
+        outcome = search.below(most, budget.share(tuning.descent_share))
+        if not best.tried(outcome):
+            best.offer(self._try(outcome, budget.share(tuning.descent_share)))
+        elif search.few:
+            return Turn.LAST
+        assert best.trial is not None
+        if self._place is not None and best.trial.packed.peak > outcome.peak:
+            # Halfway between what is live and what packing made of it.
+            limit = (outcome.peak + best.trial.packed.peak) // 2
+            slot = budget.share(tuning.descent_share)
+            if slot.deadline.remaining() >= tuning.together_least * budget.deadline.seconds:
+                self._search_together(best, limit, outcome, slot, target=most)
+        return Turn.LAST if best.trial is before and search.ended(most) else Turn.AGAIN
+
+    def _try(self, outcome: RematOutcome, budget: Budget) -> Trial:
+        """Pack a schedule."""
         program = Program(self.program.graph, self.problem.expand(outcome.schedule))
-        deadline.spend(active().pack_work)
-        return Trial(outcome, self._pack(program, deadline))
+        budget.deadline.spend(active().pack_work)
+        return Trial(outcome, self._pack(program, budget.deadline))
 
-    def _fall_back(self, trials: Trials, deadline: Deadline) -> None:
-        """Something that fits, at whatever cost: what needs far fewer live bytes packs at once."""
-        for left, part in zip(
-            range(len(active().fall_back), 0, -1), active().fall_back, strict=True
-        ):
-            target = int(part * trials.limit)
-            if trials.cost is not None or deadline.expired() or self.schedules.none_within(target):
-                break
-            slot = deadline.share(1 / left)
-            start = self.schedules.lower(target, slot.share(0.5))
-            if start.peak > target:
-                start = self.schedules.start(target, slot)
-            if start.peak <= target:
-                trials.keep(self._try(start, slot))
+    def _pack_short(self, best: BestTrial, live: float, budget: Budget) -> None:
+        """Pack the short schedules of a small problem that may be better, while there is time."""
+        if not best.settled:
+            for outcome in self._short_schedules(best, live, budget.deadline):
+                if best.goal.promises(outcome, best.trial) and not best.tried(outcome):
+                    best.offer(self._try(outcome, budget.share(active().short_share)))
+                if best.settled:
+                    break
+
+    def _short_schedules(
+        self, best: BestTrial, live: float, deadline: Deadline
+    ) -> Iterator[RematOutcome]:
+        if len(self.problem) > MOST_UNITS:
+            return
+        order = None if self._joint else self.schedules.given
+        most = best.goal.dearest(best.trial)
+        found = short_schedules(self.problem, live, most, deadline, order=order)
+        with suppress(TimeUpError):
+            for schedule in itertools.islice(found, active().most_short):
+                yield self.known.measure(schedule, SHORT)
 
     def _search_together(
-        self,
-        limit: int,
-        start: RematOutcome,
-        deadline: Deadline,
-        keep: Callable[[Trial], None],
-        target: float = 0,
+        self, best: BestTrial, limit: int, start: RematOutcome, budget: Budget, target: float = 0
     ) -> None:
         """Search for schedule and offsets at once, within a limit, until the cost is ``target``."""
         place = self._place
@@ -375,41 +364,36 @@ class RematSearch:
 
         def add(found: PackedSchedule) -> None:
             program = Program(self.program.graph, self.problem.expand(found.schedule))
-            outcome = start._replace(
-                schedule=found.schedule,
-                peak=self.problem.peak(found.schedule),
-                cost=found.cost,
-                found_by=TOGETHER,
-            )
-            keep(Trial(outcome, place(program, found.offsets, TOGETHER)))
+            outcome = self.known.measure(found.schedule, TOGETHER)
+            best.offer(Trial(outcome, place(program, found.offsets, TOGETHER)))
             self._report(f"{TOGETHER}: {found.peak} B, cost +{self._extra(found.cost):.2%}")
 
         search_packed(
             self.problem,
             limit,
             start.schedule,
-            deadline,
+            budget.reseeded(self._together),
             residency=self._residency,
             target_cost=target,
             joint=self._joint,
-            seed=self._seed,
             report=add,
         )
-        self._seed += 1
+        self._together += 1
 
-    def _judged(self, best: Trial, limit: int | None) -> Rematerialized:
+    def _judged(self, best: BestTrial, limit: int | None) -> Rematerialized:
         """Result for the best trial, with the bounds proved so far."""
-        search, outcome = self.schedules, best.outcome
+        assert best.trial is not None
+        known, outcome = self.known, best.trial.outcome
         if limit is not None:
-            bound, name = search.cost_bound(limit)
+            bound, name = known.cost_bound(limit)
             if isinstance(outcome.cost, float):
                 # A sum of rounded numbers may come out below what is exact.
                 bound = min(bound, outcome.cost)
             outcome = outcome._replace(bound=bound, bound_by=name)
-        unit = search.least.unit
+        unit = known.least.unit
         op = None if unit is None else self.problem.ordering.names[unit]
         return Rematerialized(
-            best.packed, outcome, limit, search.least.bytes, search.least_by, op, self._joint
+            best.trial.packed, outcome, limit, known.least.bytes, known.least_by, op, self._joint
         )
 
     def _line(self, outcome: RematOutcome) -> str:

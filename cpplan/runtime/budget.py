@@ -131,6 +131,10 @@ class Budget:
         """The budget with another deadline."""
         return replace(self, deadline=deadline)
 
+    def reseeded(self, turn: int) -> Budget:
+        """The budget with the seed of a later turn, which then makes other random choices."""
+        return replace(self, seed=self.seed + turn)
+
     def on_one_thread(self) -> Budget:
         """The budget with one worker."""
         return replace(self, workers=1)

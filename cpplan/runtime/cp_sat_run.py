@@ -45,7 +45,7 @@ class Formulation(Protocol[T]):
 class Hinted(Formulation[U], Protocol[U]):
     """A formulation that can start from a solution."""
 
-    def hint(self, start: U, /) -> None:
+    def hint(self, start: U, /) -> object:
         """Start from this solution; every variable gets a value."""
 
 

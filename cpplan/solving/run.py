@@ -190,13 +190,11 @@ class Run:
             pack=run.pack,
             place=run.place if self.request.pools is None and not run.sharing else None,
             candidates=candidates,
-            workers=self.budget.workers,
-            seed=self.budget.seed,
             report=lambda text: self.record(None, None, text),
             stop_early=self.stop_early,
         )
         if cost_limit is not None:
-            found = search.cheap(cost_limit * search.base, self.deadline)
+            found = search.smallest(cost_limit * search.base, self.budget)
             pooled, limit = found.packed.pooled, self.limit
             if pooled is None and limit is not None and found.packed.peak > limit:
                 return replace(found, limit=limit)  # the one pool does not hold it
@@ -204,7 +202,7 @@ class Run:
         limit = self.limit
         if limit is None:
             limit = sum(pool.capacity or 0 for pool in self.request.pools or ())
-        return search.within(limit, self.deadline)
+        return search.cheapest(limit, self.budget)
 
     def split(self, source: Program | Problem) -> Split:
         """The fewest bytes within a limit on the cost, or the least cost within the limit."""

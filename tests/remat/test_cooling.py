@@ -13,6 +13,7 @@ from cpplan.remat.problem import remat_problem
 from cpplan.remat.search import local_search
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.local_search import search_schedules
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -64,7 +65,9 @@ def test_a_slow_clock_leaves_a_walk_that_has_cooled(monkeypatch):
             super().spend(100 * work)
 
     problem = remat_problem(remat_chain(8))
-    search_schedules(problem, 5, given_order(problem), Busy(3, deterministic=True), target_cost=0)
+    search_schedules(
+        problem, 5, given_order(problem), Budget(Busy(3, deterministic=True)), target_cost=0
+    )
     mean = sum(problem.cost) / len(problem)
     assert len(made) > 10
     assert made[-1][1] < 2 * local_search._COLD * mean

@@ -22,6 +22,7 @@ from cpplan.remat.search.cp_sat_remat import (
     improve_schedule,
     prove_schedule,
 )
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -30,7 +31,7 @@ def test_what_is_proved_holds_for_all_schedules(seed):
     problem = random_remat_problem(seed, 5)
     limit = interesting_limits(problem)[-2]
     best = least_cost(problem, limit)
-    found = improve_schedule(problem, limit, first_order(problem), Deadline(60))
+    found = improve_schedule(problem, limit, first_order(problem), Budget(Deadline(60)))
     if found is None:
         assert least_cost(problem, limit, copies=2) is None
         return
@@ -44,7 +45,7 @@ def test_a_poor_start_becomes_the_cheapest_schedule():
     """Checkmate's chain n = 4 in 5 slots: 10, by the published table."""
     problem = remat_problem(remat_chain(4))
     poor = [0, 1, 2, 3, 4, 5, 0, 1, 2, 6, 0, 1, 7, 0, 8]
-    found = improve_schedule(problem, 5, poor, Deadline(60))
+    found = improve_schedule(problem, 5, poor, Budget(Deadline(60)))
     assert (problem.total_cost(poor), found.cost, found.found_by) == (15, 10, NAME)
     # A schedule that runs some unit three times costs 11.
     assert (found.bound, found.bound_by, cost_beyond(problem, 2)) == (10, NAME, 11)
@@ -54,35 +55,35 @@ def test_few_runs_prove_little():
     """n = 4 in 3 slots takes 15, with t0 made four times: two runs of each prove but 9 + 2."""
     problem = remat_problem(remat_chain(4))
     best = solve_chain(problem, as_chain(problem), 3, Deadline(60)).schedule
-    found = improve_schedule(problem, 3, best, Deadline(60), copies=2)
+    found = improve_schedule(problem, 3, best, Budget(Deadline(60)), copies=2)
     assert (found.cost, found.schedule, found.found_by) == (15, best, "given")
     assert found.bound <= 11
-    assert improve_schedule(problem, 3, range(9), Deadline(60), copies=2) is None
-    assert improve_schedule(problem, 3, range(9), Deadline(60), copies=4).cost == 15
+    assert improve_schedule(problem, 3, range(9), Budget(Deadline(60)), copies=2) is None
+    assert improve_schedule(problem, 3, range(9), Budget(Deadline(60)), copies=4).cost == 15
 
 
 def test_a_fixed_order_proves_nothing_of_others():
     """A chain has but one order; that is not known here, unless asked about this order alone."""
     problem = remat_problem(remat_chain(4))
-    found = improve_schedule(problem, 5, range(9), Deadline(60), free_order=False)
+    found = improve_schedule(problem, 5, range(9), Budget(Deadline(60)), free_order=False)
     assert (found.cost, found.bound) == (10, 9)
     nothing = ScheduleProof(None, None, 9)
-    proof = prove_schedule(problem, 5, nothing, Deadline(60), order=range(9))
+    proof = prove_schedule(problem, 5, nothing, Budget(Deadline(60)), order=range(9))
     assert (proof.cost, proof.bound) == (10, 10)
 
 
 def test_a_bound_that_is_met_ends_it_at_once():
     problem = remat_problem(remat_chain(2))
     start = (0, 1, 2, 3, 0, 4)
-    found = improve_schedule(problem, 3, start, Deadline(60), bound=(6, "by hand"))
+    found = improve_schedule(problem, 3, start, Budget(Deadline(60)), bound=(6, "by hand"))
     assert (found.schedule, found.bound, found.bound_by) == (start, 6, "by hand")
-    plain = improve_schedule(problem, 9, range(5), Deadline(60))
+    plain = improve_schedule(problem, 9, range(5), Budget(Deadline(60)))
     assert (plain.cost, plain.bound, plain.found_by) == (5, 5, "given")
 
 
 def test_reports_improve_and_end_with_the_result():
     problem, reports = remat_problem(remat_chain(8)), []
-    found = improve_schedule(problem, 5, range(17), Deadline(60), report=reports.append)
+    found = improve_schedule(problem, 5, range(17), Budget(Deadline(60)), report=reports.append)
     assert reports[-1] == found
     assert found.cost == 22
     for earlier, later in pairwise(reports):
@@ -95,9 +96,9 @@ def test_a_deadline_that_has_passed_leaves_what_there_was():
     deadline.cancel()
     problem = remat_problem(remat_chain(2))
     start = (0, 1, 2, 0, 3, 0, 4)
-    assert improve_schedule(problem, 3, start, deadline) is not None
-    assert improve_schedule(problem, 3, start, deadline).schedule == start
-    assert improve_schedule(problem, 3, range(5), deadline) is None
+    assert improve_schedule(problem, 3, start, Budget(deadline)) is not None
+    assert improve_schedule(problem, 3, start, Budget(deadline)).schedule == start
+    assert improve_schedule(problem, 3, range(5), Budget(deadline)) is None
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -106,7 +107,11 @@ def test_deterministic_time_gives_the_same_schedule_twice(workers):
     start = solve_chain(problem, as_chain(problem), 4, Deadline(60)).schedule
     one, two = (
         improve_schedule(
-            problem, 6, start, Deadline(0.2, deterministic=True), copies=3, workers=workers, seed=3
+            problem,
+            6,
+            start,
+            Budget(Deadline(0.2, deterministic=True), workers, seed=3),
+            copies=3,
         )
         for _ in range(2)
     )
@@ -120,4 +125,4 @@ def test_an_interrupt_gets_through():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        improve_schedule(problem, 5, range(17), Deadline(60), report=interrupt)
+        improve_schedule(problem, 5, range(17), Budget(Deadline(60)), report=interrupt)

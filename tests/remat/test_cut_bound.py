@@ -18,6 +18,7 @@ from support.remat_oracle import (
 from cpplan import Graph, Op, Tensor
 from cpplan.remat.cut_bounds import INTEGRAL, RELAXED, RUNS_ONCE, CutBound, cut_bound
 from cpplan.remat.problem import remat_problem
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -27,7 +28,7 @@ def test_never_above_the_optimum(seed):
     problem = random_remat_problem(seed, random.Random(seed).choice((4, 5, 6)))
     for limit in interesting_limits(problem):
         best = least_cost(problem, limit)
-        bound = cut_bound(problem, limit, Deadline(60), target=best)
+        bound = cut_bound(problem, limit, Budget(Deadline(60)), target=best)
         if best is None:
             assert bound.cost >= sum(problem.cost)
         else:
@@ -44,7 +45,7 @@ def test_bounds_are_worth_it():
             best = least_cost(problem, limit)
             if best is None or best == sum(problem.cost):
                 continue
-            bound = cut_bound(problem, limit, Deadline(60), target=best).cost
+            bound = cut_bound(problem, limit, Budget(Deadline(60)), target=best).cost
             dear, said, tight = (
                 dear + 1,
                 said + (bound > sum(problem.cost)),
@@ -79,7 +80,7 @@ def test_parts_of_a_storage_are_written_once():
     assert problem.written_in_parts
     for limit, best in ((18, 7), (17, 10), (14, 10), (13, None)):
         assert least_cost(problem, limit) == best
-        bound = cut_bound(problem, limit, Deadline(60))
+        bound = cut_bound(problem, limit, Budget(Deadline(60)))
         assert bound.infeasible if best is None else bound.cost == best
 
 
@@ -88,7 +89,7 @@ def test_chains_of_known_cost():
     for case in remat_chains(9):
         best = case["min_total_evals"]
         problem = remat_problem(remat_chain(case["n"]))
-        bound = cut_bound(problem, case["budget"], Deadline(2), target=best)
+        bound = cut_bound(problem, case["budget"], Budget(Deadline(2)), target=best)
         assert not bound.infeasible
         assert case["T"] <= bound.cost <= best
         if case["budget"] >= case["n"]:
@@ -98,7 +99,7 @@ def test_chains_of_known_cost():
 def test_below_the_footprint_is_infeasible_at_the_unit():
     """n4 reads t3 and t0 and writes t4: three slots. It is no matter which cut fails first."""
     problem = remat_problem(remat_chain(2))
-    bound = cut_bound(problem, 2, Deadline(60))
+    bound = cut_bound(problem, 2, Budget(Deadline(60)))
     assert bound.infeasible
     assert bound.cuts in ((3,), (4,))
 
@@ -108,8 +109,8 @@ def test_what_is_kept_does_not_fit():
     tensors = tuple(Tensor(f"y{k}", 5, kind="output") for k in range(3))
     ops = tuple(Op(f"f{k}", outputs=(f"y{k}",)) for k in range(3))
     problem = remat_problem(Graph("fan", tensors, ops))
-    assert cut_bound(problem, 14, Deadline(60)).infeasible
-    assert not cut_bound(problem, 15, Deadline(60)).infeasible
+    assert cut_bound(problem, 14, Budget(Deadline(60))).infeasible
+    assert not cut_bound(problem, 15, Budget(Deadline(60))).infeasible
 
 
 def test_a_linear_proof_that_nothing_fits():
@@ -123,9 +124,11 @@ def test_a_linear_proof_that_nothing_fits():
         Op("h", inputs=("a", "c"), outputs=("y",)),
     )
     problem = remat_problem(Graph("held", tensors, ops))
-    assert cut_bound(problem, 10, Deadline(60)) == CutBound(4, RELAXED, (2,), infeasible=True)
+    assert cut_bound(problem, 10, Budget(Deadline(60))) == CutBound(
+        4, RELAXED, (2,), infeasible=True
+    )
     assert least_cost(problem, 10) is None
-    assert not cut_bound(problem, 11, Deadline(60)).infeasible
+    assert not cut_bound(problem, 11, Budget(Deadline(60))).infeasible
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -140,10 +143,10 @@ def test_the_bound_of_an_order_holds_for_it(seed):
             again = [v for v in schedule if problem.repeatable[v] and rng.random() < 0.3]
             schedule += [*again, unit]
         peak = problem.peak(schedule)
-        bound = cut_bound(problem, peak, Deadline(60), order=order)
+        bound = cut_bound(problem, peak, Budget(Deadline(60)), order=order)
         assert not bound.infeasible
         assert bound.cost <= problem.total_cost(schedule)
-        free = cut_bound(problem, peak, Deadline(60))
+        free = cut_bound(problem, peak, Budget(Deadline(60)))
         assert not free.infeasible
         assert free.cost <= problem.total_cost(schedule)
 
@@ -151,7 +154,7 @@ def test_the_bound_of_an_order_holds_for_it(seed):
 def test_costs_that_are_not_whole():
     """The chain of n = 2 in 3 slots runs f0 again, for 0.1; the sum is rounded down, not up."""
     problem = remat_problem(remat_chain(2, forward=[0.1, 0.7, 0.3], backward=[1.1, 0.9]))
-    bound = cut_bound(problem, 3, Deadline(60))
+    bound = cut_bound(problem, 3, Budget(Deadline(60)))
     best = least_cost(problem, 3)
     assert bound.cost <= best
     assert bound.cost == pytest.approx(best, rel=1e-12)
@@ -163,7 +166,7 @@ def test_sizes_and_costs_of_any_magnitude():
     small = remat_problem(remat_chain(6))
     large = remat_problem(remat_chain(6, 1_234_567_891, [10**13] * 7, [10**13] * 6))
     bounds = [
-        cut_bound(problem, limit, Deadline(5, deterministic=True)).cost
+        cut_bound(problem, limit, Budget(Deadline(5, deterministic=True))).cost
         for problem, limit in ((small, 5), (large, 5 * 1_234_567_891))
     ]
     assert bounds == [bounds[0], bounds[0] * 10**13]
@@ -172,15 +175,17 @@ def test_sizes_and_costs_of_any_magnitude():
 
 def test_the_same_again():
     problem = remat_problem(remat_chain(8))
-    bounds = {cut_bound(problem, 5, Deadline(3, deterministic=True), seed=3) for _ in range(2)}
+    bounds = {
+        cut_bound(problem, 5, Budget(Deadline(3, deterministic=True), seed=3)) for _ in range(2)
+    }
     assert len(bounds) == 1
 
 
 def test_no_units_and_no_time():
     idle = remat_problem(Graph("idle", (Tensor("x", 3, kind="input"),), ()))
-    assert cut_bound(idle, 3, Deadline(60)) == CutBound(0, RUNS_ONCE, ())
+    assert cut_bound(idle, 3, Budget(Deadline(60))) == CutBound(0, RUNS_ONCE, ())
     chain = remat_problem(remat_chain(4))
-    assert cut_bound(chain, 3, Deadline(0)) == CutBound(9, RUNS_ONCE, ())
+    assert cut_bound(chain, 3, Budget(Deadline(0))) == CutBound(9, RUNS_ONCE, ())
 
 
 def test_integers_say_more_than_fractions():
@@ -192,6 +197,6 @@ def test_integers_say_more_than_fractions():
     ops += (Op("g", outputs=("z",), workspaces=("w",), after=names, cost=1),)
     ops += (Op("h", inputs=("v0", "v1", "v2", "z"), outputs=("y",), cost=1),)
     problem = remat_problem(Graph("three", tensors, ops))
-    bound = cut_bound(problem, 9, Deadline(60))
+    bound = cut_bound(problem, 9, Budget(Deadline(60)))
     assert bound.cost == least_cost(problem, 9) == 52
     assert bound.name == INTEGRAL

@@ -13,6 +13,7 @@ from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.local_search import search_schedules
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -31,7 +32,7 @@ def test_optima_of_random_graphs(seed):
         least -= 1
     for limit in {least, (least + problem.peak(order)) // 2}:
         cost = least_cost(problem, limit)
-        outcome = search_schedules(problem, limit, order, Deadline(60), moves=30_000)
+        outcome = search_schedules(problem, limit, order, Budget(Deadline(60)), moves=30_000)
         check(problem, outcome)
         assert (outcome.peak <= limit, outcome.cost) == (True, cost)
 
@@ -43,7 +44,7 @@ def test_optima_of_random_graphs(seed):
 def test_published_chains(n, slots, cost):
     problem = remat_problem(remat_chain(n))
     outcome = search_schedules(
-        problem, slots, range(2 * n + 1), Deadline(60), target_cost=cost, moves=2_000_000
+        problem, slots, range(2 * n + 1), Budget(Deadline(60)), target_cost=cost, moves=2_000_000
     )
     check(problem, outcome)
     assert (outcome.peak <= slots, outcome.cost) == (True, cost)
@@ -52,7 +53,7 @@ def test_published_chains(n, slots, cost):
 def test_same_seed_same_schedule():
     problem = remat_problem(remat_chain(12))
     one, two = (
-        search_schedules(problem, 7, range(25), Deadline(60), seed=5, moves=40_000)
+        search_schedules(problem, 7, range(25), Budget(Deadline(60), seed=5), moves=40_000)
         for _ in range(2)
     )
     assert one == two
@@ -62,7 +63,7 @@ def test_deterministic_time():
     """The clock does not count: the same work, however long it takes."""
     problem = remat_problem(remat_chain(12))
     one, two = (
-        search_schedules(problem, 7, range(25), Deadline(0.05, deterministic=True))
+        search_schedules(problem, 7, range(25), Budget(Deadline(0.05, deterministic=True)))
         for _ in range(2)
     )
     assert one == two
@@ -75,7 +76,7 @@ def test_order_alone():
     limit = problem.peak(order) * 8 // 10
     reached = []
     outcome = search_schedules(
-        problem, limit, order, Deadline(600), moves=1_000_000, report=reached.append
+        problem, limit, order, Budget(Deadline(600)), moves=1_000_000, report=reached.append
     )
     check(problem, outcome)
     assert outcome.peak <= limit
@@ -86,7 +87,7 @@ def test_order_alone():
 def test_nothing_fits():
     """2 slots do not hold what unit 3 accesses: the least peak is 3, and it says so."""
     problem = remat_problem(remat_chain(3))
-    outcome = search_schedules(problem, 2, range(7), Deadline(60), moves=100_000)
+    outcome = search_schedules(problem, 2, range(7), Budget(Deadline(60)), moves=100_000)
     check(problem, outcome)
     assert outcome.peak == 3
 
@@ -135,6 +136,8 @@ def test_first_runs_keep_their_order_if_they_must():
         problem = random_remat_problem(seed, 6)
         given = list(range(len(problem)))
         limit = problem.peak(given) - 1
-        found = search_schedules(problem, limit, given, Deadline(60), joint=False, moves=2000)
+        found = search_schedules(
+            problem, limit, given, Budget(Deadline(60)), joint=False, moves=2000
+        )
         assert list(dict.fromkeys(found.schedule)) == given, seed
         assert problem.is_schedule(found.schedule)

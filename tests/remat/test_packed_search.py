@@ -15,6 +15,7 @@ from cpplan.program.liveness import to_problem
 from cpplan.remat.heuristics.checkpoints import given_order
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.packed_search import search_packed
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
 
@@ -35,7 +36,9 @@ def test_random_graphs(seed):
     for limit in (problem.peak(order) + 20, problem.peak(order) * 9 // 10):
         least = least_cost(problem, limit)
         for joint in (True, False):
-            found = search_packed(problem, limit, order, Deadline(60), joint=joint, moves=4000)
+            found = search_packed(
+                problem, limit, order, Budget(Deadline(60)), joint=joint, moves=4000
+            )
             if found is None:
                 assert limit < problem.peak(order)
                 continue
@@ -49,7 +52,7 @@ def test_random_graphs(seed):
 def test_published_chains(n, slots, cost):
     """Equal sizes leave no holes: the optimum is that of live bytes."""
     problem = remat_problem(remat_chain(n, sizes=8))
-    found = search_packed(problem, 8 * slots, range(2 * n + 1), Deadline(60), moves=200_000)
+    found = search_packed(problem, 8 * slots, range(2 * n + 1), Budget(Deadline(60)), moves=200_000)
     check(problem, 8 * slots, found)
     assert found.cost == cost
 
@@ -67,9 +70,9 @@ def test_alignment():
         Op("h", inputs=("a", "b"), outputs=("y",)),
     )
     problem = remat_problem(Graph("aligned", tensors, ops))
-    found = search_packed(problem, 35, [0, 1, 2], Deadline(60), moves=3000)
+    found = search_packed(problem, 35, [0, 1, 2], Budget(Deadline(60)), moves=3000)
     check(problem, 35, found)
-    assert search_packed(problem, 34, [0, 1, 2], Deadline(60), moves=3000) is None
+    assert search_packed(problem, 34, [0, 1, 2], Budget(Deadline(60)), moves=3000) is None
 
 
 def test_what_no_op_accesses_has_its_place():
@@ -93,9 +96,9 @@ def test_what_no_op_accesses_has_its_place():
     )
     problem = remat_problem(Graph("others", tensors, ops), Residency())
     limit = problem.peak([0, 1, 2])
-    found = search_packed(problem, limit, [0, 1, 2], Deadline(60), moves=3000)
+    found = search_packed(problem, limit, [0, 1, 2], Budget(Deadline(60)), moves=3000)
     check(problem, limit, found)
-    assert search_packed(problem, limit - 1, [0, 1, 2], Deadline(60), moves=3000) is None
+    assert search_packed(problem, limit - 1, [0, 1, 2], Budget(Deadline(60)), moves=3000) is None
 
 
 def test_a_stay_larger_than_the_arena():
@@ -104,13 +107,13 @@ def test_a_stay_larger_than_the_arena():
     ops = Op("f", outputs=("a",)), Op("g", inputs=("a",), outputs=("b",))
     ops += (Op("h", inputs=("b",), outputs=("y",)),)
     problem = remat_problem(Graph("large", tensors, ops))
-    assert search_packed(problem, 7, [0, 1, 2], Deadline(60)) is None
+    assert search_packed(problem, 7, [0, 1, 2], Budget(Deadline(60))) is None
 
 
 def test_same_seed_same_answer():
     problem = remat_problem(remat_chain(8))
     one, two = (
-        search_packed(problem, 6, range(17), Deadline(0.2, deterministic=True), seed=3)
+        search_packed(problem, 6, range(17), Budget(Deadline(0.2, deterministic=True), seed=3))
         for _ in range(2)
     )
     assert one is not None
@@ -124,7 +127,9 @@ def test_random_sizes():
     order = given_order(problem)
     limit = problem.peak(order) * 8 // 10
     reached = []
-    found = search_packed(problem, limit, order, Deadline(600), moves=30_000, report=reached.append)
+    found = search_packed(
+        problem, limit, order, Budget(Deadline(600)), moves=30_000, report=reached.append
+    )
     check(problem, limit, found)
     assert found is reached[-1]
     assert [r.cost for r in reached] == sorted((r.cost for r in reached), reverse=True)

@@ -8,9 +8,11 @@ from cpplan import Graph, Op, Tensor
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
+from cpplan.remat.known_schedules import KnownSchedules
+from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.relaxed import relax_repetition
-from cpplan.remat.schedules import ScheduleSearch
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 # Beside c of 8 B and what it is made from lies s or t, of 4 B each. To make s again costs 1 and to
@@ -58,10 +60,11 @@ def test_no_bound_is_above_what_a_program_costs(case: str):
     program = Program(graph, (*once[:-1], number["s"], once[-1]))
     assert to_problem(program, residency).live_bytes().max() == _LIMIT
     problem = remat_problem(graph, residency)
-    search = ScheduleSearch(problem, range(len(problem)))
-    assert search.within(_LIMIT, Deadline(2)).cost == search.base + 5
-    search.bound_cost(_LIMIT, Deadline(2))
-    assert search.cost_bound(_LIMIT)[0] == program.cost == search.base + 1
+    known = KnownSchedules(problem, range(len(problem)))
+    search = ScheduleSearch(known)
+    assert search.within(_LIMIT, Budget(Deadline(2))).cost == known.base + 5
+    search.bound_cost(_LIMIT, Budget(Deadline(2)))
+    assert known.cost_bound(_LIMIT)[0] == program.cost == known.base + 1
 
 
 def test_a_problem_that_leaves_nothing_out_is_the_same():

@@ -20,6 +20,7 @@ from cpplan.remat.cut_bounds import cut_bound
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.reach import reach_bound
 from cpplan.remat.relaxed import relax_repetition
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 DATASETS = Path(__file__).parents[2] / "datasets"
@@ -301,6 +302,26 @@ def test_a_cost_limit_leaves_no_better_order_out():
     assert plan.cost <= 1.2 * plan.base_cost
 
 
+def test_a_cost_limit_empties_the_second_pool():
+    # With d written over b, 14 B are live once a and c wait; with f run again before k, 12 B.
+    sizes = {"a": 4, "b": 8, "d": 8, "c": 2}
+    tensors = (*(Tensor(*item) for item in sizes.items()), Tensor("y", 1, kind="output"))
+    ops = (
+        Op("f", outputs=("a",)),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("r", inputs=("b",), outputs=("d",), in_place=(("d", "b"),)),
+        Op("h", inputs=("d",), outputs=("c",)),
+        Op("k", inputs=("a", "c"), outputs=("y",)),
+    )
+    graph = cpplan.Graph("g", tensors, ops)
+    pools = (Pool("fast", capacity=12), Pool("slow"))
+    options = {"in_place": True, "pools": pools, "time_limit": 0.5, "deterministic": True}
+    once = checked(graph, cpplan.solve(graph, **options))
+    assert once.pool_peaks == {"fast": 12, "slow": 2}
+    plan = checked(graph, cpplan.solve(graph, remat=True, cost_limit=1.2, **options))
+    assert (plan.status, plan.pool_peaks, plan.cost) == ("optimal", {"fast": 12, "slow": 0}, 6)
+
+
 def test_an_op_that_writes_into_an_input_finds_it_there():
     # t1 lies there from the start, 3 B, and w writes its last byte: one retention, and w runs once.
     # f reads t1 while a, 5 B, is written: 8 B; then a and v are read while y is written: 9 B.
@@ -359,7 +380,7 @@ def test_an_op_that_writes_into_an_input_again_leaves_its_bytes_free_meanwhile()
     assert (again.peak, again.status) == (10, "optimal")
     problem = remat_problem(graph)
     assert reach_bound(problem, Deadline(10)).bytes <= again.peak
-    assert not cut_bound(relax_repetition(problem), again.peak, Deadline(10)).infeasible
+    assert not cut_bound(relax_repetition(problem), again.peak, Budget(Deadline(10))).infeasible
     for shared in (False, True):
         options = {"remat": True, "in_place": shared, "workers": 1, "time_limit": 0.2}
         tight = cpplan.solve(graph, memory_limit=10, deterministic=True, **options)

@@ -13,6 +13,7 @@ from cpplan.remat.heuristics.chain import as_chain, solve_chain
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.search.remat_windows import improve_window, improve_windows
 from cpplan.remat.search.window import remat_window
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 
@@ -52,7 +53,7 @@ def test_what_takes_its_place_fits(seed):
     limit = problem.peak(schedule)
     begin = rng.randrange(len(schedule))
     end = rng.randint(begin + 1, len(schedule))
-    better = improve_window(problem, limit, schedule, begin, end, Deadline(60))
+    better = improve_window(problem, limit, schedule, begin, end, Budget(Deadline(60)))
     assert problem.is_schedule(better)
     assert problem.peak(better) <= limit
     assert problem.total_cost(better) <= problem.total_cost(schedule)
@@ -76,7 +77,7 @@ def test_windows_reach_the_optimum_of_a_chain():
     poor = solve_chain(problem, as_chain(problem), 3, Deadline(60)).schedule
     reports = []
     found = improve_windows(
-        problem, 5, poor, Deadline(60), width=30, searches=20, report=reports.append
+        problem, 5, poor, Budget(Deadline(60)), width=30, searches=20, report=reports.append
     )
     assert problem.total_cost(poor) == 45
     assert problem.is_schedule(found.schedule)
@@ -88,7 +89,7 @@ def test_windows_reach_the_optimum_of_a_chain():
 def test_a_start_that_does_not_fit_is_refused():
     problem = remat_problem(remat_chain(2))
     with pytest.raises(InputError, match="start takes 4 bytes: expected at most 3"):
-        improve_windows(problem, 3, range(5), Deadline(60))
+        improve_windows(problem, 3, range(5), Budget(Deadline(60)))
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 0), (-1, 2), (2, 6)])

@@ -21,10 +21,12 @@ from cpplan.ordering.problem import order_problem
 from cpplan.ordering.tuning import OrderingTuning
 from cpplan.program.anf import Program
 from cpplan.program.liveness import to_problem
-from cpplan.remat import schedules
+from cpplan.remat import portfolio
 from cpplan.remat.heuristics.checkpoints import given_order
+from cpplan.remat.known_schedules import KnownSchedules
 from cpplan.remat.problem import remat_problem
 from cpplan.remat.search.short_schedules import short_schedules
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import LoopGroup
 from cpplan.runtime.deadline import Deadline, TimeUpError
 from cpplan.solving import run
@@ -238,10 +240,10 @@ def test_starts_of_recomputation_are_not_cut_to_a_small_share(monkeypatch):
         shares.append(slot.remaining() / deadline.remaining())
         raise TimeUpError  # what comes after is not asked
 
-    monkeypatch.setattr(schedules, "first_schedule", first_schedule)
+    monkeypatch.setattr(portfolio, "first_schedule", first_schedule)
     for seed in range(6):
         problem, deadline = random_remat_problem(seed, 6), Deadline(LIMIT, deterministic=True)
-        search = schedules.ScheduleSearch(problem, given_order(problem))
-        search.within(interesting_limits(problem)[-1], deadline)
+        search = portfolio.ScheduleSearch(KnownSchedules(problem, given_order(problem)))
+        search.within(interesting_limits(problem)[-1], Budget(deadline))
     assert shares
     assert min(shares) >= 0.75

@@ -11,7 +11,6 @@ from cpplan.remat.search.outcome import RematOutcome
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.build_in_time import build_in_time
 from cpplan.runtime.cp_sat_run import run_model
-from cpplan.runtime.deadline import Deadline
 
 NAME = "CP-SAT rematerialization"
 BASE = "every op once"
@@ -38,14 +37,12 @@ def improve_schedule(
     problem: RematProblem,
     limit: int,
     start: Sequence[int],
-    deadline: Deadline,
+    budget: Budget,
     *,
     copies: int = 2,
     free_order: bool = True,
     bound: tuple[int | float, str] | None = None,
     work: float | None = None,
-    workers: int = 1,
-    seed: int = 0,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome | None:
     """Lower the cost of a schedule within a limit until it is proved least or time is up.
@@ -58,8 +55,9 @@ def improve_schedule(
         On the peak, bytes.
     start
         A schedule. If it exceeds the limit, it only gives the order of first runs.
-    deadline
-        When it passes, the best so far is returned.
+    budget
+        When its deadline passes, the best so far is returned. With one worker, and enough time, the
+        same input and seed give the same schedule.
     copies
         The most times that a unit may run.
     free_order
@@ -69,10 +67,6 @@ def improve_schedule(
         A proved bound on every schedule's cost, and the name of its proof.
     work
         Units of CP-SAT's deterministic time to spend at most.
-    workers
-        Threads. With one, and enough time, the same input and seed give the same schedule.
-    seed
-        For CP-SAT's random choices.
     report
         Called, in the calling thread, when the schedule or the bound improves.
 
@@ -85,6 +79,7 @@ def improve_schedule(
     --------
     >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
+    >>> from cpplan.runtime.deadline import Deadline
     >>> ops = (
     ...     Op("f0", outputs=("a",)),
     ...     Op("f1", inputs=("a",), outputs=("b",)),
@@ -93,7 +88,7 @@ def improve_schedule(
     ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
     ... )
     >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
-    >>> found = improve_schedule(problem, 24, range(5), Deadline(60))
+    >>> found = improve_schedule(problem, 24, range(5), Budget(Deadline(60)))
     >>> found.schedule, found.peak, found.cost, found.bound
     ((0, 1, 2, 3, 0, 4), 24, 6, 6)
     """
@@ -127,9 +122,8 @@ def improve_schedule(
     if state.cost is None or state.cost > base:
         order = None if free_order else tuple(dict.fromkeys(start))
         state = prove_schedule(
-            problem, limit, state, deadline, copies=copies, order=order, work=work,
-            workers=workers, seed=seed, report=tell,
-        )  # fmt: skip
+            problem, limit, state, budget, copies=copies, order=order, work=work, report=tell
+        )
     return outcome(state)
 
 
@@ -137,13 +131,11 @@ def prove_schedule(
     problem: RematProblem,
     limit: int,
     known: ScheduleProof,
-    deadline: Deadline,
+    budget: Budget,
     *,
     copies: int = 2,
     order: Sequence[int] | None = None,
     work: float | None = None,
-    workers: int = 1,
-    seed: int = 0,
     report: Callable[[ScheduleProof], None] = lambda proof: None,
 ) -> ScheduleProof:
     """The cheapest schedule found with at most ``copies`` runs of each unit, and a bound.
@@ -151,13 +143,13 @@ def prove_schedule(
     With ``order``, first runs keep that order. ``formulations.rematerialization`` describes the
     schedules, :func:`improve_schedule` the parameters; ``known`` is the schedule to improve.
     """
-    if len(problem) == 0 or deadline.expired():
+    if len(problem) == 0 or budget.deadline.expired():
         return known
     from formulations.rematerialization import build
 
     state = known
     remat = build_in_time(
-        lambda: build(problem, memory_limit=limit, copies=copies, order=order), deadline
+        lambda: build(problem, memory_limit=limit, copies=copies, order=order), budget.deadline
     )
     if remat is None:
         return known
@@ -178,7 +170,6 @@ def prove_schedule(
             state = state._replace(bound=bound)
             report(state)
 
-    budget = Budget(deadline, workers, seed)
     run_model(remat, budget, found=found, proved=proved, work=work)
     return state
 

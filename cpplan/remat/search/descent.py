@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.local_search import ONCE, search_schedules
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 NAME = "descent"
@@ -107,10 +108,9 @@ class Descent:
             problem,
             limit,
             begin.schedule,
-            slot,
+            Budget(slot, seed=self._seed),
             target_cost=self._most,
             joint=self._joint,
-            seed=self._seed,
             moves=max(1, int(min(moves, fitting))),
         )
         self._seed += 1

@@ -19,6 +19,7 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.cooling import Cooling
 from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline, TimeUpError
 
@@ -42,11 +43,10 @@ def search_schedules(
     problem: RematProblem,
     limit: int,
     start: Iterable[int],
-    deadline: Deadline,
+    budget: Budget,
     *,
     target_cost: float = 0,
     joint: bool = True,
-    seed: int = 0,
     moves: int | None = None,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome:
@@ -63,14 +63,12 @@ def search_schedules(
         On the peak, bytes.
     start
         A valid schedule, which need not fit.
-    deadline
-        When it passes, the best so far is returned.
+    budget
+        When its deadline passes, the best so far is returned; its seed is that of the moves.
     target_cost
         A cost that is good enough for a schedule that fits.
     joint
         True if first runs may change places.
-    seed
-        Of the moves.
     moves
         The most moves to try; if ``None``, until the deadline, or as many as take minutes.
     report
@@ -88,11 +86,11 @@ def search_schedules(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> outcome = search_schedules(problem, 12, [0, 1, 2, 3], Deadline(10), moves=1000)
+    >>> outcome = search_schedules(problem, 12, [0, 1, 2, 3], Budget(Deadline(10)), moves=1000)
     >>> outcome.schedule, outcome.peak, outcome.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
-    schedule = tuple(int(unit) for unit in start)
+    deadline, schedule = budget.deadline, tuple(int(unit) for unit in start)
     least = problem.total_cost(range(len(problem)))
     best = RematOutcome(
         schedule, problem.peak(schedule), problem.total_cost(schedule), least, NAME, ONCE
@@ -102,7 +100,7 @@ def search_schedules(
         return best
     if not prepare(SCHEDULES, deadline):
         return best
-    walk = _Walk(problem, limit, best, seed, joint=joint)
+    walk = _Walk(problem, limit, best, budget.seed, joint=joint)
     left = moves
     if left is None:
         left = min(_MOST * len(schedule), int(_MOST_WORK / len(schedule)))

@@ -26,6 +26,7 @@ from cpplan.remat.search.flat_problem import flatten
 from cpplan.remat.search.local_search import search_schedules
 from cpplan.remat.search.retention_buffers import RetentionBuffers
 from cpplan.remat.search.separation import Retentions, separate_retentions
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.compiled import prepare
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.verifier import check_offsets
@@ -88,12 +89,11 @@ def search_packed(
     problem: RematProblem,
     limit: int,
     start: Iterable[int],
-    deadline: Deadline,
+    budget: Budget,
     *,
     residency: Residency | None = None,
     target_cost: float = 0,
     joint: bool = True,
-    seed: int = 0,
     moves: int | None = None,
     report: Callable[[PackedSchedule], None] = lambda found: None,
 ) -> PackedSchedule | None:
@@ -108,16 +108,14 @@ def search_packed(
     start
         A valid schedule. The less its live bytes exceed the limit, or the more they retention below
         it, the sooner something fits.
-    deadline
-        When it passes, the best so far is returned.
+    budget
+        When its deadline passes, the best so far is returned; its seed is that of the moves.
     residency
         What ``problem`` was made with.
     target_cost
         A cost that is good enough.
     joint
         Whether the order may change; else first runs keep the start's order.
-    seed
-        Of the moves.
     moves
         The most moves to try; if ``None``, until the deadline, or as many as take an hour or so.
     report
@@ -135,18 +133,18 @@ def search_packed(
     ...     Op("k", inputs=("a", "c"), outputs=("y",)),
     ... )
     >>> problem = remat_problem(Graph("g", tensors, ops))
-    >>> found = search_packed(problem, 12, [0, 1, 2, 3], Deadline(60), moves=2000)
+    >>> found = search_packed(problem, 12, [0, 1, 2, 3], Budget(Deadline(60)), moves=2000)
     >>> found.schedule, found.peak, found.cost
     ((0, 1, 2, 0, 3), 12, 5)
     """
-    schedule = np.fromiter(start, np.int64)
+    deadline, schedule = budget.deadline, np.fromiter(start, np.int64)
     buffers = RetentionBuffers(problem, residency or Residency(), limit)
     largest = int(max(problem.ordering.size.max(initial=0), buffers.extra.max(initial=0)))
     if buffers.room < max(largest, buffers.entry) or not len(problem):
         return None
     if not prepare(PACKED_SCHEDULES, deadline):
         return None
-    walk = _Walk(problem, buffers, schedule, seed, joint=joint)
+    walk = _Walk(problem, buffers, schedule, budget.seed, joint=joint)
     walk.separate(deadline.share(_START_SHARE), _SEPARATE)
     tried = _FIRST * len(schedule) if moves is None else moves // 2
     if 0 < walk.lacking < _NEAR:
@@ -160,12 +158,13 @@ def search_packed(
             problem,
             limit - int(min(walk.lacking, _SLACK) * buffers.room),
             schedule,
-            deadline.share(_FEWER_SHARE),
+            budget.share(_FEWER_SHARE).reseeded(turn),
             target_cost=target_cost,
-            seed=seed + turn,
             moves=moves,
         )
-        other = _Walk(problem, buffers, np.array(fewer.schedule, np.int64), seed, joint=joint)
+        other = _Walk(
+            problem, buffers, np.array(fewer.schedule, np.int64), budget.seed, joint=joint
+        )
         other.separate(deadline, 2 * _SEPARATE)
         if 0 < other.lacking < _NEAR:
             other.round(tried, deadline.share(_REPAIR_SHARE))

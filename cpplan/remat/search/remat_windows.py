@@ -16,9 +16,7 @@ from cpplan.remat.search.cp_sat_remat import BASE
 from cpplan.remat.search.outcome import RematOutcome
 from cpplan.remat.search.window import remat_window
 from cpplan.runtime.budget import Budget
-from cpplan.runtime.build_in_time import build_in_time
-from cpplan.runtime.cp_sat_run import run_model
-from cpplan.runtime.deadline import Deadline
+from cpplan.runtime.cp_sat_run import improve_by_model
 
 NAME = "CP-SAT windows"
 
@@ -27,14 +25,13 @@ def improve_windows(
     problem: RematProblem,
     limit: int,
     start: Sequence[int],
-    deadline: Deadline,
+    budget: Budget,
     *,
     bound: tuple[int | float, str] | None = None,
     width: int = 40,
     copies: int = 2,
     work: float = 0.5,
     searches: int | None = None,
-    seed: int = 0,
     report: Callable[[RematOutcome], None] = lambda outcome: None,
 ) -> RematOutcome:
     """Solve windows of a schedule anew until time is up, or the cost meets the bound.
@@ -47,8 +44,9 @@ def improve_windows(
         On the peak, bytes.
     start
         A schedule within the limit.
-    deadline
-        When it passes, the best so far is returned.
+    budget
+        When its deadline passes, the best so far is returned; its seed is that of the windows, and
+        of CP-SAT's random choices.
     bound
         A proved bound on every schedule's cost, and what proves it.
     width
@@ -59,8 +57,6 @@ def improve_windows(
         Units of CP-SAT's deterministic time to spend on a window at most.
     searches
         Windows at most; ``None`` for as many as there is time for.
-    seed
-        Of the windows, and for CP-SAT's random choices.
     report
         Called at every improvement.
 
@@ -73,6 +69,7 @@ def improve_windows(
     --------
     >>> from cpplan.model.graph import Graph, Op, Tensor
     >>> from cpplan.remat.problem import remat_problem
+    >>> from cpplan.runtime.deadline import Deadline
     >>> ops = (
     ...     Op("f0", outputs=("a",)),
     ...     Op("f1", inputs=("a",), outputs=("b",)),
@@ -81,7 +78,8 @@ def improve_windows(
     ...     Op("g0", inputs=("a", "d"), outputs=("e",)),
     ... )
     >>> problem = remat_problem(Graph("chain", tuple(Tensor(name, 8) for name in "abcde"), ops))
-    >>> improve_windows(problem, 24, [0, 1, 0, 1, 2, 3, 0, 4], Deadline(60), searches=1).cost
+    >>> start = [0, 1, 0, 1, 2, 3, 0, 4]
+    >>> improve_windows(problem, 24, start, Budget(Deadline(60)), searches=1).cost
     6
     """
     peak = problem.peak(start)
@@ -90,13 +88,13 @@ def improve_windows(
     proved, proved_by = bound or (sum_costs(problem.cost), BASE)
     cost = problem.total_cost(start)
     best = RematOutcome(tuple(start), peak, cost, min(proved, cost), "given", proved_by)
-    chance, done = random.Random(seed), 0
-    while best.cost > best.bound and done != searches and not deadline.expired():
+    chance, done = random.Random(budget.seed), 0
+    while best.cost > best.bound and done != searches and not budget.deadline.expired():
         length = min(width, len(best.schedule))
         begin = chance.randint(0, len(best.schedule) - length)
         schedule = improve_window(
-            problem, limit, best.schedule, begin, begin + length, deadline,
-            copies=copies, work=work, seed=seed + done,
+            problem, limit, best.schedule, begin, begin + length, budget.reseeded(done),
+            copies=copies, work=work,
         )  # fmt: skip
         done += 1
         if schedule != best.schedule:
@@ -116,11 +114,10 @@ def improve_window(
     schedule: tuple[int, ...],
     begin: int,
     end: int,
-    deadline: Deadline,
+    budget: Budget,
     *,
     copies: int = 2,
     work: float = 0.5,
-    seed: int = 0,
 ) -> tuple[int, ...]:
     """The schedule with the window ``[begin, end)`` solved anew, if that costs less.
 
@@ -130,12 +127,6 @@ def improve_window(
 
     window = remat_window(problem, schedule, begin, end)
     most = max(copies, *(window.runs.count(unit) for unit in window.runs))
-    remat = build_in_time(
-        lambda: build(window.problem, memory_limit=limit, copies=most, done=window.done), deadline
-    )
-    if remat is None:
-        return schedule
-    remat.hint(window.runs)
     best, cost = schedule, problem.total_cost(schedule)
 
     def found(runs: tuple[int, ...]) -> None:
@@ -146,6 +137,12 @@ def improve_window(
         if less < cost:
             best, cost = changed, less
 
-    budget = Budget(deadline, seed=seed)
-    run_model(remat, budget, found=found, proved=lambda bound: None, work=work)
+    improve_by_model(
+        lambda: build(window.problem, memory_limit=limit, copies=most, done=window.done),
+        window.runs,
+        budget.on_one_thread(),
+        found=found,
+        proved=lambda bound: None,
+        work=work,
+    )
     return best

@@ -18,11 +18,14 @@ from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.errors import InfeasibleError, InputError
 from cpplan.model.residency import Residency
 from cpplan.program.anf import to_anf
+from cpplan.remat.known_schedules import KnownSchedules
+from cpplan.remat.live_limits import Halving
+from cpplan.remat.portfolio import ScheduleSearch
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.repeated_parts import NAME as ALIKE
 from cpplan.remat.repeated_parts import plan_alike
-from cpplan.remat.schedules import ScheduleSearch
 from cpplan.remat.search.outcome import RematOutcome
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 
 _RESIDENCY = Residency(inputs="outside", outputs="keep", constants="outside")
@@ -142,60 +145,59 @@ def _given(problem: RematProblem, joint: JointGraph) -> list[int]:
 def _search(
     problem: RematProblem, joint: JointGraph, limit: int | None, settings: Settings
 ) -> dict[str, Any]:
-    deadline = Deadline(settings.time_limit)
-    search = ScheduleSearch(
-        problem, _given(problem, joint), workers=settings.workers, seed=settings.seed
-    )
-    most = None if settings.cost_limit is None else settings.cost_limit * search.base
+    budget = Budget(Deadline(settings.time_limit), settings.workers, settings.seed)
+    known = KnownSchedules(problem, _given(problem, joint))
+    search = ScheduleSearch(known)
+    most = None if settings.cost_limit is None else settings.cost_limit * known.base
     if limit is not None:
-        found = search.best(limit)
-        if search.least.bytes <= limit:
-            _treat_parts_alike(search, limit, deadline.share(0.5))
-            found = search.within(limit, deadline)
+        found = known.best(limit)
+        if known.least.bytes <= limit:
+            _treat_parts_alike(search, limit, budget.share(0.5))
+            found = search.within(limit, budget)
         if found.peak > limit:
-            found = _least(search, math.inf, Deadline(settings.time_limit / 2))
+            found = _least(search, math.inf, budget.until(Deadline(settings.time_limit / 2)))
     else:
-        found = _least(search, search.base if most is None else most, deadline)
+        found = _least(search, known.base if most is None else most, budget)
     return {
         "schedule": list(found.schedule),
         "peak": found.peak,
         "cost": found.cost,
         "bound": found.bound,
-        "least": search.least.bytes,
-        "least_op": _name(problem, search.least.unit),
+        "least": known.least.bytes,
+        "least_op": _name(problem, known.least.unit),
         "found_by": found.found_by,
         "bound_by": found.bound_by,
     }
 
 
-def _treat_parts_alike(search: ScheduleSearch, limit: int, deadline: Deadline) -> None:
+def _treat_parts_alike(search: ScheduleSearch, limit: int, budget: Budget) -> None:
     """Add a schedule in which equal layers are treated alike, if one within the limit is found."""
-    if search.once.peak <= limit:
+    known = search.known
+    if known.once.peak <= limit:
         return
-    for order in dict.fromkeys((search.given, search.once.schedule)):
-        found = plan_alike(search.problem, order, limit, deadline.share(0.5))
+    for order in dict.fromkeys((search.given, known.once.schedule)):
+        found = plan_alike(known.problem, order, limit, budget.deadline.share(0.5))
         if found is not None:
-            search.take_schedule(found, ALIKE)
+            known.add(known.measure(found, ALIKE))
 
 
-def _least(search: ScheduleSearch, most: float, deadline: Deadline) -> RematOutcome:
+def _least(search: ScheduleSearch, most: float, budget: Budget) -> RematOutcome:
     """The schedule of least peak found that costs at most ``most``."""
-    search.search_order(0, deadline.share(0.2))
-    if search.affords(most):
-        low, high = search.least.bytes, search.once.peak
-        for _ in range(_HALVINGS):
-            if low >= high or deadline.expired():
+    known = search.known
+    search.search_order(0, budget.share(0.2))
+    if known.affords(most):
+        limits = Halving(known.least.bytes, known.once.peak, _HALVINGS)
+        for limit in limits:
+            if budget.deadline.expired():
                 break
-            limit = (low + high) // 2
-            _treat_parts_alike(search, limit, deadline.share(0.3))
-            if any(o.peak <= limit and o.cost <= most for o in search.known):
-                high = limit
+            _treat_parts_alike(search, limit, budget.share(0.3))
+            if known.smallest(most).peak <= limit:
+                limits.high = limit
             else:
-                low = limit + 1
-        search.start_below(most, deadline.share(0.3))
-        search.below(most, deadline)
-    within = [outcome for outcome in search.known if outcome.cost <= most]
-    return min(within, key=lambda outcome: (outcome.peak, outcome.cost))
+                limits.missed(limit)
+        search.start_below(most, budget.share(0.3))
+        search.below(most, budget)
+    return known.smallest(most)
 
 
 def _name(problem: RematProblem, unit: int | None) -> str | None:

@@ -1,0 +1,133 @@
+"""The two goals of rematerialization, and the best packed schedule of a run.
+
+Either the least cost within a limit on bytes, or the fewest bytes within a limit on the cost.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from cpplan.aliasing.packed import Packed
+from cpplan.remat.known_schedules import KnownSchedules
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.tuning import active
+
+
+class Trial(NamedTuple):
+    """A schedule, and the packing found for it."""
+
+    outcome: RematOutcome
+    packed: Packed
+
+    def over(self, limit: int) -> int:
+        """Bytes beyond a limit; of several pools, a few percent if they do not hold it."""
+        if self.packed.pooled is None:
+            return self.packed.peak - limit
+        return (
+            0
+            if self.packed.pooled.packing.offset is not None
+            else int(active().pools_step * limit) + 1
+        )
+
+
+class Goal(Protocol):
+    """Objective of a run: levels to minimise, and the bounds that they can reach."""
+
+    def levels(self, trial: Trial, /) -> tuple[object, ...]:
+        """Values that rank packed schedules, compared as tuples."""
+
+    def settled(self, best: Trial, /) -> bool:
+        """True if no packed schedule can be better, or none can reach the goal."""
+
+    def dearest(self, best: Trial | None, /) -> float:
+        """The most that a schedule may cost to be of use."""
+
+    def promises(self, outcome: RematOutcome, best: Trial | None, /) -> bool:
+        """True if a packing of the schedule may be better than the best one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastCost:
+    """The least cost within a limit on the bytes of all pools: bytes beyond it, then the cost."""
+
+    limit: int
+    known: KnownSchedules
+
+    def levels(self, trial: Trial) -> tuple[int, int | float]:
+        """Bytes beyond the limit, and the cost."""
+        return max(0, trial.over(self.limit)), trial.outcome.cost
+
+    def fits(self, trial: Trial | None) -> bool:
+        """True if there is a packed schedule, within the limit."""
+        return trial is not None and trial.over(self.limit) <= 0
+
+    def settled(self, best: Trial) -> bool:
+        """True if it fits at a cost that meets the bound, or nothing fits."""
+        least, _ = self.known.cost_bound(self.limit)
+        proved = self.fits(best) and best.outcome.cost <= least
+        return proved or self.known.none_within(self.limit)
+
+    def dearest(self, best: Trial | None) -> float:
+        """Cost of the best that fits."""
+        return best.outcome.cost if best is not None and self.fits(best) else math.inf
+
+    def promises(self, outcome: RematOutcome, best: Trial | None) -> bool:
+        """True if it is cheaper than the best that fits."""
+        return outcome.cost < self.dearest(best)
+
+
+@dataclass(frozen=True, slots=True)
+class LeastBytes:
+    """The smallest packing at a cost of at most ``most``."""
+
+    most: float
+    known: KnownSchedules
+
+    def levels(self, trial: Trial) -> tuple[bool, tuple[int | float, ...]]:
+        """True if it costs too much, and the value of the packing."""
+        return trial.outcome.cost > self.most, trial.packed.value
+
+    def settled(self, best: Trial) -> bool:
+        """True if the peak of the one pool meets the bound on all schedules."""
+        return best.packed.pooled is None and best.packed.peak <= self.known.least.bytes
+
+    def dearest(self, best: Trial | None) -> float:
+        """The limit on the cost."""
+        return self.most
+
+    def promises(self, outcome: RematOutcome, best: Trial | None) -> bool:
+        """True unless it has as many live bytes as the best needs, in one pool without sharing."""
+        if best is None or best.packed.pooled is not None or not self.known.exact:
+            return True
+        return outcome.peak < best.packed.peak
+
+
+class BestTrial:
+    """The best packed schedule of a run, by its goal.
+
+    Attributes
+    ----------
+    trial
+        ``None`` until one was packed.
+    """
+
+    def __init__(self, goal: Goal, trial: Trial | None = None):
+        self.goal, self.trial = goal, trial
+        self._tried = set() if trial is None else {trial.outcome.schedule}
+
+    def offer(self, trial: Trial) -> None:
+        """Take a trial if it is better."""
+        self._tried.add(trial.outcome.schedule)
+        if self.trial is None or self.goal.levels(trial) < self.goal.levels(self.trial):
+            self.trial = trial
+
+    def tried(self, outcome: RematOutcome) -> bool:
+        """True if the schedule was packed already."""
+        return outcome.schedule in self._tried
+
+    @property
+    def settled(self) -> bool:
+        """True if nothing is left to search for."""
+        return self.trial is not None and self.goal.settled(self.trial)

@@ -1,0 +1,131 @@
+"""The schedules known of one problem, and the bounds proved of all its schedules.
+
+A schedule found for one limit may be the answer to another, or a start for it. So all searches
+write to one record, whichever limit on bytes or cost they search within.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cpplan.aliasing.alias_candidates import AliasCandidate
+from cpplan.remat.bound_names import FOOTPRINT
+from cpplan.remat.cut_bounds import RUNS_ONCE
+from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
+from cpplan.remat.problem import RematProblem
+from cpplan.remat.search.outcome import RematOutcome
+
+GIVEN = "given order"
+
+
+class KnownSchedules:
+    """The schedules known of one problem, and the bounds proved of all its schedules.
+
+    Parameters
+    ----------
+    problem
+        The rematerialization problem.
+    given
+        An order of all units.
+    candidates
+        Alias candidates, if storages may share bytes. Bounds on live bytes then do not hold.
+    report
+        Called with every schedule that is new.
+
+    Attributes
+    ----------
+    outcomes
+        All schedules, the given order first.
+    base
+        Cost of running every unit once.
+    exact
+        True if no bytes are shared, so that a packing needs at least the bytes that are live.
+    least, least_by
+        Bytes that every schedule needs, and the name of the proof.
+    """
+
+    def __init__(
+        self,
+        problem: RematProblem,
+        given: Sequence[int],
+        *,
+        candidates: Sequence[AliasCandidate] = (),
+        report: Callable[[RematOutcome], None] = lambda outcome: None,
+    ):
+        self.problem, self._report = problem, report
+        self.base = problem.total_cost(range(len(problem)))
+        self.exact = not candidates
+        self.least = (
+            shared_footprint(problem, candidates) if candidates else least_footprint(problem)
+        )
+        self.least_by = FOOTPRINT
+        # Limit -> the least cost of a schedule within it.
+        self._bounds: dict[int, tuple[int | float, str]] = {}
+        self.outcomes = [self.measure(given, GIVEN)]
+
+    def measure(self, schedule: Sequence[int], name: str) -> RematOutcome:
+        """Outcome of a schedule from a source of this name."""
+        schedule = tuple(schedule)
+        peak, cost = self.problem.peak(schedule), self.problem.total_cost(schedule)
+        return RematOutcome(schedule, peak, cost, self.base, name, RUNS_ONCE)
+
+    def add(self, outcome: RematOutcome) -> None:
+        """Record a schedule, if it is new."""
+        if all(outcome.schedule != other.schedule for other in self.outcomes):
+            self.outcomes.append(outcome)
+            self._report(outcome)
+
+    @property
+    def once(self) -> RematOutcome:
+        """Outcome of least peak among those that cost no more than running every unit once."""
+        return min((o for o in self.outcomes if o.cost <= self.base), key=lambda o: o.peak)
+
+    def best(self, limit: int) -> RematOutcome:
+        """The cheapest schedule within a limit, with its bound; of least peak if none is."""
+        found = min(self.outcomes, key=better(limit))
+        bound, name = self.cost_bound(limit)
+        return found._replace(bound=bound, bound_by=name)
+
+    def smallest(self, most: float) -> RematOutcome:
+        """Outcome of least peak among those that cost at most ``most``."""
+        return min((o for o in self.outcomes if o.cost <= most), key=lambda o: (o.peak, o.cost))
+
+    def affords(self, most: float, *, free: bool = True) -> bool:
+        """True if some unit may run again at a total cost of at most ``most``.
+
+        With ``free=False``, units that cost nothing do not count.
+        """
+        problem = self.problem
+        again = [cost for cost, may in zip(problem.cost, problem.repeatable, strict=True) if may]
+        return any(self.base + cost <= most and (free or cost > 0) for cost in again)
+
+    def none_within(self, limit: int) -> bool:
+        """True if every schedule is proved to have more than ``limit`` live bytes."""
+        return self.least.bytes > limit and self.exact
+
+    def cost_bound(self, limit: int) -> tuple[int | float, str]:
+        """Lower bound on the cost of every schedule within the limit, and the name of its proof.
+
+        A bound proved for a larger limit holds for a smaller one.
+        """
+        proofs = [proof for proved, proof in self._bounds.items() if proved >= limit]
+        return max(proofs, key=lambda proof: proof[0], default=(self.base, RUNS_ONCE))
+
+    def is_bounded(self, limit: int) -> bool:
+        """True if a bound was proved for just this limit."""
+        return limit in self._bounds
+
+    def prove_bytes(self, least: Footprint, name: str) -> None:
+        """Take a bound on the live bytes of every schedule, if it is larger."""
+        if least.bytes > self.least.bytes:
+            self.least, self.least_by = least, name
+
+    def prove_cost(self, limit: int, bound: int | float, name: str) -> None:
+        """Take a bound on the cost of every schedule within a limit, if it is larger."""
+        if bound > self.cost_bound(limit)[0] or limit not in self._bounds:
+            self._bounds[limit] = (bound, name)
+
+
+def better(limit: int) -> Callable[[RematOutcome], tuple[int, int | float]]:
+    """Sort key of outcomes for a limit: bytes beyond it, then cost."""
+    return lambda outcome: (max(0, outcome.peak - limit), outcome.cost)

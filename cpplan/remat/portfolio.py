@@ -1,0 +1,319 @@
+"""The searches for a schedule within a limit on live bytes, or on the cost, in turns.
+
+First come orders without repetitions: the given order, then a searched one. Then come schedules by
+eviction and checkpoints, local search, windows and, where there are few units, CP-SAT on all of
+them. Meanwhile bounds are proved: on the bytes that every schedule needs, and on the cost of every
+schedule within the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from cpplan.model.costs import sum_costs
+from cpplan.ordering.solve import search_order
+from cpplan.remat.bound_names import CHAIN, CUTS, REACH
+from cpplan.remat.cut_bounds import cut_bound
+from cpplan.remat.footprint import Footprint
+from cpplan.remat.heuristics.chain import as_chain, solve_chain
+from cpplan.remat.heuristics.dropping import NAME as DROPPING
+from cpplan.remat.heuristics.dropping import drop
+from cpplan.remat.heuristics.starts import first_schedule
+from cpplan.remat.known_schedules import KnownSchedules, better
+from cpplan.remat.live_limits import Halving
+from cpplan.remat.reach import reach_bound
+from cpplan.remat.relaxed import relax_repetition
+from cpplan.remat.search.descent import Descent
+from cpplan.remat.search.local_search import NAME as LOCAL
+from cpplan.remat.search.local_search import search_schedules
+from cpplan.remat.search.outcome import RematOutcome
+from cpplan.remat.tuning import active
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import TimeUpError
+
+
+class ScheduleSearch:
+    """The searches for schedules of one problem: each continues where its last turn ended.
+
+    Parameters
+    ----------
+    known
+        The record that they write to.
+    joint
+        True if the order may change; else first runs keep the given one.
+    """
+
+    def __init__(self, known: KnownSchedules, *, joint: bool = True):
+        self.known, self.problem, self.joint = known, known.problem, joint
+        problem, self.given = known.problem, known.outcomes[0].schedule
+        # What is proved must hold for repetitions too that are not looked for.
+        self._relaxed = relax_repetition(problem)
+        self._complete = self._relaxed is problem
+        self._chain = as_chain(problem) if known.exact and self._complete else None
+        self._orders = [self.given]
+        # A smaller peak than this has not been looked for among orders.
+        self._order_target: float = math.inf if joint else 0
+        # So large a bound was looked for among ways to reach a unit.
+        self._reach_target: float = 0
+        self._starts: dict[int, RematOutcome] = {}
+        self._descents: dict[float, Descent] = {}
+        self._turns = 0
+        costs = np.array(problem.cost, np.float64)
+        self._skewed = (
+            costs.max(initial=0) > active().skewed * np.median(costs) if len(costs) else False
+        )
+
+    @property
+    def few(self) -> bool:
+        """True if CP-SAT may find more than local search."""
+        return self.known.exact and len(self.problem) <= active().cp_sat_units
+
+    @property
+    def descends(self) -> bool:
+        """True if :meth:`below` is of use, which it is not for chains: they are solved exactly."""
+        return self._chain is None
+
+    def take_order(self, order: Sequence[int], name: str) -> RematOutcome:
+        """Add an order found elsewhere, so that none of fewer live bytes is searched for."""
+        outcome = self.known.measure(order, name)
+        self.known.add(outcome)
+        self._orders.append(outcome.schedule)
+        self._order_target = 0
+        return outcome
+
+    def within(self, limit: int, budget: Budget, target: int | float = 0) -> RematOutcome:
+        """The cheapest schedule with at most ``limit`` live bytes; of least peak if none is found.
+
+        Another call continues the search. A cost of ``target`` is good enough.
+        """
+        known = self.known
+        with suppress(TimeUpError):  # what was found until then stands
+            for _ in self._stages(limit, target, budget):
+                best = known.best(limit)
+                proved = best.peak <= limit and best.cost <= max(target, best.bound)
+                if proved or known.none_within(limit) or budget.deadline.expired():
+                    break
+        return known.best(limit)
+
+    def _stages(self, limit: int, target: int | float, budget: Budget) -> Iterator[None]:
+        """Run the stages one by one, to the last or until local search finds nothing more."""
+        known, tuning = self.known, active()
+        yield
+        self.search_order(limit, budget.share(tuning.live_order_share))
+        yield
+        if self._chain is not None:
+            self._solve_chain(limit, budget)
+            yield
+            return
+        if limit not in self._starts:
+            share = tuning.quick_start_share if target else tuning.start_share
+            self.start(limit, budget.share(share))
+            yield
+            self._look_for_reach(limit + 1, budget)
+            yield
+        if self.few:
+            self._solve_whole(limit, budget.share(tuning.whole_share))
+            yield
+        if not known.is_bounded(limit) and known.best(limit).peak <= limit:
+            self.bound_cost(limit, budget.share(tuning.bound_share))
+            yield
+        before = None
+        while before is None or before != known.best(limit) or before.peak > limit:
+            before = known.best(limit)
+            self._search(limit, target, budget.share(tuning.local_share))
+            yield
+            if known.exact and self.joint and known.best(limit).peak <= limit:
+                self._improve_windows(limit, budget.share(tuning.windows_share))
+                yield
+        if self.few:
+            self._solve_whole(limit, budget)
+        if known.exact and known.best(limit).peak <= limit:
+            self.bound_cost(limit, budget)
+        yield
+
+    def below(self, most: float, budget: Budget) -> RematOutcome:
+        """The schedule of least peak found that costs at most ``most``.
+
+        Local search from the best known; another call continues it.
+        """
+        known = self.known
+        descent = self._descents.get(most)
+        best = known.smallest(most)
+        if descent is None or best.peak < descent.best.peak:
+            descent = self._descents[most] = Descent(
+                self.problem,
+                most,
+                best.schedule,
+                joint=self.joint,
+                seed=budget.seed + self._turns,
+                report=known.add,
+            )
+            self._turns += 1
+        descent.run(budget.deadline, target=known.least.bytes)
+        return known.smallest(most)
+
+    def ended(self, most: float) -> bool:
+        """True if :meth:`below` finds nothing more, however long it goes on."""
+        descent = self._descents[most]
+        return descent.exhausted or descent.best.peak <= self.known.least.bytes
+
+    def start_below(self, most: float, budget: Budget) -> RematOutcome:
+        """The schedule of least peak by eviction and checkpoints that costs at most ``most``.
+
+        Their limits are found by halving between a bound and the best peak that is cheap enough.
+        """
+        known = self.known
+        self._look_for_reach(None, budget)
+        limits = Halving(known.least.bytes, known.smallest(most).peak, active().halvings)
+        for limit in limits:
+            if budget.deadline.expired():
+                break
+            start = self.start(limit, budget.share(0.5))
+            if start.peak > limit or start.cost > most:
+                limits.missed(limit)
+            limits.high = known.smallest(most).peak
+        return known.smallest(most)
+
+    def start(self, limit: int, budget: Budget) -> RematOutcome:
+        """The best schedule by eviction and checkpoints from known orders, made once a limit."""
+        if limit not in self._starts:
+            orders = [o for o in self._orders if self.joint or o == self.given]
+            made = first_schedule(self.problem, limit, orders, budget.deadline)
+            self._starts[limit] = self.known.measure(*made)
+            self.known.add(self._starts[limit])
+        return self._starts[limit]
+
+    def lower(self, limit: int, budget: Budget) -> RematOutcome:
+        """The best known for a limit after dropping values from it: quick if it is near."""
+        best = self.known.best(limit)
+        if best.peak > limit:
+            with suppress(TimeUpError):
+                schedule = drop(self.problem, best.schedule, limit, budget.deadline)
+                self.known.add(self.known.measure(schedule, DROPPING))
+        return self.known.best(limit)
+
+    def search_order(self, limit: int, budget: Budget) -> None:
+        """Search for an order of at most ``limit`` live bytes, unless done before or known."""
+        once = self.known.once
+        if once.peak <= limit or limit >= self._order_target:
+            return
+        found = search_order(
+            self.problem.ordering,
+            np.array(once.schedule, np.int64),
+            budget.on_one_thread(),
+            target=limit,
+        )
+        # Where the target was met the search has ended there, and may find more.
+        self._order_target = limit if found.peak <= limit else 0
+        if found.peak < once.peak:
+            self._orders.append(tuple(found.order.tolist()))
+            self.known.add(self.known.measure(self._orders[-1], found.found_by))
+
+    def bound_cost(self, limit: int, budget: Budget) -> None:
+        """Search for a bound on the cost within a limit, or a proof that nothing is within it."""
+        known = self.known
+        if not known.exact:
+            return
+        best = known.best(limit)
+        # Costs nothing again, but is run once.
+        once = known.base - sum_costs(self._relaxed.cost)
+        proof = cut_bound(
+            self._relaxed,
+            limit,
+            budget,
+            order=None if self.joint else self.given,
+            target=best.cost - once if best.peak <= limit else None,
+        )
+        if proof.infeasible:
+            unit = known.least.unit if known.least.bytes > limit else None
+            known.prove_bytes(Footprint(limit + 1, unit), CUTS)
+        else:
+            known.prove_cost(limit, proof.cost + once, proof.name)
+
+    def _look_for_reach(self, target: int | None, budget: Budget) -> None:
+        """Raise the bound on every schedule's bytes by the reach of its units, up to ``target``."""
+        wanted = math.inf if target is None else target
+        known = self.known
+        # What was looked for does not depend on the target, but for where it ends.
+        if known.exact and known.least.bytes < wanted and self._reach_target < wanted:
+            self._reach_target = wanted
+            slot = budget.deadline.share(active().reach_share)
+            known.prove_bytes(reach_bound(self.problem, slot, target=target), REACH)
+
+    def _solve_chain(self, limit: int, budget: Budget) -> None:
+        assert self._chain is not None
+        found = solve_chain(self.problem, self._chain, limit, budget.deadline)
+        if found is None:
+            self.known.prove_bytes(Footprint(limit + 1, None), CHAIN)
+        else:
+            self.known.add(found)
+            self.known.prove_cost(limit, found.bound, found.bound_by)
+
+    def _search(self, limit: int, target: int | float, budget: Budget) -> None:
+        """Search locally from the best schedule, first from those found for another limit.
+
+        Where costs differ much, the search first counts runs instead: repetitions far cheaper than
+        the mean would all look alike.
+        """
+        known = self.known
+        best = known.best(limit)
+        near = [
+            o
+            for o in known.outcomes
+            if o.cost < best.cost and o.peak <= active().start_near * limit
+        ]
+        begins = [*sorted(near, key=better(limit))[:1], best]
+        turns = [(begin, False) for begin in begins]
+        if self._skewed:
+            turns.insert(-1, (best, True))
+        for left, (begin, count) in zip(range(len(turns), 0, -1), turns, strict=True):
+            best, problem = known.best(limit), self.problem
+            if count:
+                problem = replace(problem, cost=(1,) * len(problem))
+            found = search_schedules(
+                problem,
+                limit,
+                (best if best.peak <= limit else begin).schedule,
+                budget.share(1 / left).reseeded(self._turns),
+                target_cost=0 if count else max(target, best.bound),
+                joint=self.joint,
+                report=lambda outcome: known.add(known.measure(outcome.schedule, LOCAL)),
+            )
+            self._turns += 1
+            known.add(known.measure(found.schedule, LOCAL))
+
+    def _improve_windows(self, limit: int, budget: Budget) -> None:
+        from cpplan.remat.search.remat_windows import improve_windows
+
+        best = self.known.best(limit)
+        improve_windows(
+            self.problem, limit, best.schedule, budget.reseeded(self._turns),
+            bound=(best.bound, best.bound_by), report=self.known.add,
+        )  # fmt: skip
+
+    def _solve_whole(self, limit: int, budget: Budget) -> None:
+        """Run CP-SAT with at most two runs of each unit, and then three."""
+        from cpplan.remat.search.cp_sat_remat import improve_schedule
+
+        for copies in (2, 3):
+            best = self.known.best(limit)
+            if best.peak <= limit and best.cost <= best.bound:
+                break
+            found = improve_schedule(
+                self.problem,
+                limit,
+                best.schedule,
+                budget.share(0.5),
+                copies=copies,
+                free_order=self.joint,
+                report=self.known.add,
+            )
+            if found is not None:
+                self.known.add(found)
+                if self._complete:
+                    self.known.prove_cost(limit, found.bound, found.bound_by)
