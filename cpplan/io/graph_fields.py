@@ -188,6 +188,17 @@ def _are_counts(column: Collection[Any]) -> bool:
     return set(map(type, column)) <= {int} and min(column, default=0) >= 0
 
 
+def _are_pairs(column: Collection[Any]) -> bool:
+    if not set(map(type, column)) <= {list}:
+        return False
+    pairs = list(chain.from_iterable(column))
+    return (
+        set(map(type, pairs)) <= {list}
+        and set(map(len, pairs)) <= {2}
+        and set(map(type, chain.from_iterable(pairs))) <= {str}
+    )
+
+
 def _are_lists_of_names(column: Collection[Any]) -> bool:
     return set(map(type, column)) <= {list} and set(map(type, chain.from_iterable(column))) <= {str}
 
@@ -197,4 +208,5 @@ _COLUMNS: dict[Callable[[Any], bool], Callable[[Collection[Any]], bool]] = {
     _is_text: _are_texts,
     _is_count: _are_counts,
     _is_names: _are_lists_of_names,
+    _is_pairs: _are_pairs,
 }

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, TypeVar
 
-from cpplan.model.graph import Op
+from cpplan.model.graph import Op, Placement
 from cpplan.model.tensor import KINDS, LIMIT, Tensor
 
 _T = TypeVar("_T")
 _TENSOR_KEYS = frozenset({"name", "size", "kind", "alignment", "view_of"})
-_OP_KEYS = frozenset({"name", "kind", "inputs", "outputs", "workspaces", "cost", "in_place"})
+_OP_KEYS = frozenset(
+    {"name", "kind", "inputs", "outputs", "workspaces", "cost", "in_place", "placements"}
+)
 
 
 def plain_tensors(rows: Sequence[Mapping[str, Any]]) -> list[Tensor] | None:
@@ -31,11 +34,10 @@ view_of=('x', 4), pools=None)
     """
     if not set[str]().union(*rows) <= _TENSOR_KEYS:
         return None
-    names = [row.get("name") for row in rows]
-    sizes = [row.get("size") for row in rows]
-    kinds = [row.get("kind", "intermediate") for row in rows]
-    alignments = [row.get("alignment", 1) for row in rows]
-    views = [row.get("view_of") for row in rows]
+    names, sizes = column_of(rows, "name"), column_of(rows, "size")
+    kinds = column_of(rows, "kind", "intermediate")
+    alignments = column_of(rows, "alignment", 1)
+    views = column_of(rows, "view_of")
     fine = (
         _are_names(names)
         and _are_counts(sizes)
@@ -51,7 +53,7 @@ view_of=('x', 4), pools=None)
 
 
 def plain_ops(rows: Sequence[Mapping[str, Any]]) -> list[Op] | None:
-    """Ops with these fields; ``None`` unless all have only names, an integer cost and in-place.
+    """Ops with these fields; ``None`` unless all have only names, an integer cost and relations.
 
     Lists of names may be lists or tuples.
 
@@ -63,10 +65,9 @@ def plain_ops(rows: Sequence[Mapping[str, Any]]) -> list[Op] | None:
     """
     if not set[str]().union(*rows) <= _OP_KEYS:
         return None
-    names = [row.get("name") for row in rows]
-    kinds = [row.get("kind", "op") for row in rows]
-    costs = [row.get("cost", 1) for row in rows]
-    lists = [[row.get(key, ()) for row in rows] for key in ("inputs", "outputs", "workspaces")]
+    names, kinds = column_of(rows, "name"), column_of(rows, "kind", "op")
+    costs = column_of(rows, "cost", 1)
+    lists = [column_of(rows, key, ()) for key in ("inputs", "outputs", "workspaces")]
     fine = (
         _are_names(names)
         and set(map(type, kinds)) <= {str}
@@ -78,16 +79,63 @@ def plain_ops(rows: Sequence[Mapping[str, Any]]) -> list[Op] | None:
     if not fine:
         return None
     inputs, outputs, workspaces = (list(map(tuple, column)) for column in lists)
-    over: list[tuple[tuple[str, str], ...]] = [()] * len(rows)
-    for k, row in enumerate(rows):
-        pairs = row.get("in_place")
-        if pairs:
-            over[k] = tuple(map(tuple, pairs))
-            if not all(len(p) == 2 and p[0] in outputs[k] and p[1] in inputs[k] for p in over[k]):
-                return None
-    columns = {"name": names, "kind": kinds, "cost": costs, "in_place": over}
+    over, copied = _pairs_in_place(rows, inputs, outputs), _placements(rows, inputs, outputs)
+    if over is None or copied is None:
+        return None
+    columns = {"name": names, "kind": kinds, "cost": costs, "in_place": over, "placements": copied}
     tensors = {"inputs": inputs, "outputs": outputs, "workspaces": workspaces}
     return _made(Op, len(rows), {**columns, **tensors})
+
+
+Names = Sequence[tuple[str, ...]]
+
+
+def _pairs_in_place(
+    rows: Sequence[Mapping[str, Any]], inputs: Names, outputs: Names
+) -> list[tuple[tuple[str, str], ...]] | None:
+    """Pairs in place of every op; ``None`` unless each names an output and an input of its op."""
+    found: list[tuple[tuple[str, str], ...]] = [()] * len(rows)
+    for k, pairs in enumerate(column_of(rows, "in_place", ())):
+        if pairs:
+            found[k] = tuple(map(tuple, pairs))
+            for pair in found[k]:
+                if len(pair) != 2 or pair[0] not in outputs[k] or pair[1] not in inputs[k]:
+                    return None
+    return found
+
+
+def _placements(
+    rows: Sequence[Mapping[str, Any]], inputs: Names, outputs: Names
+) -> list[tuple[Placement, ...]] | None:
+    """Placements of every op; ``None`` unless each names an input and an output, and an offset."""
+    found: list[tuple[Placement, ...]] = [()] * len(rows)
+    for k, placements in enumerate(column_of(rows, "placements", ())):
+        if not placements:
+            continue
+        if set(map(len, placements)) != {3}:
+            return None
+        found[k] = tuple(map(Placement._make, placements))
+        for part, whole, offset in found[k]:
+            joined = part in inputs[k] and whole in outputs[k]
+            if not (joined or (part in outputs[k] and whole in inputs[k])):
+                return None
+            if type(offset) is not int or not 0 <= offset < LIMIT:
+                return None
+    return found
+
+
+def column_of(rows: Sequence[Mapping[str, Any]], key: str, default: Any = None) -> list[Any]:
+    """The value of a key in each row, or the default where a row has none.
+
+    Examples
+    --------
+    >>> column_of([{"name": "x", "size": 8}, {"name": "y"}], "size", 0)
+    [8, 0]
+    """
+    try:
+        return list(map(itemgetter(key), rows))
+    except KeyError:
+        return [row.get(key, default) for row in rows]
 
 
 def _made(cls: type[_T], count: int, columns: Mapping[str, Sequence[Any]]) -> list[_T]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpplan.model.answers import Answer
 from cpplan.model.axes import Axis
+from cpplan.model.columns import GraphColumns
 from cpplan.model.dependencies import check_acyclic, find_predecessors
 from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
@@ -249,6 +250,11 @@ class Graph:
         check_acyclic(self)
 
     @cached_property
+    def columns(self) -> GraphColumns:
+        """The tensors and the accesses of the ops as arrays."""
+        return GraphColumns(self)
+
+    @cached_property
     def tensor(self) -> dict[str, Tensor]:
         """Tensors by name."""
         return {t.name: t for t in self.tensors}
@@ -344,6 +350,8 @@ class Graph:
     @cached_property
     def in_order(self) -> bool:
         """True if the ops are listed in an order in which they may run."""
+        if self.columns.ordered:
+            return self.columns.runs_in(range(len(self.ops)))
         return all(max(before) < k for k, before in enumerate(self.predecessors) if before)
 
     def at(self, values: Mapping[str, int] | None = None, /, **named: int) -> Graph:

@@ -7,8 +7,9 @@ tensor or op.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cpplan.model.errors import InputError
 
@@ -31,14 +32,12 @@ def check_unique(what: str, names: Iterable[str]) -> None:
 
 def check_references(graph: Graph) -> None:
     """Raise if an op names an unknown tensor or op, or sizes or offsets do not match."""
+    special = graph.ops
+    if _tensors_match(graph):
+        special = tuple([op for op in graph.ops if op.placements or op.after or op.bodies])
     known = graph.tensor.keys()
-    workspaces = {t.name for t in graph.tensors if t.kind == "workspace"}
-    named = chain.from_iterable(op.inputs + op.outputs + op.workspaces for op in graph.ops)
-    all_known = known >= set(named)
-    for op in graph.ops:
-        plain = not (op.in_place or op.placements or op.after or op.bodies)
-        if plain and all_known and not workspaces:
-            continue
+    workspaces = {t.name for t in graph.tensors if t.kind == "workspace"} if special else set()
+    for op in special:
         if not known >= {*op.inputs, *op.outputs, *op.workspaces}:
             for role in ("inputs", "outputs", "workspaces"):
                 for name in getattr(op, role):
@@ -76,11 +75,23 @@ def check_references(graph: Graph) -> None:
                         f"op {op.name!r}: {name!r} has {outer.size} B outside its body and "
                         f"{inner.size} B inside"
                     )
-    for tensor in graph.tensors:
+    for tensor in (graph.tensors[k] for k in graph.columns.views):
         if tensor.view_of is not None and tensor.view_of[0] not in graph.tensor:
             raise InputError(
                 f"tensor {tensor.name!r}: view of unknown tensor {tensor.view_of[0]!r}"
             )
+
+
+def _tensors_match(graph: Graph) -> bool:
+    """True if ops name known tensors, read no workspaces, and pairs in place are of one size."""
+    columns = graph.columns
+    try:
+        read, _, (_, over, under) = columns.read, columns.written, columns.in_place
+    except KeyError:
+        return False
+    if len(over) and (columns.size[over] != columns.size[under]).any():
+        return False
+    return not columns.are({"workspace"})[read.item].any()
 
 
 def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
@@ -100,19 +111,17 @@ def _check_apart_in_outputs(graph: Graph, op: Op) -> None:
 
 def check_producers(graph: Graph) -> None:
     """Raise unless each tensor that the caller does not bring is written by one op."""
-    tensors = graph.tensors
-    written = list(chain.from_iterable(op.outputs for op in graph.ops))
-    scratch = list(chain.from_iterable(op.workspaces for op in graph.ops))
-    producer = set(written).union(scratch)
-    writable = {t.name for t in tensors if t.kind in ("intermediate", "output")}
-    free = {t.name for t in tensors if t.kind == "workspace"}
-    fine = len(producer) == len(written) + len(scratch)
-    if not (fine and writable.issuperset(written) and free.issuperset(scratch)):
+    columns = graph.columns
+    outputs, workspaces = columns.outputs.item, columns.workspaces.item
+    free, writable = columns.are({"workspace"}), columns.are({"intermediate", "output"})
+    times = np.bincount(columns.written.item, minlength=len(graph.tensors))
+    if (times > 1).any() or not (writable[outputs].all() and free[workspaces].all()):
         _refuse_producer(graph)
-    for tensor in graph.tensors:
-        orphan = tensor.kind in ("intermediate", "workspace") and tensor.name not in producer
-        if orphan and tensor.view_of is None:
-            raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
+    orphans = (times == 0) & columns.are({"intermediate", "workspace"})
+    orphans[columns.views] = False
+    if orphans.any():
+        tensor = graph.tensors[int(np.argmax(orphans))]
+        raise InputError(f"{tensor.kind} tensor {tensor.name!r} is produced by no op")
 
 
 def _refuse_producer(graph: Graph) -> None:
@@ -137,9 +146,8 @@ def _refuse_producer(graph: Graph) -> None:
 def check_views(graph: Graph) -> None:
     """Raise unless views form no cycle and lie within their bases, aligned."""
     rooted: set[str] = set()
-    for tensor in graph.tensors:
-        if tensor.view_of is None:
-            continue
+    views = [graph.tensors[k] for k in graph.columns.views]
+    for tensor in views:
         chain: dict[str, None] = {}
         view = tensor
         while view.view_of is not None and view.name not in rooted:
@@ -148,7 +156,7 @@ def check_views(graph: Graph) -> None:
             chain[view.name] = None
             view = graph.tensor[view.view_of[0]]
         rooted.update(chain)
-    for tensor in graph.tensors:
+    for tensor in views:
         if tensor.view_of is not None:
             base_name, offset = tensor.view_of
             root = graph.tensor[graph.root[tensor.name][0]]

@@ -65,9 +65,9 @@ class Program:
             raise InputError(f"a program is of a Graph, not {type(self.graph).__name__}")
         object.__setattr__(self, "order", tuple_of(int, "order", self.order))
         ops, done = self.graph.ops, set[int]()
-        predecessors = self.graph.predecessors
-        if self.order == tuple(range(len(ops))) and self.graph.in_order:
+        if self.graph.columns.runs_in(self.order):
             return
+        predecessors = self.graph.predecessors
         for k in self.order:
             if not 0 <= k < len(ops):
                 raise InputError(f"order names op number {k}, but there are {len(ops)}")

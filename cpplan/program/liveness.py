@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cpplan.model.columns import GraphColumns
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Tensor
 from cpplan.model.pool import Pool
-from cpplan.model.problem import Problem
+from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.model.tensor import LIMIT
 from cpplan.program.anf import Program, runs_once
@@ -95,64 +96,73 @@ def _in_bulk(program: Program, residency: Residency) -> Problem:
     Buffers come in the order of the sweep: what the caller brings as listed, then results as first
     written.
     """
-    graph, ops, root = program.graph, program.ops, program.graph.root
-    stop = max(1, len(ops))
-    written = list(chain.from_iterable([op.outputs + op.workspaces for op in ops]))
-    made = set(written)
-    brought = [
-        t.name
-        for t in graph.tensors
-        if t.name not in made and t.kind != "workspace" and graph.is_storage(t.name)
-    ]
-    names = list(dict.fromkeys([*brought, *[root[name][0] for name in written]]))
-    number = {name: k for k, name in enumerate(names)}
-    row = {name: number[base] for name, (base, _) in root.items()}
-    inputs = [tuple(dict.fromkeys(op.inputs)) if len(op.inputs) > 1 else op.inputs for op in ops]
-    read = np.array([row[name] for name in chain.from_iterable(inputs)], np.int64)
-    write = np.array([row[name] for name in written], np.int64)
-    steps = np.arange(len(ops))
-    read_at = np.repeat(steps, [len(names) for names in inputs])
-    write_at = np.repeat(steps, [len(op.outputs) + len(op.workspaces) for op in ops])
-    lower, upper = np.full(len(names), stop, np.int64), np.zeros(len(names), np.int64)
-    for rows, at in ((read, read_at), (write, write_at)):
-        np.minimum.at(lower, rows, at)
-        np.maximum.at(upper, rows, at + 1)
-    lower[: len(brought)] = 0
-    upper[: len(brought)] = np.maximum(upper[: len(brought)], 1)
+    graph = program.graph
+    columns = graph.columns
+    stop, root = max(1, len(program.order)), columns.root
+    order = np.array(program.order, np.int64)
+    reads, writes = columns.read.taken(order), columns.written.taken(order)
+    brought = columns.storage & ~columns.are({"workspace"})
+    brought[columns.written.item] = False
+    storages = np.concatenate([np.flatnonzero(brought), root[writes.item]])
+    storages = storages[_first_of_each(storages, len(root))]
+    row = np.full(len(root), -1, np.int64)
+    row[storages] = np.arange(len(storages))
+    row = row[root]
+    lower, upper = np.full(len(storages), stop, np.int64), np.zeros(len(storages), np.int64)
+    for accesses in (reads, writes):
+        np.minimum.at(lower, row[accesses.item], accesses.owner)
+        np.maximum.at(upper, row[accesses.item], accesses.owner + 1)
+    begun = int(np.count_nonzero(brought))
+    lower[:begun] = 0
+    upper[:begun] = np.maximum(upper[:begun], 1)
     # An op that reads and writes the same storage passes it on.
-    passed = np.isin(write_at * len(names) + write, read_at * len(names) + read)
-    reads = np.bincount(read, minlength=len(names))
-    writes = np.bincount(write[~passed], minlength=len(names))
-    alignment, outside = [1] * len(names), set[int]()
-    for tensor in graph.tensors:
-        k = row[tensor.name]
-        if tensor.alignment != 1:
-            alignment[k] = math.lcm(alignment[k], tensor.alignment)
-        if tensor.kind == "intermediate":
-            continue
-        if tensor.kind == "output" or (tensor.kind == "input" and residency.inputs == "keep"):
-            upper[k] = stop
-        if is_outside(tensor, residency):
-            outside.add(k)
-    tensors = [graph.tensor[name] for name in names]
-    for k, tensor in enumerate(tensors[: len(brought)]):
-        if tensor.kind == "constant":
-            upper[k] = stop
-            outside |= {k} if residency.constants == "outside" else set()
-    for k, name in enumerate(names):
-        if alignment[k] >= LIMIT and k not in outside:
-            _refuse_alignment(name)
-    rows = np.array([k for k in range(len(names)) if k not in outside], np.int64)
+    read, write = row[reads.item], row[writes.item]
+    count = len(storages)
+    passed = np.isin(writes.owner * count + write, reads.owner * count + read)
+    constants = columns.are({"constant"})
+    upper[row[columns.are({"output"})]] = stop
+    if residency.inputs == "keep":
+        upper[row[columns.are({"input"})]] = stop
+    upper[row[constants & brought]] = stop
+    outside = np.zeros(count, np.bool_)
+    outside[row[columns.are(outside_kinds(residency))]] = True
+    rows = np.flatnonzero(~outside)
+    chosen = storages[rows]
     return Problem(
-        names=tuple([names[k] for k in rows.tolist()]),
+        names=tuple([columns.names[k] for k in chosen.tolist()]),
         lower=lower[rows],
         upper=upper[rows],
-        size=np.array([tensors[k].nbytes for k in rows.tolist()], np.int64),
-        alignment=np.array([alignment[k] for k in rows.tolist()], np.int64),
-        reads=reads[rows],
-        writes=writes[rows],
+        size=columns.size[chosen],
+        alignment=_alignments(columns, row, storages, rows),
+        reads=np.bincount(read, minlength=count)[rows],
+        writes=np.bincount(write[~passed], minlength=count)[rows],
         name=graph.name,
     )
+
+
+def _first_of_each(numbers: Ints, count: int) -> NDArray[np.bool_]:
+    """Mask of the places at which a number below ``count`` stands for the first time."""
+    place = np.arange(len(numbers))
+    first = np.zeros(count, np.int64)
+    first[numbers[::-1]] = place[::-1]
+    mask: NDArray[np.bool_] = first[numbers] == place
+    return mask
+
+
+def _alignments(columns: GraphColumns, row: Ints, storages: Ints, rows: Ints) -> Ints:
+    """Least common multiple of the alignments of the tensors in each of some storages."""
+    given = columns.alignment
+    odd = np.flatnonzero(given != 1).tolist()
+    if not odd:
+        return np.ones(len(rows), np.int64)
+    common = [1] * len(storages)
+    for k in odd:
+        common[row[k]] = math.lcm(common[row[k]], int(given[k]))
+    found = [common[k] for k in rows.tolist()]
+    if max(found, default=1) >= LIMIT:
+        k = next(k for k, alignment in enumerate(found) if alignment >= LIMIT)
+        _refuse_alignment(columns.names[storages[rows[k]]])
+    return np.array(found, np.int64)
 
 
 def _refuse_alignment(name: str) -> NoReturn:
@@ -211,7 +221,9 @@ def outside_storages(graph: Graph, residency: Residency) -> set[str]:
     >>> outside_storages(graph, Residency())
     {'w'}
     """
-    return {graph.root[t.name][0] for t in graph.tensors if is_outside(t, residency)}
+    columns = graph.columns
+    outside = columns.root[columns.are(outside_kinds(residency))]
+    return {columns.names[k] for k in outside.tolist()}
 
 
 def is_outside(tensor: Tensor, residency: Residency) -> bool:
@@ -222,9 +234,20 @@ def is_outside(tensor: Tensor, residency: Residency) -> bool:
     >>> is_outside(Tensor("x", 4, kind="input"), Residency())
     False
     """
+    return tensor.kind in outside_kinds(residency)
+
+
+def outside_kinds(residency: Residency) -> frozenset[str]:
+    """Kinds of the boundary tensors that the residency puts outside the arena.
+
+    Examples
+    --------
+    >>> sorted(outside_kinds(Residency()))
+    ['constant']
+    """
     where = {
         "input": residency.inputs,
         "output": residency.outputs,
         "constant": residency.constants,
     }
-    return where.get(tensor.kind) == "outside"
+    return frozenset(kind for kind, wanted in where.items() if wanted == "outside")

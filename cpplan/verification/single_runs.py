@@ -37,58 +37,55 @@ def buffers_of_single_runs(program: Program, residency: Residency) -> Problem:
     >>> buffers_of_single_runs(program, Residency()).names
     ('x', 'y')
     """
-    graph, ops = program.graph, program.ops
-    last = max(1, len(ops)) - 1
-    written = [(k, name) for k, op in enumerate(ops) for name in op.outputs + op.workspaces]
-    made = {name for _, name in written}
+    columns = program.graph.columns
+    last = max(1, len(program.order)) - 1
+    order = np.array(program.order, np.int64)
+    reading, writing = columns.read.taken(order), columns.written.taken(order)
     # In the order in which they are first accessed: constants, what the caller brings, results.
-    brought = [t for t in graph.tensors if graph.is_storage(t.name) and t.name not in made]
-    root = graph.root
-    names = [t.name for t in brought if t.kind == "constant"]
-    constants = len(names)
-    names += [t.name for t in brought if t.kind != "constant"]
-    begun = len(names)
-    names = list(dict.fromkeys([*names, *(root[name][0] for _, name in written)]))
-    row_of_root = {name: row for row, name in enumerate(names)}
-    row = {name: row_of_root[base] for name, (base, _) in root.items()}
-    read = [(k, row[name]) for k, op in enumerate(ops) for name in dict.fromkeys(op.inputs)]
-    reading = np.array(read, np.int64).reshape(-1, 2)
-    writing = np.array([(k, row[name]) for k, name in written], np.int64).reshape(-1, 2)
-    accessed = np.concatenate((reading, writing))
-    lower, upper = np.full(len(names), last, np.int64), np.zeros(len(names), np.int64)
-    np.minimum.at(lower, accessed[:, 1], accessed[:, 0])
-    np.maximum.at(upper, accessed[:, 1], accessed[:, 0] + 1)
+    made = np.zeros(len(columns.names), np.bool_)
+    made[writing.item] = True
+    constant = columns.are({"constant"})
+    constants = np.flatnonzero(columns.storage & ~made & constant)
+    brought = np.flatnonzero(columns.storage & ~made & ~constant)
+    listed = np.concatenate([constants, brought, columns.root[writing.item]])
+    _, first = np.unique(listed, return_index=True)
+    storages = listed[np.sort(first)]
+    begun, count = len(constants) + len(brought), len(storages)
+    row_of_root = np.zeros(len(columns.names), np.int64)
+    row_of_root[storages] = np.arange(count)
+    row = row_of_root[columns.root]
+    lower, upper = np.full(count, last, np.int64), np.zeros(count, np.int64)
+    for accessed in (reading, writing):
+        np.minimum.at(lower, row[accessed.item], accessed.owner)
+        np.maximum.at(upper, row[accessed.item], accessed.owner + 1)
     lower[:begun], upper[:begun] = 0, np.maximum(upper[:begun], 1)
-    upper[:constants] = last + 1
-    alignment, outside = [1] * len(names), np.zeros(len(names), np.bool_)
-    where = {"input": residency.inputs, "output": residency.outputs}
-    for tensor in graph.tensors:
-        if tensor.alignment != 1:
-            known = alignment[row[tensor.name]]
-            alignment[row[tensor.name]] = math.lcm(known, tensor.alignment)
-        if tensor.kind == "constant":
-            outside[row[tensor.name]] |= residency.constants != "keep"
-        elif tensor.kind in where:
-            wanted = where[tensor.kind]
-            outside[row[tensor.name]] |= wanted == "outside"
-            if wanted == "keep":
-                upper[row[tensor.name]] = last + 1
+    upper[: len(constants)] = last + 1
+    outside = np.zeros(count, np.bool_)
+    wanted = {"input": residency.inputs, "output": residency.outputs}
+    for kind, where in wanted.items():
+        of_kind = row[columns.are({kind})]
+        outside[of_kind] |= where == "outside"
+        if where == "keep":
+            upper[of_kind] = last + 1
+    outside[row[constant]] |= residency.constants != "keep"
+    alignment = [1] * count
+    for k in np.flatnonzero(columns.alignment != 1).tolist():
+        alignment[row[k]] = math.lcm(alignment[row[k]], int(columns.alignment[k]))
     # An op that reads and writes the same storage passes it on.
-    count = len(names)
-    passed = np.isin(writing @ [count, 1], reading @ [count, 1])
-    reads = np.bincount(reading[:, 1], minlength=count)
-    writes = np.bincount(writing[~passed, 1], minlength=count)
-    size = [graph.tensor[name].nbytes for name in names]
+    read, write = row[reading.item], row[writing.item]
+    passed = np.isin(writing.owner * count + write, reading.owner * count + read)
     placed = np.flatnonzero(~outside)
-    rows = placed.tolist()
-    if max(sum(size[k] for k in rows), *(alignment[k] for k in rows), 0) >= LIMIT:
+    rows, size = placed.tolist(), columns.size[storages[placed]]
+    # Sizes are below 2**62 each: their sum as floats tells whether it may be beyond.
+    many = sum(size.tolist()) if size.sum(dtype=np.float64) > LIMIT / 2 else 0
+    if max(many, *(alignment[k] for k in rows), 0) >= LIMIT:
         raise VerificationError("the sizes or an alignment of the model exceed 2**62 bytes")
     return Problem(
-        names=tuple(names[k] for k in rows),
+        names=tuple([columns.names[k] for k in storages[placed].tolist()]),
         lower=lower[placed],
         upper=upper[placed],
-        size=np.array([size[k] for k in rows], np.int64),
+        size=size,
         alignment=np.array([alignment[k] for k in rows], np.int64),
-        reads=reads[placed],
-        writes=writes[placed],
+        reads=np.bincount(read, minlength=count)[placed],
+        writes=np.bincount(write[~passed], minlength=count)[placed],
     )
