@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
+import numpy as np
+
 from cpplan.aliasing.candidates import candidate_relations
-from cpplan.model.graph import Graph, Op
+from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.plan import Relation, RelationKind
 from cpplan.model.residency import Residency
 from cpplan.program.liveness import outside_storages
@@ -88,28 +90,48 @@ def find_candidates(
 
 
 def _candidates(graph: Graph, barred: Collection[str]) -> Iterator[AliasCandidate]:
-    for number, op in enumerate(graph.ops):
-        if op.bodies:
+    columns = graph.columns
+    alone = np.bincount(columns.root, minlength=len(columns.names)) == 1
+    sizes, number = columns.size.tolist(), columns.number
+    for k, op in enumerate(graph.ops):
+        if op.bodies or not (op.in_place or op.placements):
             continue
-        for relation in candidate_relations(graph, op):
-            (inner, within), (outer, start) = (
-                graph.root[relation.tensor],
-                graph.root[relation.other],
-            )
-            size = graph.tensor[relation.tensor].nbytes
-            if inner == outer or inner in barred or outer in barred or size == 0:
-                continue
-            begin = start + relation.offset
-            yield AliasCandidate(
-                relation, number, inner, outer, begin - within, begin, begin + size
-            )
+        tensors = op.inputs + op.outputs
+        if not op.placements and alone[[number[name] for name in tensors]].all():
+            # Every tensor is a storage: nothing else that the op accesses lies in it.
+            for output, source in dict.fromkeys(op.in_place):
+                size = sizes[number[output]]
+                if size and output not in barred and source not in barred:
+                    relation = Relation("in place", output, source)
+                    yield AliasCandidate(relation, k, output, source, 0, 0, size)
+            continue
+        yield from _candidates_of(graph, k, barred)
+
+
+def _candidates_of(graph: Graph, number: int, barred: Collection[str]) -> Iterator[AliasCandidate]:
+    for relation in candidate_relations(graph, graph.ops[number]):
+        (inner, within), (outer, start) = graph.root[relation.tensor], graph.root[relation.other]
+        size = graph.tensor[relation.tensor].nbytes
+        if inner == outer or inner in barred or outer in barred or size == 0:
+            continue
+        begin = start + relation.offset
+        yield AliasCandidate(relation, number, inner, outer, begin - within, begin, begin + size)
 
 
 def _not_written_once(graph: Graph) -> set[str]:
     """Storages whose bytes are not all written by one op, or all brought by the caller."""
+    ops: Iterable[Op] = graph.ops
+    if not any(op.bodies for op in graph.ops):
+        # A storage of one tensor is written by the op that makes it, and by no other.
+        columns = graph.columns
+        several = np.bincount(columns.root, minlength=len(columns.names)) > 1
+        several = several[columns.root]
+        lists = columns.read, columns.written
+        asked = np.unique(np.concatenate([some.owner[several[some.item]] for some in lists]))
+        ops = [graph.ops[k] for k in asked.tolist()]
     writers: dict[str, int] = defaultdict(int)
     barred = set()
-    for op in graph.ops:
+    for op in ops:
         read = defaultdict(list)
         for name in op.inputs:
             root, begin = graph.root[name]
@@ -122,10 +144,14 @@ def _not_written_once(graph: Graph) -> set[str]:
             root, begin = graph.root[name]
             if root in read and not _covered(begin, begin + graph.tensor[name].nbytes, read[root]):
                 barred.add(root)
-    brought = {
-        t.name for t in graph.tensors if t.name not in graph.producer and t.kind != "workspace"
-    }
+    made = graph.producer if writers else {}
+    brought = {root for root in writers if _is_brought(graph.tensor[root], made)}
     return barred | {root for root, count in writers.items() if count > (root not in brought)}
+
+
+def _is_brought(tensor: Tensor, made: Collection[str]) -> bool:
+    """True if the caller brings a tensor, since no op makes it."""
+    return tensor.name not in made and tensor.kind != "workspace"
 
 
 def _written_in_bodies(op: Op, storage: Mapping[str, str]) -> set[str]:

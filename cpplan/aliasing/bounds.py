@@ -56,9 +56,12 @@ def shared_bound(
     held = (spans.end - spans.begin)[alone]
     np.add.at(change, np.searchsorted(times, spans.lower[alone]), held)
     np.subtract.at(change, np.searchsorted(times, spans.upper[alone]), held)
-    live = np.cumsum(change)
     for places in groups:
-        live += _covered(problem, row, places, times)
+        rows = [row[name] for name in places]
+        here = np.unique(np.concatenate([problem.lower[rows], problem.upper[rows]]))
+        covered = _covered(problem, row, places, here)
+        change[np.searchsorted(times, here)] += np.diff(covered, prepend=0)
+    live = np.cumsum(change)
     for step, size in _credits(candidates, lives).items():
         live[np.searchsorted(times, step)] -= size
     if not len(live):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,12 +36,13 @@ class Merged:
         return offsets[self.row] + self.within
 
 
-def storages_of(problem: Problem) -> dict[str, Storage]:
-    """Sizes, alignments and pools of a problem's buffers, by name."""
+def storages_of(problem: Problem, names: Collection[str] | None = None) -> dict[str, Storage]:
+    """Sizes, alignments and pools of a problem's buffers, or of some of them, by name."""
     columns = (problem.size.tolist(), problem.alignment.tolist())
     return {
         name: Storage(size, alignment, _pools(problem, row))
         for row, (name, size, alignment) in enumerate(zip(problem.names, *columns, strict=True))
+        if names is None or name in names
     }
 
 
@@ -50,9 +52,11 @@ def merge_alias_sets(problem: Problem, alias_sets: AliasSets) -> Merged:
     A byte that several members hold counts once; a byte that none holds is in a gap, free for other
     buffers. Members must have no gaps and no fixed offset. O(n log n).
     """
+    joined = [m for m in alias_sets.members.values() if len(m) > 1]
+    if not joined and not (problem.hint or problem.answers):
+        return Merged(problem, np.arange(len(problem)), np.zeros(len(problem), np.int64))
     names = np.array(problem.names, object)
     position = {name: row for row, name in enumerate(problem.names)}
-    joined = [m for m in alias_sets.members.values() if len(m) > 1]
     inside = {position[name] for members in joined for name in members}
     alone = np.array([row for row in range(len(problem)) if row not in inside], np.int64)
     row, within = np.zeros(len(problem), np.int64), np.zeros(len(problem), np.int64)

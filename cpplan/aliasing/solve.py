@@ -116,13 +116,14 @@ class SharingSearch(LevelIncumbent[Choice]):
         self.candidates = find_candidates(unrolled.graph, residency, kinds)
         lives = ProgramLives(unrolled, problem, residency)
         origins = Origins(unrolled.graph, self.candidates)
-        self.rules = SharingRules(storages_of(problem), lives, origins, self.candidates)
+        storages = storages_of(problem, origins.of)
+        self.rules = SharingRules(storages, lives, origins, self.candidates)
         self._random = random.Random(seed)
         # Every choice is packed towards these.
         self.target, self.limit = target, limit
         self.bounds = [shared_bound(problem, self.candidates, lives)]
         # Permission to share must never cost bytes: with many buffers, plan without sharing first.
-        self._plain = self._choose(self.candidates, frozenset(self.candidates))
+        self._plain = self._pack(self.candidates, frozenset(self.candidates), AliasSets())
         self._many = len(problem) > active().many_buffers
         few = self.candidates and not self._many
         first = self._choose(self.candidates, frozenset()) if few else self._plain

@@ -53,11 +53,11 @@ class Origins:
         copies: dict[int, list[AliasCandidate]] = {}
         for candidate in candidates:
             for root in (candidate.inner, candidate.outer):
-                size = graph.tensor[root].nbytes
-                self.of.setdefault(root, [Piece(0, size, root, 0)])
+                if root not in self.of:
+                    self.of[root] = [Piece(0, graph.tensor[root].nbytes, root, 0)]
             if not candidate.in_place:
                 copies.setdefault(candidate.op, []).append(candidate)
-        for number in to_anf(graph).order:
+        for number in to_anf(graph).order if copies else ():
             for candidate in copies.get(number, ()):
                 if candidate.relation.other in graph.ops[number].outputs:
                     self._copy(

@@ -36,6 +36,11 @@ from cpplan.verification.claims import (
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
 from cpplan.verification.footprint import forced_live_bytes, least_footprint
+from cpplan.verification.hand_overs import (
+    find_disjoint,
+    find_hand_overs,
+    least_bytes_handed_over,
+)
 from cpplan.verification.layout import check_addresses, check_all_apart, check_pools
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
 from cpplan.verification.moves import check_moves, without_moves
@@ -146,7 +151,8 @@ def check_plan(
     rectangles = cut_gaps(needed)
     check_pools(needed, pool)
     check_addresses(needed, pool, offset)
-    check_all_apart(needed, rectangles, pool, offset, needs.unions)
+    if not needs.disjoint:
+        check_all_apart(needed, rectangles, pool, offset, needs.unions)
     check_peak(needed, plan, pool, offset)
     if not is_peak(needed, plan.objective):
         return check_pooled_claims(needed, plan, pool, offset, needs.floors.shared, needs.apart)
@@ -188,29 +194,22 @@ def _check_problem_plan(source: Problem, plan: Plan) -> None:
 class _Needs(NamedTuple):
     """Buffers that a plan must have, unions of related buffers, and bounds proved.
 
-    ``apart`` has the bytes that are apart in any plan, if bytes may be shared by choice.
+    ``apart`` has the bytes that are apart in any plan, if bytes may be shared by choice;
+    ``disjoint`` says that no byte belongs to two buffers but where the one takes it over.
     """
 
     buffers: Problem
     unions: Mapping[str, tuple[Sequence[str], Sequence[Union]]] | None = None
     apart: Problem | None = None
     floors: Floors = Floors()
+    disjoint: bool = False
 
 
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     program = planned_program(source, plan)
-    alone = tuple(plan.pools) == (Pool(),) and not (plan.sharing or plan.relations or plan.pieces)
-    if alone and runs_once(program):
-        check_costs(program, plan)
-        check_first_last(plan)
-        check_ends(program.graph, plan, None)
-        needed = buffers_of_single_runs(program, plan.residency)
-        floors = (
-            _floors(program, plan, (), (), program.graph)
-            if is_peak(needed, plan.objective)
-            else Floors()
-        )
-        return _Needs(needed, floors=floors)
+    alone = tuple(plan.pools) == (Pool(),) and not plan.pieces
+    if alone and runs_once(program) and (found := _check_single_runs(program, plan)) is not None:
+        return found
     accesses, runs = replay(program, plan.residency, pairs_in_place(program.graph, plan))
     graph = source.graph if isinstance(source, Program) else source
     _check_copied(graph, program, plan, accesses)
@@ -227,6 +226,39 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     apart = never_shared(needed, plan.sharing, accesses, runs)
     floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
     return _Needs(needed, unions, apart, floors)
+
+
+def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
+    """The buffers of a plan for one arena whose ops run once each, without bodies.
+
+    ``None`` where tensors share bytes and it takes the access trace to tell whether they may.
+    """
+    needed = buffers_of_single_runs(program, plan.residency)
+    if not (plan.sharing or plan.relations):
+        check_costs(program, plan)
+        check_first_last(plan)
+        check_ends(program.graph, plan, None)
+        peak = is_peak(needed, plan.objective)
+        floors = _floors(program, plan, (), (), program.graph) if peak else Floors()
+        return _Needs(needed, floors=floors)
+    if not is_peak(needed, plan.objective) or plan.bound_by in (FOOTPRINT, FORCED, MINIMUM_CUT):
+        return None
+    allowed = find_hand_overs(program, plan.residency, needed, plan.sharing)
+    if allowed is None:
+        return None
+    try:
+        offset, _ = _match_buffers(needed, plan, planned_offsets(plan))
+    except VerificationError:
+        return None
+    if not find_disjoint(plan.relations, allowed, program.graph.columns, needed, offset):
+        return None
+    check_costs(program, plan)
+    check_first_last(plan)
+    check_ends(program.graph, plan, None)
+    floors = Floors()
+    if plan.sharing and plan.bound_by == SHARED:
+        floors = Floors(shared=least_bytes_handed_over(allowed, needed))
+    return _Needs(needed, floors=floors, disjoint=True)
 
 
 def _floors(

@@ -1,0 +1,105 @@
+"""Plans that only hand bytes over in place: the check in bulk and the access trace agree."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cpplan
+from cpplan import Graph, Op, Plan, Residency, Tensor
+from cpplan.model.errors import VerificationError
+from cpplan.model.plan import Relation
+from cpplan.verification import verifier
+from cpplan.verification.verifier import verify
+
+
+def random_graph(chance: random.Random) -> Graph:
+    """Up to eight ops that read one or two tensors, and may write over those of equal size."""
+    count = chance.randint(2, 8)
+    tensors = [Tensor("x", chance.choice((0, 4, 8)), kind="input")]
+    ops = []
+    for k in range(count):
+        read = chance.sample(tensors, min(len(tensors), chance.randint(1, 2)))
+        kind = "output" if k == count - 1 or chance.random() < 0.2 else "intermediate"
+        written = Tensor(f"t{k}", chance.choice((0, 4, 4, 8)), kind=kind)
+        over = tuple((written.name, t.name) for t in read if t.nbytes == written.nbytes)
+        names = tuple(t.name for t in read)
+        ops.append(Op(f"op{k}", inputs=names, outputs=(written.name,), in_place=over))
+        tensors.append(written)
+    return Graph("random", tuple(tensors), tuple(ops))
+
+
+def mutated(plan: Plan, graph: Graph, chance: random.Random) -> Plan:
+    """The plan, or one with another offset, relation or bound."""
+    assert plan.offset is not None
+    what = chance.randrange(5)
+    if what == 1:
+        offset = plan.offset.copy()
+        offset[chance.randrange(len(offset))] = chance.choice((0, 4, 8, 12))
+        return replace(plan, offset=offset)
+    if what == 2 and plan.relations:
+        kept = list(plan.relations)
+        kept.pop(chance.randrange(len(kept)))
+        return replace(plan, relations=tuple(kept))
+    if what == 3:
+        op = chance.choice(graph.ops)
+        stray = Relation("in place", op.outputs[0], op.inputs[0])
+        return replace(plan, relations=(*plan.relations, stray))
+    if what == 4:
+        return replace(plan, lower_bound=(plan.lower_bound or 0) + 4)
+    return plan
+
+
+def is_accepted(graph: Graph, plan: Plan) -> bool:
+    try:
+        verify(graph, plan)
+    except VerificationError:
+        return False
+    return True
+
+
+def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_bulk, taken = verifier._check_single_runs, []
+    chance = random.Random(5)
+    counts = {True: 0, False: 0}
+    for _ in range(150):
+        graph = random_graph(chance)
+        kept = chance.choice(("keep", "reuse", "outside"))
+        residency = Residency(inputs=kept)
+        first = cpplan.solve(graph, in_place=True, inputs=residency.inputs, algorithm="first_fit")
+        for _ in range(4):
+            plan = mutated(first, graph, chance)
+            with monkeypatch.context() as only:
+                only.setattr(verifier, "_check_single_runs", lambda *given: None)
+                expected = is_accepted(graph, plan)
+            with monkeypatch.context() as both:
+                both.setattr(
+                    verifier,
+                    "_check_single_runs",
+                    lambda *given: taken.append(found := in_bulk(*given)) or found,
+                )
+                assert is_accepted(graph, plan) == expected
+            counts[expected] += 1
+    assert min(counts.values()) > 50
+    shared = [needs for needs in taken if needs is not None and needs.disjoint]
+    assert len(shared) > 100
+
+
+def test_result_over_an_input_that_is_read_later_is_refused() -> None:
+    tensors = (
+        Tensor("x", 4, kind="input"),
+        Tensor("y", 4),
+        Tensor("z", 4, kind="output"),
+    )
+    ops = (
+        Op("a", inputs=("x",), outputs=("y",), in_place=(("y", "x"),)),
+        Op("b", inputs=("x", "y"), outputs=("z",)),
+    )
+    graph = Graph("late", tensors, ops)
+    plan = cpplan.solve(graph, in_place=True)
+    claimed = replace(plan, offset=np.array([0, 0, 4]), relations=(Relation("in place", "y", "x"),))
+    with pytest.raises(VerificationError, match="hold different values"):
+        verify(graph, claimed)
