@@ -55,6 +55,7 @@ def plan(
     from cpplan.io import load
     from cpplan.io.plan_json import plan_text
     from cpplan.report.progress import watching
+    from cpplan.runtime.collection import without_collection
     from cpplan.runtime.interrupts import holding_interrupts
     from cpplan.solving.pipeline import solve_request
 
@@ -63,8 +64,9 @@ def plan(
     if len(extents) < len(bound or {}) and wanted.exports.keys() & {"onnx", "constants-image"}:
         raise InputError("--onnx and --constants-image need extents of dimensions, not bounds")
     stated = parse_workspaces(workspaces)
-    source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)
-    gc.freeze()  # the model is kept to the end, so nothing in it can be collected
+    with without_collection():
+        source = load(model, dims=bound, in_place=in_place, workspaces=stated, kernels=kernels)
+        gc.freeze()  # the model is kept to the end, so nothing in it can be collected
     with naming(model):
         wanted.check_source(source, request)
     if not request.deterministic:

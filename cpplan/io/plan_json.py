@@ -170,8 +170,26 @@ def format_plan(values: Mapping[str, Any]) -> str:
 
 
 def _opening(values: Mapping[str, Any]) -> str:
-    head = {key: value for key, value in values.items() if key != "buffers"}
-    return json.dumps(head, indent=1)[:-2]
+    fields = (
+        f" {json.dumps(key)}: {_indented(value)}"
+        for key, value in values.items()
+        if key != "buffers"
+    )
+    return "{\n" + ",\n".join(fields)
+
+
+def _indented(value: Any) -> str:
+    """JSON text of a field's value, as ``json.dumps`` indents it by one; quick for long lists."""
+    if isinstance(value, list) and value:
+        if set(map(type, value)) == {str}:
+            return "[\n  " + ",\n  ".join(_quoted(value)) + "\n ]"
+        if set(map(type, value)) == {list} and len(lengths := set(map(len, value))) == 1:
+            (length,) = lengths
+            flat = list(chain.from_iterable(value))
+            if length and set(map(type, flat)) <= {str, int}:
+                row = "[\n   " + ",\n   ".join(["%s"] * length) + "\n  ]"
+                return "[\n  " + ",\n  ".join([row] * len(value)) % tuple(_quoted(flat)) + "\n ]"
+    return json.dumps(value, indent=1).replace("\n", "\n ")
 
 
 def _format_columns(
@@ -192,8 +210,8 @@ def _format_columns(
     return ",\n".join([_ROW] * len(names)) % tuple(chain.from_iterable(rows))
 
 
-def _quoted(names: Sequence[str]) -> list[str]:
-    """The names as JSON strings. No string has a line end in it, so that it can part them."""
+def _quoted(names: Sequence[str | int]) -> list[str]:
+    """Names and numbers as JSON. No string has a line end in it, so that it can part them."""
     return json.dumps(names, separators=("\n", ":"))[1:-1].split("\n") if names else []
 
 
