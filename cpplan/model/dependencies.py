@@ -10,6 +10,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from cpplan.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
 
     Data first, in argument order, then control as listed, then sequence; each op once.
     """
+    if graph.columns.ordered:
+        return _makers_read(graph)
     position = {op.name: k for k, op in enumerate(graph.ops)}
     # Tensor read -> the op after which its bytes are valid.
     maker: dict[str, int | None] = {
@@ -30,11 +34,7 @@ def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
     }
     last: dict[str, int] = {}
     found = []
-    made_by = maker.__getitem__
     for k, op in enumerate(graph.ops):
-        if not op.after and op.sequence is None and maker.keys() >= set(op.inputs):
-            found.append(tuple(dict.fromkeys(m for m in map(made_by, op.inputs) if m is not None)))
-            continue
         before = []
         for name in op.inputs:
             if name not in maker:
@@ -48,6 +48,20 @@ def find_predecessors(graph: Graph) -> tuple[tuple[int, ...], ...]:
             before += [last[op.sequence]] if op.sequence in last else []
             last[op.sequence] = k
         found.append(tuple(dict.fromkeys(before)))
+    return tuple(found)
+
+
+def _makers_read(graph: Graph) -> tuple[tuple[int, ...], ...]:
+    """The ops whose results each op reads, in argument order."""
+    read = graph.columns.read
+    makers = graph.columns.maker[read.item]
+    made = makers >= 0
+    ends = np.cumsum(np.bincount(read.owner[made], minlength=len(graph.ops))).tolist()
+    listed, begin, found = makers[made].tolist(), 0, []
+    for end in ends:
+        before = listed[begin:end]
+        found.append(tuple(before) if len(before) < 2 else tuple(dict.fromkeys(before)))
+        begin = end
     return tuple(found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate, chain
+from itertools import chain
 from operator import or_
 
 import numpy as np
@@ -98,7 +98,7 @@ def order_bounds(
     """
     ops = len(problem)
     deadline = deadline or Deadline(math.inf)
-    sequence = topological_order(problem)
+    sequence = topological_order(problem) if order is None else order.tolist()
     forced = _accessed_bytes(problem)
     most = np.full(ops, np.iinfo(np.int64).max)
     if order is not None:
@@ -176,23 +176,23 @@ def _cut_positions(problem: OrderProblem, sequence: list[int]) -> list[int]:
     its descendants if, from there on, it alone has no predecessor.
     """
     ops = len(problem)
-    step = [0] * ops
-    for k, op in enumerate(sequence):
-        step[op] = k
+    step = np.zeros(ops, np.int64)
+    step[sequence] = np.arange(ops)
+    waits = problem.predecessors
+    later = np.repeat(np.arange(ops), np.fromiter(map(len, waits), np.int64, ops))
+    earlier = np.fromiter(chain.from_iterable(waits), np.int64, len(later))
+    # The first step at which one runs that waits for an op, and the one after all it waits for.
+    awaited, free = np.full(ops, ops), np.zeros(ops, np.int64)
+    np.minimum.at(awaited, earlier, step[later])
+    np.maximum.at(free, later, step[earlier] + 1)
     # How the ops without a successor so far, and those without a predecessor from here, change.
-    ends, starts = [0] * (ops + 1), [0] * (ops + 1)
-    for op, after in enumerate(problem.successors):
-        ends[step[op]] += 1
-        ends[min((step[other] for other in after), default=ops)] -= 1
-    for op, earlier in enumerate(problem.predecessors):
-        starts[max((step[other] + 1 for other in earlier), default=0)] += 1
-        starts[step[op] + 1] -= 1
-    both = zip(accumulate(ends[:-1]), accumulate(starts[:-1]), strict=True)
-    return [
-        k
-        for k, (no_successor, no_predecessor) in enumerate(both)
-        if no_successor == 1 and no_predecessor == 1
-    ]
+    ends, starts = np.zeros((2, ops + 1), np.int64)
+    for changes, begin, end in ((ends, step, awaited), (starts, free, step + 1)):
+        np.add.at(changes, begin, 1)
+        np.subtract.at(changes, end, 1)
+    alone = (np.cumsum(ends) == 1) & (np.cumsum(starts) == 1)
+    found: list[int] = np.flatnonzero(alone[:ops]).tolist()
+    return found
 
 
 def topological_order(problem: OrderProblem) -> list[int]:

@@ -19,7 +19,7 @@ from cpplan.model.graph import Graph, Op, Tensor
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program, to_anf
-from cpplan.program.liveness import outside_storages, to_problem
+from cpplan.program.liveness import outside_kinds, to_problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,44 +166,39 @@ def order_problem(
     """
     residency = residency or Residency()
     graph = program.graph if isinstance(program, Program) else program
-    outside = outside_storages(graph, residency)
-    accessing: dict[str, list[int]] = {
-        t.name: [] for t in graph.tensors if graph.is_storage(t.name) and t.name not in outside
-    }
-    kept = set()
-    for tensor in graph.tensors:
-        stays = tensor.kind in ("output", "constant")
-        if stays or (tensor.kind == "input" and residency.inputs == "keep"):
-            kept.add(graph.root[tensor.name][0])
-    for k, op in enumerate(graph.ops):
-        for root in dict.fromkeys(graph.root[name][0] for name in op.tensors):
-            if root in accessing:
-                accessing[root].append(k)
+    columns, ops = graph.columns, len(graph.ops)
+    inside = columns.storage.copy()
+    inside[columns.root[columns.are(outside_kinds(residency))]] = False
+    stays = {"output", "constant"} | ({"input"} if residency.inputs == "keep" else set())
+    kept = np.zeros(len(inside), bool)
+    kept[columns.root[columns.are(stays)]] = True
+    lists = columns.read, columns.written
+    accesses = np.concatenate([columns.root[some.item] * ops + some.owner for some in lists])
+    # Storages in turn, and of each the ops that access it.
+    roots, accessing = np.divmod(np.unique(accesses), max(1, ops))
+    counts = np.bincount(roots, minlength=len(inside))
+    ends = np.cumsum(counts).tolist()
+    begins = [0, *ends]
+    made = np.zeros(len(inside), bool)
+    made[columns.outputs.item] = True
+    brought = ~made & ~columns.are({"workspace"})
+    size = columns.size
+    listed = inside & (size > 0) & ((counts > 0) | (brought if apart else False))
+    rows, by_root = np.flatnonzero(listed), accessing.tolist()
     base = _constants_in_bodies(graph) if residency.constants == "keep" else 0
-    entry, rows = 0, []
-    for root, ops in accessing.items():
-        size = graph.tensor[root].nbytes
-        present = root not in graph.producer and graph.tensor[root].kind != "workspace"
-        if size and (ops or (apart and present)):
-            rows.append((root, size, tuple(ops), present, root in kept))
-        elif root in kept:
-            base += size
-        else:
-            entry += size
-    names, sizes, accessed_by, present_at_start, stay = (
-        zip(*rows, strict=True) if rows else [()] * 5
-    )
+    rest = inside & ~listed
+    base += sum(size[rest & kept].tolist())
     return OrderProblem(
         predecessors=graph.predecessors,
         extra=np.array([_bytes_in_bodies(op, graph, residency) for op in graph.ops], np.int64),
-        size=np.array(sizes, np.int64),
-        accessed_by=tuple(accessed_by),
-        present=np.array(present_at_start, bool),
-        kept=np.array(stay, bool),
+        size=size[rows],
+        accessed_by=tuple([tuple(by_root[begins[k] : ends[k]]) for k in rows.tolist()]),
+        present=brought[rows],
+        kept=kept[rows],
         base=base,
-        entry=entry,
+        entry=sum(size[rest & ~kept].tolist()),
         names=tuple(op.name for op in graph.ops),
-        storages=tuple(names),
+        storages=tuple([columns.names[k] for k in rows.tolist()]),
     )
 
 

@@ -18,7 +18,7 @@ from cpplan.model.graph import Graph
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.verification.access_trace import Access, lifespans
-from cpplan.verification.around import Surroundings, bytes_beside
+from cpplan.verification.around import Surroundings, bytes_beside, bytes_beside_one
 from cpplan.verification.runs import Run
 from cpplan.verification.storages import Storages, never_shared, overwriting, relaxed_storages
 
@@ -177,6 +177,11 @@ def _most_needed(
     most = inside.constants + end
     if enough is not None and most >= enough:
         return most  # an op by itself needs that
+    if len(ops) == 1:
+        (op,) = ops
+        return max(
+            most, inside.constants + int(own[op]) + bytes_beside_one(storages, predecessors, op)
+        )
     around = Surroundings(predecessors)
     for chosen in around.groups(ops):
         if enough is not None and most >= enough:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
 from cpplan.verification.access_trace import Access, outside
@@ -41,29 +43,42 @@ class Storages:
             "output": residency.outputs,
             "constant": residency.constants,
         }
-        outside, kept = (
-            {graph.root[t.name][0] for t in graph.tensors if where.get(t.kind) == wanted}
+        columns = graph.columns
+        names, storage = columns.names, columns.storage.copy()
+        absent, kept = (
+            columns.root[columns.are({kind for kind, how in where.items() if how == wanted})]
             for wanted in ("outside", "keep")
         )
-        roots = [t for t in graph.tensors if graph.is_storage(t.name) and t.name not in outside]
-        self.size = {tensor.name: tensor.nbytes for tensor in roots}
-        self.kept = [tensor.name for tensor in roots if tensor.name in kept]
-        self.brought = {
-            t.name for t in roots if t.name not in graph.producer and t.kind != "workspace"
-        }
+        storage[absent] = False
+        rows = np.flatnonzero(storage)
+        self.size: dict[str, int] = dict(
+            zip([names[k] for k in rows.tolist()], columns.size[rows].tolist(), strict=True)
+        )
+        stays, made = np.zeros((2, len(names)), np.bool_)
+        stays[kept] = True
+        made[columns.outputs.item] = True
+        self.kept = [names[k] for k in rows[stays[rows]].tolist()]
+        made |= columns.are({"workspace"})
+        self.brought = {names[k] for k in rows[~made[rows]].tolist()}
         self.accessors: dict[str, list[int]] = {name: [] for name in self.size}
         self.accessed: list[list[str]] = []
         self.again: set[str] = set()
         self.saved = [0] * len(graph.ops)
-        root_of, size = graph.root, self.size
-        for k, op in enumerate(graph.ops):
-            roots_of = dict.fromkeys([root_of[name][0] for name in op.tensors])
-            self.accessed.append([root for root in roots_of if root in size])
-            for root in self.accessed[-1]:
-                self.accessors[root].append(k)
+        lists, accessors = (columns.read, columns.written), self.accessors
+        roots = [names[k] for some in lists for k in columns.root[some.item].tolist()]
+        begin, middle = 0, len(columns.read.item)
+        for k, (reads, writes) in enumerate(
+            zip(*(some.count.tolist() for some in lists), strict=True)
+        ):
+            read, written = roots[begin : begin + reads], roots[middle : middle + writes]
+            begin, middle = begin + reads, middle + writes
+            touched = [root for root in dict.fromkeys(read + written) if root in accessors]
+            self.accessed.append(touched)
+            for root in touched:
+                accessors[root].append(k)
+            op = graph.ops[k]
             if repeats and op.recomputable and op.sequence is None:
-                written = {graph.root[name][0] for name in op.outputs + op.workspaces}
-                self.again |= written - {graph.root[name][0] for name in op.inputs}
+                self.again |= set(written) - set(read)
 
     def untouched(self, *, kept: bool) -> int:
         """Bytes of storages that no op accesses: those kept, or those of the first step only."""
