@@ -220,10 +220,11 @@ class ScheduleSearch:
         if not known.exact:
             return
         best = known.best(limit)
+        relaxed = self._relaxed if self.joint else relax_repetition(self.problem, views=False)
         # Costs nothing again, but is run once.
-        once = known.base - sum_costs(self._relaxed.cost)
+        once = known.base - sum_costs(relaxed.cost)
         proof = cut_bound(
-            self._relaxed,
+            relaxed,
             limit,
             budget,
             order=None if self.joint else self.given,

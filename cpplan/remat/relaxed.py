@@ -7,6 +7,7 @@ unit that no op needs again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +18,19 @@ from cpplan.ordering.problem import OrderProblem
 from cpplan.remat.problem import RematProblem
 
 
-def relax_repetition(problem: RematProblem) -> RematProblem:
+def relax_repetition(problem: RematProblem, *, views: bool = True) -> RematProblem:
     """The problem with every repetition that the graph allows, at the least cost possible.
 
     No program needs fewer bytes, or costs less, than its schedule of units does here. It is the
     same problem if that already allows all repetitions. O(ops + tensors).
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    views
+        Count the views that all ops which wait for a unit need. Where the order of first runs is
+        given, that is no bound: a first run may be for the order alone, and its views run later.
 
     Examples
     --------
@@ -44,7 +53,8 @@ def relax_repetition(problem: RematProblem) -> RematProblem:
         first = graph.ops[ops[0]]
         repeatable[unit] = first.recomputable and first.sequence is None
         if repeatable[unit] and needed[unit]:
-            cost[unit] = min(sum_costs(graph.ops[op].cost for op in some) for some in needed[unit])
+            always = set.intersection(*needed[unit]) if views else {ops[0]}
+            cost[unit] = sum_costs(graph.ops[op].cost for op in sorted(always))
     # To run again what begins no retention frees nothing.
     repeatable &= problem.repeatable | np.array([bool(w) for w in problem.writes], bool)
     ordering = _held_while_accessed(problem)
@@ -69,25 +79,29 @@ def _held_while_accessed(problem: RematProblem) -> OrderProblem:
 
 
 def _needed_of_units(problem: RematProblem) -> list[list[set[int]]]:
-    """For every unit, the ops of it that each reader of its results needs: at least the first."""
+    """For every unit, the ops of it that each op which waits for it needs: at least the first."""
     graph = problem.graph
     position = {op.name: k for k, op in enumerate(graph.ops)}
     unit_of = {op: unit for unit, ops in enumerate(problem.units) for op in ops}
     needed: list[list[set[int]]] = [[] for _ in problem.units]
-    readers: list[tuple[int | None, tuple[str, ...]]] = []
-    readers += [(unit_of[k], op.inputs) for k, op in enumerate(graph.ops)]
-    readers += [(None, (t.name,)) for t in graph.tensors if t.kind == "output"]
-    for reader, names in readers:
+    waiting: list[tuple[int | None, Sequence[int], Sequence[str]]] = [
+        (unit_of[k], graph.predecessors[k], op.inputs) for k, op in enumerate(graph.ops)
+    ]
+    waiting += [(None, (), (t.name,)) for t in graph.tensors if t.kind == "output"]
+    for waiter, predecessors, names in waiting:
         wanted: dict[int, set[int]] = {}
+        for before in predecessors:
+            wanted.setdefault(unit_of[before], {problem.units[unit_of[before]][0]})
         for name in names:
             source = graph.source(name)
-            if source is not None and unit_of[position[source.name]] != reader:
+            if source is not None:
                 unit = unit_of[position[source.name]]
                 wanted.setdefault(unit, {problem.units[unit][0]}).update(
                     _made_by(graph, name, position)
                 )
         for unit, ops in wanted.items():
-            needed[unit].append(ops & set(problem.units[unit]))
+            if unit != waiter:
+                needed[unit].append(ops & set(problem.units[unit]))
     return needed
 
 

@@ -67,6 +67,44 @@ def test_no_bound_is_above_what_a_program_costs(case: str):
     assert known.cost_bound(_LIMIT)[0] == program.cost == known.base + 1
 
 
+_LATE = Tensor("z", 4, view_of=("s", 0))
+_VIEWED = {
+    "each view is made in one of two runs": (
+        (_VIEW, _LATE),
+        (
+            Op("s", outputs=("s",)),
+            Op("v", inputs=("s",), outputs=("v",), cost=10),
+            Op("u", inputs=("v",), outputs=("u",)),
+        ),
+    ),
+    "the first run is only waited for": (
+        (_LATE,),
+        (Op("s", outputs=("s",)), Op("u", outputs=("u",), after=("s",))),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _VIEWED)
+def test_views_that_run_once_in_all_are_not_counted_again(case: str):
+    """z, a view of s, is made once, when s is made again: the program costs 1 more."""
+    tensors, head = _VIEWED[case]
+    tensors += tuple(Tensor(name, size) for name, size in _SIZES.items())
+    tail = (
+        Op("z", inputs=("s",), outputs=("z",), cost=10),
+        Op("y", inputs=("d", "z", "t"), outputs=("y",)),
+    )
+    graph = Graph("g", tensors, head + _TAIL[:-1] + tail)
+    number = {op.name: k for k, op in enumerate(graph.ops)}
+    once = [number[op.name] for op in graph.ops]
+    program = Program(graph, (*once[:-2], number["s"], *once[-2:]))
+    assert to_problem(program, Residency()).live_bytes().max() == _LIMIT
+    problem = remat_problem(graph)
+    search = ScheduleSearch(problem, range(len(problem)))
+    assert search.within(_LIMIT, Deadline(2)).peak <= _LIMIT
+    search.bound_cost(_LIMIT, Deadline(2))
+    assert search.cost_bound(_LIMIT)[0] == program.cost == search.base + 1
+
+
 def test_a_problem_that_leaves_nothing_out_is_the_same():
     # The only reader of s reads it as v: whoever makes s again must make v again.
     ops = (
