@@ -7,8 +7,9 @@ Sets
     C        credits: an output o_c that may be written over one of the inputs I_c at step t_c
 
 Parameters (rooms in units of their greatest common divisor)
-    r_s, w_s     room of s in the fast pool, and bytes that a copy of it moves
-    d_a          bytes that access a moves if it happens in the slow pool
+    r_s          room of s in the fast pool
+    v_s, w_s     cost of a spill of s and of a reload: bytes moved, or the cycles that this takes
+    d_a          cost of access a if it reads in the slow pool
     b_t          room taken at t by what cannot move
     k_c          room that credit c saves
     R            capacity of the fast pool
@@ -32,7 +33,7 @@ Constraints
     chained      h_t = h_t-1 + sum of r_s x_g of gaps that begin at t - that of gaps that end there
 
 Objective
-    minimise the bytes moved:  sum of w_s y_s
+    minimise the cost of moves:  sum of v_s y_s
              + sum over gaps g that end in access a of  w_s (p_a - x_g) + d_a (1 - p_a)
 
 The retention part of COSMA (Zhang et al., arXiv 2311.18246) at one order, with the offsets left to
@@ -126,8 +127,7 @@ class SpillModel:
         numbers = [*problem.room.tolist(), *problem.credit_room.tolist(), *problem.base.tolist()]
         self.unit = math.gcd(*numbers) or 1
         self.limits = [limit // self.unit for limit in limits]
-        moved = [*problem.size.tolist(), *problem.access_bytes.tolist()]
-        self.unit_moved = math.gcd(*moved) or 1
+        self.unit_moved = problem.grain
         new = self.model.new_bool_var
         self.x: list[Literal | int] = [
             new(f"x{g}") if fixed < 0 else int(fixed)
@@ -289,17 +289,17 @@ class SpillModel:
                 terms.append(term)
                 factors.append(factor)
 
-        size = (problem.size // unit).tolist()
+        spill, reload = ((c // unit).tolist() for c in (problem.spill_cost, problem.reload_cost))
         for storage, spilled in enumerate(self.y):
-            add(size[storage], spilled)
+            add(spill[storage], spilled)
         for gap, (storage, after) in enumerate(
             zip(problem.gap_storage.tolist(), problem.gap_after.tolist(), strict=True)
         ):
             if after < 0:
                 continue
-            direct = int(problem.access_bytes[after]) // unit
-            add(size[storage], self.p[after])
-            add(-size[storage], self.x[gap])
+            direct = int(problem.access_cost[after]) // unit
+            add(reload[storage], self.p[after])
+            add(-reload[storage], self.x[gap])
             constant += direct
             add(-direct, self.p[after])
         total = cp_model.LinearExpr.weighted_sum(terms, factors) + constant

@@ -88,7 +88,12 @@ def verify(
         if result.objective_bound:
             bound = f"{result.objective} {', '.join(map(str, result.objective_bound))}"
         by = printable(str(result.bound_by))
-        if result.moved_bytes_bound is not None:
+        if result.time_bound is not None:
+            by, said = printable(str(result.time_bound_by)), _SAID[proofs.moved_bound]
+            print_out(f"moved      ok: {result.moved_bytes} B by {len(result.moves)} moves\n")
+            print_out(f"time       ok: {result.time:.10g} cycles\n")
+            print_out(f"bound      ok: {result.time_bound:.10g} cycles by {by}, {said}\n")
+        elif result.moved_bytes_bound is not None:
             by, said = printable(str(result.moved_bytes_bound_by)), _SAID[proofs.moved_bound]
             print_out(f"moved      ok: {result.moved_bytes} B by {len(result.moves)} moves\n")
             print_out(f"bound      ok: {result.moved_bytes_bound} B moved by {by}, {said}\n")

@@ -166,7 +166,7 @@ def _run_rule(
         share=bool(plan.sharing),
         quick=True,
     )
-    moved = int(problem.moved(kept).sum())
+    moved = int(problem.paid(kept).sum())
     status = "feasible" if layout.fits else "not packed"
     return SpillBaseline(name, moved, None, time.perf_counter() - start, status)
 
@@ -287,5 +287,5 @@ def _by_rules(problem: SpillProblem) -> dict[str, int | None]:
     for name in heuristics.names():
         kept = heuristics.get(name)(problem, Deadline(math.inf))
         fits = kept is not None and bool(np.all(problem.load(kept) <= problem.capacity))
-        found[name] = int(problem.moved(kept).sum()) if fits and kept is not None else None
+        found[name] = int(problem.paid(kept).sum()) if fits and kept is not None else None
     return found

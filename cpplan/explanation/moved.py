@@ -13,6 +13,7 @@ from cpplan.model.printable import printable
 from cpplan.model.text_table import format_table
 from cpplan.program.anf import Program, to_anf
 from cpplan.spilling.solve import room_price
+from cpplan.verification.moves import moving_graph
 
 _KIB = 1024
 _MOST = 20
@@ -138,8 +139,9 @@ def explain_moves(plan: Plan, source: Graph | Program | None = None) -> MovesExp
     price = None
     if source is not None and plan.pools[0].capacity is not None:
         graph = source.graph if isinstance(source, Program) else source
-        copies = {move.name for move in plan.moves if move.is_copy}
-        program = to_anf(graph, [name for name in plan.order if name not in copies])
+        graph, moving, _ = moving_graph(graph, plan)
+        steps = {move.name for move in plan.moves if move.is_step}
+        program = to_anf(graph, [name for name in moving.order if name not in steps])
         pools = plan.pools[0], plan.pools[1]
         price = room_price(program, plan.residency, pools, share=bool(plan.sharing))
     return MovesExplanation(

@@ -125,9 +125,10 @@ def _alignments(plan: Plan, source: Graph | Program | Problem | None) -> list[in
         from cpplan.packing.problem import as_problem
 
         if plan.spills:
-            from cpplan.verification.moves import moved_program
+            from cpplan.verification.moves import moved_program, moving_graph
 
-            source = moved_program(_graph_of(source), plan).program
+            graph, moving, _ = moving_graph(_graph_of(source), plan)
+            source = moved_program(graph, moving).program
         problem = as_problem(source, plan.residency, plan.pools)
         own = dict(zip(problem.names, problem.alignment.tolist(), strict=True))
     pools = [plan.pools[k].alignment for k in plan.pool]

@@ -3,7 +3,9 @@
 ``PREFIX_BEFORE_F(sram, dram)`` copies what op ``f`` needs moved right before it runs, from one
 array to the other; ``PREFIX_AFTER_LAST(sram, dram)`` what is left at the end. Both copy with
 ``PREFIX_COPY(to, from, bytes)``, which is ``memcpy`` unless it is defined before the header is
-included: to start a DMA transfer and wait for it, say.
+included: to start a DMA transfer and wait for it, say. A copy that ops run beside is begun by
+``PREFIX_BEGIN(to, from, bytes)`` and waited for by ``PREFIX_WAIT(to)``: two buffers for what is
+computed now and what is copied meanwhile. Undefined, they copy at once and wait for nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
-from cpplan.verification.moves import moved_program
+from cpplan.program.timeline import begun_copies
+from cpplan.verification.moves import moved_program, moving_graph
 
 
 def move_lines(
@@ -38,7 +41,10 @@ def move_lines(
     comment
         Makes text safe within a comment.
     """
+    graph, plan, _ = moving_graph(graph, plan)
     program = moved_program(graph, plan).program
+    steps = {move.name: move for move in plan.moves if move.is_step}
+    begun = begun_copies(plan.order, steps)
     sides = {pool.name: f"pool{number}" for number, pool in enumerate(plan.pools)}
     side_of = {name: f"pool{int(k)}" for name, k in zip(plan.buffers, plan.pool, strict=True)}
     yield ""
@@ -48,17 +54,28 @@ def move_lines(
     yield "#include <string.h>"
     yield f"#define {prefix}_COPY(to, from, bytes) memcpy((to), (from), (bytes))"
     yield "#endif"
+    if begun:
+        yield f"#ifndef {prefix}_BEGIN"
+        yield f"#define {prefix}_BEGIN(to, from, bytes) {prefix}_COPY((to), (from), (bytes))"
+        yield f"#define {prefix}_WAIT(to) ((void)(to))"
+        yield "#endif"
     pending: list[str] = []
+    under_way: dict[str, str] = {}
     for op in program.ops:
         if op.name in graph.op:
             yield from _accesses(op, comment)
             yield from _macro(name_of(f"before {op.name}"), pending)
             pending = []
+        elif steps[op.name].kind == "wait":
+            pending.append(f"{prefix}_WAIT({under_way.pop(steps[op.name].tensor)});")
         else:
             source, target = op.inputs[0], op.outputs[0]
             to = f"({side_of[target]}) + {buffers[target]}_OFFSET"
             start = f"({side_of[source]}) + {buffers[source]}_OFFSET"
-            pending.append(f"{prefix}_COPY({to}, {start}, {buffers[target]}_SIZE);")
+            verb = "BEGIN" if op.name in begun else "COPY"
+            if verb == "BEGIN":
+                under_way[steps[op.name].tensor] = to
+            pending.append(f"{prefix}_{verb}({to}, {start}, {buffers[target]}_SIZE);")
     yield from _macro(name_of("after last"), pending)
 
 

@@ -64,6 +64,9 @@ _OPTIONAL: dict[str, _Types] = {
     "moved_bytes_bound": _INTEGER_OR_NULL,
     "moved_bytes_bound_by": _TEXT_OR_NULL,
     "moved_certificate": (dict, type(None)),
+    "time": _NUMBER_OR_NULL,
+    "time_bound": _NUMBER_OR_NULL,
+    "time_bound_by": _TEXT_OR_NULL,
 }
 # Fields that follow from others, written for readers of the file other than cpplan.
 _DERIVED: dict[str, _Types] = {
@@ -138,7 +141,7 @@ def check_fields(values: Mapping[str, Any]) -> None:
         )
     for number, pool in enumerate(values["pools"]):
         _check_object(f"pool {number}", pool, _POOL)
-        if len(pool) > len(_POOL) + ("direct" in pool):
+        if len(pool) > len(_POOL) + ("direct" in pool) + ("engine" in pool):
             raise InputError(f"pool {number}: expected {', '.join(_POOL)} and nothing else")
     for number, relation in enumerate(values["relations"]):
         _check_list(f"relation {number}", relation, (_TEXT, _TEXT, _TEXT, _INTEGER))

@@ -142,6 +142,10 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
         values["certificate"] = plan.certificate.to_dict()
     if plan.spills:
         values["moved_bytes"] = plan.moved_bytes
+        if plan.time_bound is not None:
+            values["time"] = plan.time
+            values["time_bound"] = plan.time_bound
+            values["time_bound_by"] = plan.time_bound_by
         values["moved_bytes_bound"] = plan.moved_bytes_bound
         values["moved_bytes_bound_by"] = plan.moved_bytes_bound_by
         values["moves"] = [move.to_dict() for move in plan.moves]
@@ -158,9 +162,9 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
 
 
 def _pool_fields(pool: Pool) -> dict[str, Any]:
-    """Fields of a pool; ``direct`` only where it is true."""
+    """Fields of a pool; ``direct`` and ``engine`` only where they are true."""
     values = asdict(pool)
-    return values if pool.direct else {k: v for k, v in values.items() if k != "direct"}
+    return {k: v for k, v in values.items() if v or k not in ("direct", "engine")}
 
 
 def format_plan(values: Mapping[str, Any]) -> str:
@@ -289,6 +293,9 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
         moved_bytes_bound=values.get("moved_bytes_bound"),
         moved_bytes_bound_by=values.get("moved_bytes_bound_by"),
         moved_certificate=_prices(values.get("moved_certificate")),
+        time=values.get("time"),
+        time_bound=values.get("time_bound"),
+        time_bound_by=values.get("time_bound_by"),
     )
     check_derived(values, plan)
     return plan

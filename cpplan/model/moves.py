@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from cpplan.model.errors import InputError
+from cpplan.model.pool import Pool
 
-MoveKind = Literal["spill", "reload", "read", "write"]
+MoveKind = Literal["spill", "reload", "wait", "read", "write"]
 KEYS = ("kind", "name", "tensor", "bytes", "from", "to")
 
 
@@ -17,15 +19,16 @@ class Move(NamedTuple):
     Attributes
     ----------
     kind
-        ``spill``: a copy from the fast pool to the slow one; ``reload``: a copy back. ``read``,
-        ``write``: an op reads the tensor where it lies in the slow pool, or writes it there first.
+        ``spill``: a copy from the fast pool to the slow one; ``reload``: a copy back. ``wait``: the
+        step at which a copy must have ended that ops run beside; one that nothing waits for ends at
+        its own step. ``read``, ``write``: an op reads the tensor where it lies in the slow pool, or
+        writes it there first.
     name
-        Entry of the plan's order that moves the bytes: the spill or reload itself, or the op that
-        reads or writes.
+        Entry of the plan's order: the spill, reload or wait itself, or the op that reads or writes.
     tensor
         The tensor whose storage it is.
     size
-        Bytes moved; 0 where an op only passes a view on.
+        Bytes moved; 0 of a wait, and where an op only passes a view on.
     source, target
         Names of the pools that the bytes leave and enter.
 
@@ -44,8 +47,13 @@ class Move(NamedTuple):
 
     @property
     def is_copy(self) -> bool:
-        """True for a spill or a reload, which is a step of the plan's order by itself."""
+        """True for a spill or a reload."""
         return self.kind in ("spill", "reload")
+
+    @property
+    def is_step(self) -> bool:
+        """True for a spill, a reload or a wait, which is a step of the plan's order by itself."""
+        return self.is_copy or self.kind == "wait"
 
     def to_dict(self) -> dict[str, Any]:
         """The move as values that JSON can hold."""
@@ -98,3 +106,28 @@ def count_moved(moves: Sequence[Move]) -> int:
     64
     """
     return sum(move.size for move in moves)
+
+
+def move_cycles(kind: MoveKind, size: int, slow: Pool) -> int:
+    """Cycles that a move takes, rounded up: the latency and the bytes at the slow pool's bandwidth.
+
+    The fast pool and the ops keep up with the slow one, so that its figures alone count.
+
+    Parameters
+    ----------
+    kind
+        Spills and writes write to the slow pool; reloads and reads read from it.
+    size
+        Bytes moved; none take no time.
+    slow
+        The slow pool.
+
+    Examples
+    --------
+    >>> move_cycles("reload", 64, Pool("dram", read_bandwidth=3, read_latency=10))
+    32
+    """
+    if not size:
+        return 0
+    out = kind in ("spill", "write")
+    return math.ceil(slow.access_cycles(size, reads=int(not out), writes=int(out)))

@@ -149,7 +149,11 @@ class Plan:
         of the bound. ``None`` unless tensors may move; the plan is then ``optimal`` if
         :attr:`moved_bytes` meets the bound.
     moved_certificate
-        The prices that prove that bound, if there are any.
+        The prices that prove that bound or ``time_bound``, if there are any.
+    time, time_bound, time_bound_by
+        Cycles from begin to end (:func:`~cpplan.program.timeline.run_time`), a proved lower bound,
+        and its name; if the objective is ``"time"``. The plan is then ``optimal`` if its time meets
+        that bound, and there is none on the bytes moved.
     history
         Every improvement, in order of time.
     message
@@ -212,6 +216,9 @@ class Plan:
     moved_bytes_bound: int | None = None
     moved_bytes_bound_by: str | None = None
     moved_certificate: RoomPrices | None = None
+    time: int | float | None = None
+    time_bound: int | float | None = None
+    time_bound_by: str | None = None
 
     def __post_init__(self) -> None:
         if self.pool is None:
@@ -246,8 +253,12 @@ class Plan:
         """Share of the peak that might still be saved: ``(peak - lower_bound) / peak``.
 
         With several pools, it is that of the objective's first level that does not meet its bound;
-        if tensors may move, that of the bytes moved.
+        if tensors may move, that of the bytes moved or of the time.
         """
+        if self.time_bound is not None:
+            if self.offset is None or self.time is None:
+                return None
+            return (self.time - self.time_bound) / self.time if self.time else 0.0
         if self.moved_bytes_bound is not None:
             moved = self.moved_bytes
             if self.offset is None or moved is None:
@@ -266,14 +277,15 @@ class Plan:
     @property
     def method(self) -> str | None:
         """Names of the search that found the plan and of the bound, or ``None``."""
-        bound_by = self.bound_by or self.moved_bytes_bound_by
+        bound_by = self.bound_by or self.moved_bytes_bound_by or self.time_bound_by
         parts = [part for part in (self.found_by, bound_by) if part is not None]
         return " / ".join(parts) or None
 
     @property
     def spills(self) -> bool:
         """True if tensors were free to move between the pools."""
-        return self.moved_bytes_bound is not None or bool(self.moves)
+        bounds = self.moved_bytes_bound, self.time_bound
+        return bool(self.moves) or any(bound is not None for bound in bounds)
 
     @property
     def moved_bytes(self) -> int | None:

@@ -37,6 +37,7 @@ def summarize(plan: Plan) -> str:
         "peak": f"{format_bytes(plan.peak)}{exact}",
         "lower bound": None if plan.spills else format_bytes(plan.lower_bound),
         "moved": _moved(plan),
+        "time": _time(plan),
         "gap": "unknown" if plan.gap is None else f"{plan.gap:.2%}",
         "objective": _objective(plan),
         "capacity": format_bytes(plan.capacity) if plan.capacity is not None else None,
@@ -60,8 +61,17 @@ def _moved(plan: Plan) -> str | None:
     counts = ", ".join(
         f"{count} {kind}{'s' * (count != 1)}" for kind, count in sorted(kinds.items())
     )
-    bound = f" (at least {format_bytes(plan.moved_bytes_bound)})"
+    bound = ""
+    if plan.moved_bytes_bound is not None:
+        bound = f" (at least {format_bytes(plan.moved_bytes_bound)})"
     return f"{format_bytes(plan.moved_bytes)}{bound}" + (f": {counts}" if counts else "")
+
+
+def _time(plan: Plan) -> str | None:
+    """Cycles, their bound, and those of the ops alone."""
+    if plan.time is None:
+        return None
+    return f"{plan.time:.10g} cycles (at least {plan.time_bound:.10g}), ops {plan.cost:.10g}"
 
 
 def _objective(plan: Plan) -> str | None:

@@ -42,6 +42,8 @@ class Pool:
     direct
         True if ops may read and write tensors that lie in this pool although it is the slow one of
         a plan in which tensors move: they are then not copied to the fast pool first.
+    engine
+        True if copies from and to this pool may run beside ops, one after another: by DMA, say.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Pool:
     read_latency: float = 0.0
     write_latency: float = 0.0
     direct: bool = False
+    engine: bool = False
 
     def __post_init__(self) -> None:
         check_name("a pool's name", self.name)
@@ -79,8 +82,10 @@ class Pool:
             )
         if self.kind not in get_args(PoolKind):
             raise InputError(f"{here}: kind {quote(self.kind)}: expected workspace or constant")
-        if not isinstance(self.direct, bool):
-            raise InputError(f"{here}: direct must be true or false, not {quote(self.direct)}")
+        for switch in ("direct", "engine"):
+            value = getattr(self, switch)
+            if not isinstance(value, bool):
+                raise InputError(f"{here}: {switch} must be true or false, not {quote(value)}")
         for field in ("cost_per_byte", "read_latency", "write_latency"):
             _check_number(f"{here}: {field}", getattr(self, field))
         for field in ("read_bandwidth", "write_bandwidth"):

@@ -3,7 +3,8 @@
 A storage that moves has a copy of its own for each stay: ``x``, ``x~1``, … in the fast pool, one
 ``x@POOL`` in the slow one. A spill is an op that reads the copy in the fast pool and writes that in
 the slow one; a reload begins the next copy in the fast pool. Every op uses the newest copy in the
-fast pool, unless the moves say that it reads or writes in the slow one.
+fast pool, unless the moves say that it reads or writes in the slow one. A wait reads both copies of
+a spill or a reload, so that neither's bytes are used for anything else while ops run beside it.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class _Maker:
             storage = self.storages.get(move.tensor)
             if storage is None or not storage.movable:
                 raise InputError(f"{move.kind} of {move.tensor!r}: no storage that may move")
-            if move.is_copy:
+            if move.is_step:
                 if move.name in copies or move.name in self.graph.op:
                     raise InputError(f"two steps of the order are named {move.name!r}")
                 copies[move.name] = move
@@ -151,7 +152,7 @@ class _Maker:
         first: dict[str, bool] = {}
         for name in order:
             if name in copies:
-                first.setdefault(copies[name].tensor, copies[name].kind == "reload")
+                first.setdefault(copies[name].tensor, copies[name].kind != "spill")
             elif name in self.graph.op:
                 slow = direct.get(name, {})
                 for root in accessed_storages(self.graph, self.graph.op[name], self.storages):
@@ -167,6 +168,11 @@ class _Maker:
 
     def _move(self, move: Move) -> Op:
         root = move.tensor
+        if move.kind == "wait":
+            if root not in self.in_slow or root not in self.copies:
+                raise InputError(f"wait for {root!r}, which is not copied before")
+            both = self._fast_name(root, root), self._slow_name(root)
+            return Op(move.name, "Wait", both, (), cost=0)
         if move.kind == "spill":
             if root not in self.copies or root in self.in_slow:
                 state = "already" if root in self.in_slow else "not in the fast pool"

@@ -120,7 +120,9 @@ def solve(
         With several pools: ``"preference"`` fills the first pool first (the peak of the last is
         minimised, then that of the one before it, … down to the second, then the bytes that lie
         elsewhere than in the pool they prefer), ``"total"`` minimises the sum of the peaks,
-        ``"cost"`` what bytes and accesses cost.
+        ``"cost"`` what bytes and accesses cost. With ``spill``, ``"time"`` minimises the cycles of
+        ops (``Op.cost``) and of moves (the slow pool's bandwidth and latency); moves run beside ops
+        if that pool has an ``engine``.
     algorithm
         Let this heuristic alone pack; see ``cpplan.heuristics``.
     capacity
@@ -260,10 +262,13 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
     residency = choose_residency(request.inputs, request.outputs, request.constants)
     history: list[Progress] = []
 
-    def report(moved: int | None, bound: int, source: str) -> None:
-        said = "no plan yet" if moved is None else f"{moved} B moved"
+    time = request.objective == "time"
+    unit = "cycles of moves" if time else "B moved"
+
+    def report(paid: int | None, bound: int, source: str) -> None:
+        said = "no plan yet" if paid is None else f"{paid} {unit}"
         event = Progress(
-            budget.deadline.elapsed(), None, None, f"{said}, at least {bound} B: {source}"
+            budget.deadline.elapsed(), None, None, f"{said}, at least {bound}: {source}"
         )
         history.append(event)
         if request.progress is not None:
@@ -277,6 +282,7 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
             budget,
             share=request.in_place,
             order=request.order == "search",
+            time=time,
             report=report,
         )
     with holding_interrupts() as hold, without_collection():
@@ -286,6 +292,7 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
             (fast, slow),
             residency,
             share=request.in_place,
+            time=time,
             runtime=budget.deadline.elapsed(),
             history=history,
         )

@@ -11,7 +11,7 @@ from cpplan.model.pool import Pool, check_pools
 _BYTES = ("alignment", "base")
 _NUMBERS = ("cost_per_byte", "read_bandwidth", "write_bandwidth", "read_latency", "write_latency")
 _SWITCHES = {"true": True, "false": False}
-_KEYS = (*_BYTES, *_NUMBERS, "kind", "direct")
+_KEYS = (*_BYTES, *_NUMBERS, "kind", "direct", "engine")
 
 
 def parse_pools(texts: tuple[str, ...]) -> tuple[Pool, ...] | None:
@@ -63,9 +63,9 @@ def _parse_value(key: str, value: str) -> str | int | float | bool:
         return value
     if key in _BYTES:
         return parse_bytes(value)
-    if key == "direct":
+    if key in ("direct", "engine"):
         if value not in _SWITCHES:
-            raise InputError(f"direct must be true or false, not {value!r}")
+            raise InputError(f"{key} must be true or false, not {value!r}")
         return _SWITCHES[value]
     try:
         return float(value)

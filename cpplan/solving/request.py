@@ -134,13 +134,14 @@ search
     pools: tuple[Pool, ...] | None = _option(
         None, "--pool",
         "A memory region; several in order of preference (sram=256KiB). Keys: alignment, base, "
-        "kind, cost_per_byte, read_bandwidth, write_bandwidth, read_latency, write_latency.",
+        "kind, cost_per_byte, read_bandwidth, write_bandwidth, read_latency, write_latency, "
+        "direct, engine.",
         "text", metavar="NAME[=SIZE][,key=value]", many=True, read=_read_pools,
     )  # fmt: skip
     objective: Objective = _option(  # noqa: RUF009  (makes a field)
         "preference", "--objective",
         "With several pools: fill the first first (preference), fewest bytes in all (total), or "
-        "least cost (cost).",
+        "least cost (cost). With --spill: least time (time).",
         "text", metavar="NAME",
     )  # fmt: skip
     workers: int | None = _option(
@@ -245,7 +246,9 @@ search
         self._check_spill()
         if (self.first or self.last) and self.order != "search":
             raise InputError("first and last constrain a searched order: they need order='search'")
-        if self.objective != "preference":
+        if self.objective == "time" and not self.spill:
+            raise InputError("objective='time' is for tensors that move: it needs spill=True")
+        if self.objective not in ("preference", "time"):
             self._check_objective()
         if self.algorithm is not None:
             from cpplan.packing import heuristics
@@ -364,10 +367,16 @@ search
         other = next((name for name, value in alone.items() if value), None)
         if other is not None:
             raise InputError(f"spill=True cannot be combined with {other}")
-        if self.objective != "preference":
+        if self.objective not in ("preference", "time"):
             raise InputError(
-                f"spill=True minimises the bytes moved: objective={self.objective!r} is for "
-                "pools between which nothing moves"
+                f"spill=True minimises the bytes moved, or the time with objective='time': "
+                f"objective={self.objective!r} is for pools between which nothing moves"
+            )
+        slow = pools[1]
+        if self.objective == "time" and None in (slow.read_bandwidth, slow.write_bandwidth):
+            raise InputError(
+                f"objective='time' needs a read_bandwidth and a write_bandwidth of pool "
+                f"{slow.name!r}"
             )
 
     def _tuning(self) -> Tuning:

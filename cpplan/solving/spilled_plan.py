@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from cpplan.model.plan import Plan, Progress, Scope, Status
 from cpplan.model.pool import Pool
 from cpplan.model.printable import printable
 from cpplan.model.residency import Residency
+from cpplan.program.timeline import least_time, run_time
 from cpplan.spilling.outcome import Spilled
 
 
@@ -21,6 +23,7 @@ def make_spilled_plan(
     residency: Residency,
     *,
     share: bool,
+    time: bool = False,
     runtime: float,
     history: Sequence[Progress],
 ) -> Plan:
@@ -36,6 +39,8 @@ def make_spilled_plan(
         Of the model's boundary.
     share
         True if ops were free to write over what they are the last to read.
+    time
+        True if the time was minimised instead of the bytes moved.
     runtime
         Seconds so far.
     history
@@ -44,6 +49,11 @@ def make_spilled_plan(
     graph, layout, bound = found.program.graph, found.layout, found.bound
     scope: Scope = "every order" if found.every_order else "given order"
     base_cost = sum_costs(op.cost for op in graph.ops)
+    if time:
+        least = least_time(base_cost, bound.value, pools[1])
+        claims: dict[str, Any] = {"time_bound": least, "time_bound_by": bound.name}
+    else:
+        claims = {"moved_bytes_bound": bound.value, "moved_bytes_bound_by": bound.name}
     none = np.zeros(0, np.int64)
     if layout is None or found.choice is None:
         short = found.shortfall
@@ -63,8 +73,7 @@ def make_spilled_plan(
             residency=residency,
             scope=scope,
             sharing=("in place",) if share else (),
-            moved_bytes_bound=bound.value,
-            moved_bytes_bound_by=bound.name,
+            **claims,
             moved_certificate=bound.prices,
             runtime=runtime,
             history=tuple(history),
@@ -77,9 +86,11 @@ def make_spilled_plan(
         kind: tuple(t.name for t in graph.tensors if t.kind == kind and t.name in places)
         for kind in ("input", "output")
     }
+    spent = run_time(graph, layout.order, layout.moves, pools[1])
+    meets = spent == least if time else found.choice.paid == bound.value
     return Plan(
         graph.name,
-        "optimal" if found.choice.moved == bound.value else "feasible",
+        "optimal" if meets else "feasible",
         tuple(buffers.names),
         buffers.size,
         buffers.lower,
@@ -101,8 +112,8 @@ def make_spilled_plan(
         relations=layout.relations,
         objective="total",
         moves=layout.moves,
-        moved_bytes_bound=bound.value,
-        moved_bytes_bound_by=bound.name,
+        **claims,
+        time=spent if time else None,
         moved_certificate=bound.prices,
         runtime=runtime,
         history=tuple(history),

@@ -1,4 +1,7 @@
-"""Bounds on the bytes moved: by prices of room at one order, by operands in every order."""
+"""Bounds on the cost of moves: by prices of room at one order, by operands in every order.
+
+The cost is that of the problem: bytes moved, or the cycles that moving them takes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ PLACES = 24
 
 
 class MovedBound(NamedTuple):
-    """A lower bound on the bytes moved, its name, and its certificate if it has one."""
+    """A lower bound on the cost of moves, its name, and its certificate if it has one."""
 
     value: int
     name: str
@@ -55,7 +58,7 @@ def bound_by_prices(problem: SpillProblem, prices: Mapping[int, float]) -> Moved
     rounded = {step: price for step, price in rounded.items() if price}
     price = [rounded.get(step, 0) for step in range(problem.steps)]
     total = _paid(problem, price, unit)
-    grain = math.gcd(*problem.size.tolist(), *problem.access_bytes.tolist()) or 1
+    grain = problem.grain
     value = max(0, -(-int(total) // (unit * grain)) * grain)
     found = RoomPrices(PLACES, tuple(sorted((problem.ops[s], p) for s, p in rounded.items())))
     return MovedBound(value, ROOM_PRICES, found)
@@ -104,7 +107,7 @@ def bound_of_every_order(
     best = Fraction(0)
     for number in range(len(graph.ops)):
         best = max(best, reached.overflow(number, saved[number]))
-    grain = math.gcd(*problem.size.tolist(), *problem.access_bytes.tolist()) or 1
+    grain = problem.grain
     value = -(-math.ceil(always + best) // grain) * grain
     return MovedBound(value, FORCED_MOVES if value else NOTHING)
 
@@ -130,7 +133,7 @@ class _Reach:
         self.writer: list[int | None] = [None] * storages
         for row, step, crossing, near in zip(
             problem.access_storage.tolist(), problem.access_step.tolist(),
-            problem.access_bytes.tolist(), problem.access_near.tolist(), strict=True,
+            problem.access_cost.tolist(), problem.access_near.tolist(), strict=True,
         ):  # fmt: skip
             op = order[step]
             self.at[op][row] = crossing, near
@@ -138,7 +141,7 @@ class _Reach:
                 self.writer[row] = op
                 continue
             self.readers[row] |= 1 << op
-            size = int(problem.size[row])
+            size = int(problem.reload_cost[row])
             self.accesses[row].append((op, size if near else min(size, crossing)))
         self.kept = np.zeros(storages, bool)
         self.kept[problem.gap_storage[problem.gap_after < 0]] = True
@@ -158,15 +161,16 @@ class _Reach:
         choices: list[tuple[int, int]] = []
         for row in range(len(room)):
             written = self.writer[row]
-            size = int(problem.size[row])
+            spilled = int(problem.spill_cost[row])
             if row in self.at[op]:
                 crossing, near = self.at[op][row]
                 if near:
                     excess += room[row]
                     continue
-                cost = size if written == op else min(size, crossing)
+                reload = min(int(problem.reload_cost[row]), crossing)
+                cost = spilled if written == op else reload
                 if written is not None and written != op:
-                    cost += size
+                    cost += spilled
             elif self.constant[row]:
                 continue
             else:
@@ -175,7 +179,7 @@ class _Reach:
                 if not begun or not (later or self.kept[row]):
                     continue
                 cost = self.brings(row, self.after[op])
-                cost += size if written is not None else 0
+                cost += spilled if written is not None else 0
             if self.constant[row]:
                 cost = 0
             excess += room[row]
@@ -246,8 +250,9 @@ class _Paths:
                 problem.access_storage.tolist(), problem.access_step.tolist(), strict=True
             )
         ]
-        self.size = [size * unit for size in problem.size.tolist()]
-        self.cross = [size * unit for size in problem.access_bytes.tolist()]
+        self.spill = [cost * unit for cost in problem.spill_cost.tolist()]
+        self.reload = [cost * unit for cost in problem.reload_cost.tolist()]
+        self.cross = [cost * unit for cost in problem.access_cost.tolist()]
         self.fixed, self.near = problem.gap_fixed.tolist(), problem.access_near.tolist()
         bounds = np.arange(len(problem.names) + 1)
         self.first_access = np.searchsorted(problem.access_storage, bounds).tolist()
@@ -259,7 +264,7 @@ class _Paths:
         if problem.written[row]:
             options = [self._path(row, None, gaps, droppable=False)]
             spilled = self._path(row, None, gaps, droppable=True)
-            options.append(None if spilled is None else spilled + self.size[row])
+            options.append(None if spilled is None else spilled + self.spill[row])
         else:
             start, rest = gaps[0], gaps[1:]
             options = []
@@ -268,7 +273,7 @@ class _Paths:
                 options.append(None if kept is None else kept + self.hold[start])
                 if not problem.stay[row]:
                     moved = self._path(row, True, rest, droppable=True)
-                    extra = self.hold[start] + self.size[row]
+                    extra = self.hold[start] + self.spill[row]
                     options.append(None if moved is None else moved + extra)
             if self.fixed[start] != 1:
                 options.append(self._path(row, False, rest, droppable=True))
@@ -294,7 +299,7 @@ class _Paths:
                         continue
                     here = paid + (self.take[access] if near else 0)
                     if state is False:
-                        here += self.size[row] if near else self.cross[access]
+                        here += self.reload[row] if near else self.cross[access]
                     for kept in (True, False):
                         if kept and (gap is None or not near or self.fixed[gap] == 0):
                             continue

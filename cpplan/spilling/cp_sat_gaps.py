@@ -65,7 +65,7 @@ def search_gaps(
 
     def found(kept: Flags) -> None:
         nonlocal best
-        if best is None or problem.moved(kept).sum() < problem.moved(best).sum():
+        if best is None or problem.paid(kept).sum() < problem.paid(best).sum():
             best = kept
 
     run_model(

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from cpplan.model.moves import Move
 from cpplan.spilling.problem import Flags, SpillProblem
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Copies that ops run beside.
+
+    Attributes
+    ----------
+    spill_until
+        Storage -> the step before which its spill, begun right after it is written, has ended.
+    reload_from
+        Access -> the step before which the reload for it begins.
+    """
+
+    spill_until: Mapping[int, int] = field(default_factory=dict)
+    reload_from: Mapping[int, int] = field(default_factory=dict)
+
+
+NOTHING_HIDDEN = Hidden()
+
+
 def order_with_moves(
-    problem: SpillProblem, kept: Flags, pools: tuple[str, str]
+    problem: SpillProblem,
+    kept: Flags,
+    pools: tuple[str, str],
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> tuple[tuple[str, ...], tuple[Move, ...]]:
     """The order with its moves, and the moves, given the gaps kept.
 
@@ -25,6 +48,8 @@ def order_with_moves(
         Gaps kept, shape ``(gaps,)``.
     pools
         Names of the fast and of the slow pool.
+    hidden
+        Copies that ops run beside: each begins earlier, or is waited for later.
 
     Examples
     --------
@@ -55,8 +80,10 @@ def order_with_moves(
         if after >= 0 and not keep
     }
     steps = problem.steps
+    waits: list[list[tuple[int, bool]]] = [[] for _ in range(steps + 1)]
     spills: list[list[int]] = [[] for _ in range(steps + 1)]
     reloads: list[list[int]] = [[] for _ in range(steps + 1)]
+    begun: list[list[int]] = [[] for _ in range(steps + 1)]
     direct: list[list[Move]] = [[] for _ in range(steps)]
     rows = zip(problem.access_storage.tolist(), problem.access_step.tolist(), strict=True)
     previous = -1
@@ -71,16 +98,27 @@ def order_with_moves(
             else:
                 direct[step].append(Move("read", op, name, crossing, slow, fast))
         elif access in dropped_before:
-            reloads[step].append(storage)
+            begin = hidden.reload_from.get(access)
+            (reloads[step] if begin is None else begun[begin]).append(storage)
+            if begin is not None:
+                waits[step].append((storage, False))
         if first and spilled[storage] and near[access]:
             spills[step + 1 if writes else step].append(storage)
+            if storage in hidden.spill_until:
+                waits[hidden.spill_until[storage]].append((storage, True))
     names = _Names(problem.ops)
     order: list[str] = []
     moves: list[Move] = []
     for step in range(steps + 1):
+        for storage, out in waits[step]:
+            name = names.of(f"wait {problem.names[storage]}")
+            ends = (fast, slow) if out else (slow, fast)
+            moves.append(Move("wait", name, problem.names[storage], 0, *ends))
+            order.append(name)
         for kind, storages, (source, target) in (
             ("spill", spills[step], (fast, slow)),
             ("reload", reloads[step], (slow, fast)),
+            ("reload", begun[step], (slow, fast)),
         ):
             for storage in storages:
                 name = names.of(f"{kind} {problem.names[storage]}")

@@ -14,16 +14,16 @@ from cpplan.spilling.problem import Flags, SpillProblem
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Gaps kept, the bytes that they move, and who chose them."""
+    """Gaps kept, the cost of the moves that they leave, and who chose them."""
 
     kept: Flags
-    moved: int
+    paid: int
     found_by: str
 
 
 def make_choice(problem: SpillProblem, kept: Flags, found_by: str) -> Choice:
-    """The choice that keeps these gaps, with the bytes that it moves."""
-    return Choice(kept, int(problem.moved(kept).sum()), found_by)
+    """The choice that keeps these gaps, with the cost of its moves."""
+    return Choice(kept, int(problem.paid(kept).sum()), found_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Spilled:
     choice, layout
         The best choice that could be packed, and its packing; ``None`` if there is none.
     bound
-        On the bytes moved.
+        On the cost of moves: bytes, or cycles if time is minimised.
     shortfall
         The op that does not fit, if there is one.
     every_order

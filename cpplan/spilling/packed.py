@@ -22,7 +22,7 @@ from cpplan.program.liveness import to_problem
 from cpplan.program.moved import MovedProgram, program_with_moves
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
-from cpplan.spilling.moves import order_with_moves
+from cpplan.spilling.moves import NOTHING_HIDDEN, Hidden, order_with_moves
 from cpplan.spilling.problem import Flags, SpillProblem
 
 # Share of the time left for packing the slow pool.
@@ -86,6 +86,7 @@ def lay_out(
     *,
     share: bool,
     quick: bool = False,
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> Layout:
     """Moves of the gaps kept, and the offsets found within the budget.
 
@@ -108,9 +109,11 @@ def lay_out(
         True if ops may write over what they are the last to read.
     quick
         True to pack by heuristics only.
+    hidden
+        Copies that ops run beside.
     """
     names = pools[0].name, pools[1].name
-    order, moves = order_with_moves(problem, kept, names)
+    order, moves = order_with_moves(problem, kept, names, hidden)
     moved = program_with_moves(program.graph, residency, order, moves, names)
     buffers = to_problem(moved.program, residency, pools)
     pool = np.array([buffers.candidates_of(row)[0] for row in range(len(buffers))], np.int64)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpplan.model.errors import InputError
+from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
@@ -46,14 +47,18 @@ class SpillProblem:
     names
         Storages that may move, ``n`` of them; each has an access.
     size, room
-        Bytes moved, and bytes taken in the fast pool with padding, shape ``(n,)``.
+        Bytes, and bytes taken in the fast pool with padding, shape ``(n,)``.
+    spill_cost, reload_cost
+        Cost of writing each to the slow pool and of reading it back: its bytes, or the cycles that
+        this takes if time is minimised. Shape ``(n,)``.
     written
         True for storages that an op writes; the caller brings the others. Shape ``(n,)``.
     stay
         True for inputs kept to the end: kept through all gaps or through none. Shape ``(n,)``.
-    access_storage, access_step, access_bytes, access_near
-        Storage and step of every access; bytes that cross if it happens in the slow pool; True if
-        it must happen in the fast pool. Sorted by storage, then step.
+    access_storage, access_step, access_bytes, access_cost, access_near
+        Storage and step of every access; bytes that cross if it happens in the slow pool; the cost
+        of reading them there; True if it must happen in the fast pool. Sorted by storage, then
+        step.
     gap_storage, gap_lower, gap_upper
         Storage of every gap, and the steps ``[lower, upper)`` between its two accesses.
     gap_before, gap_after
@@ -76,11 +81,14 @@ class SpillProblem:
     names: tuple[str, ...]
     size: Ints
     room: Ints
+    spill_cost: Ints
+    reload_cost: Ints
     written: Flags
     stay: Flags
     access_storage: Ints
     access_step: Ints
     access_bytes: Ints
+    access_cost: Ints
     access_near: Flags
     gap_storage: Ints
     gap_lower: Ints
@@ -134,17 +142,23 @@ class SpillProblem:
         found &= near[self.credit_access]
         return found
 
-    def moved(self, kept: Flags) -> Ints:
-        """Bytes that each storage moves, given the gaps kept, shape ``(n,)``."""
-        moved: Ints = np.zeros(len(self.names), np.int64)
+    def paid(self, kept: Flags) -> Ints:
+        """Cost of the moves of each storage, given the gaps kept, shape ``(n,)``."""
+        paid: Ints = np.zeros(len(self.names), np.int64)
         near = self.near(kept)
         again = ~kept & (self.gap_after >= 0)
         after, storage = self.gap_after[again], self.gap_storage[again]
         np.add.at(
-            moved, storage, np.where(near[after], self.size[storage], self.access_bytes[after])
+            paid, storage, np.where(near[after], self.reload_cost[storage], self.access_cost[after])
         )
-        moved += np.where(self.spilled(kept), self.size, 0)
-        return moved
+        paid += np.where(self.spilled(kept), self.spill_cost, 0)
+        return paid
+
+    @property
+    def grain(self) -> int:
+        """A number that divides the cost of every plan."""
+        costs = self.spill_cost.tolist(), self.reload_cost.tolist(), self.access_cost.tolist()
+        return math.gcd(*(cost for several in costs for cost in several)) or 1
 
     def spilled(self, kept: Flags) -> Flags:
         """Storages that are written to the slow pool, shape ``(n,)``."""
@@ -186,6 +200,7 @@ def spill_problem(
     pools: tuple[Pool, Pool],
     *,
     share: bool = False,
+    time: bool = False,
 ) -> SpillProblem:
     """The spilling problem of a program at its order. O(ops + tensors).
 
@@ -199,6 +214,8 @@ def spill_problem(
         The fast pool, which has a capacity, and the slow one.
     share
         True if ops may write over what they are the last to read.
+    time
+        True to count the cycles of moves instead of their bytes.
 
     Raises
     ------
@@ -213,7 +230,7 @@ def spill_problem(
     >>> ops = Op("f", inputs=("x",), outputs=("t",)), Op("g", inputs=("x", "t"), outputs=("y",))
     >>> program = to_anf(Graph("g", tensors, ops))
     >>> problem = spill_problem(program, Residency(), (Pool("fast", 20), Pool("slow")))
-    >>> problem.load(problem.all_kept()).tolist(), int(problem.moved(problem.all_kept()).sum())
+    >>> problem.load(problem.all_kept()).tolist(), int(problem.paid(problem.all_kept()).sum())
     ([12, 20], 0)
     """
     graph, fast = program.graph, pools[0]
@@ -236,15 +253,25 @@ def spill_problem(
     room = -(-size // grid) * grid
     credit, over = _credits(program if share else None, rows, access, gap, room)
     assert fast.capacity is not None
+
+    def cost(kind: MoveKind, sizes: Ints) -> Ints:
+        if not time:
+            return sizes
+        cycles = (move_cycles(kind, bytes_, pools[1]) for bytes_ in sizes.tolist())
+        return np.fromiter(cycles, np.int64, len(sizes))
+
     return SpillProblem(
         names=tuple(rows.names),
         size=size,
         room=room,
+        spill_cost=cost("spill", size),
+        reload_cost=cost("reload", size),
         written=np.array([not s.brought for s in rows.storages], bool),
         stay=np.array([_stays(s) for s in rows.storages], bool),
         access_storage=access[:, 0],
         access_step=access[:, 1],
         access_bytes=access[:, 2],
+        access_cost=cost("read", access[:, 2]),
         access_near=access[:, 3].astype(bool),
         gap_storage=gap[:, 0],
         gap_lower=gap[:, 1],

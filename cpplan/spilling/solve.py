@@ -29,7 +29,8 @@ def spill(
     *,
     share: bool = False,
     order: bool = False,
-    report: Callable[[int | None, int, str], None] = lambda moved, bound, source: None,
+    time: bool = False,
+    report: Callable[[int | None, int, str], None] = lambda paid, bound, source: None,
 ) -> Spilled:
     """The plan of fewest bytes moved that is found within the budget.
 
@@ -45,8 +46,10 @@ def spill(
         True if ops may write over what they are the last to read.
     order
         True to search the order, too, unless there is only one.
+    time
+        True to count the cycles of moves instead of their bytes.
     report
-        Called at each improvement with the bytes moved, their bound, and the source.
+        Called at each improvement with the cost of moves, its bound, and the source.
 
     Examples
     --------
@@ -62,10 +65,10 @@ def spill(
     ... )
     >>> pools = Pool("fast", 16), Pool("slow")
     >>> found = spill(to_anf(Graph("g", tensors, ops)), Residency(), pools, make_budget(10))
-    >>> found.choice.moved, found.bound.value, found.layout.order
+    >>> found.choice.paid, found.bound.value, found.layout.order
     (16, 16, ('f', 'spill a', 'g', 'h', 'reload a', 'k'))
     """
-    search = SpillSearch(program, residency, pools, share=share, report=report)
+    search = SpillSearch(program, residency, pools, share=share, time=time, report=report)
     order_of, before = program.order, program.graph.predecessors
     free = any(one not in before[two] for one, two in pairwise(order_of))
     if order and free:
@@ -77,7 +80,10 @@ def spill(
 def _run(search: SpillSearch, budget: Budget) -> None:
     """Run a search until it or the time ends, or the user ends it."""
     try:
-        search.run(budget)
+        hides = search.time and search.pools[1].engine
+        search.run(budget.share(1 - active().hiding_share) if hides else budget)
+        if hides and search.layout is not None:
+            search.hide(budget)
     except TimeUpError:
         return
     except KeyboardInterrupt:
@@ -94,21 +100,21 @@ def _search_orders(given: SpillSearch, budget: Budget) -> Spilled:
     best, found_by = given, "given order"
 
     def settled() -> bool:
-        return best.choice is not None and best.choice.moved <= bound.value
+        return best.choice is not None and best.choice.paid <= bound.value
 
     if not settled() and not budget.deadline.expired():
         for order, name in _orders(given, budget):
             if settled() or budget.deadline.expired():
                 break
             other = SpillSearch(
-                Program(graph, order), given.residency, given.pools, share=share,
+                Program(graph, order), given.residency, given.pools, share=share, time=given.time,
                 report=given.report,
             )  # fmt: skip
             if best.choice is not None:
-                other.below = best.choice.moved
+                other.below = best.choice.paid
             _run(other, budget.share(tuning.search_share))
             if best.choice is None or (
-                other.choice is not None and other.choice.moved < best.choice.moved
+                other.choice is not None and other.choice.paid < best.choice.paid
             ):
                 best, found_by = other, name
     found = best.outcome()

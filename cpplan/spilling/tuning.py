@@ -45,6 +45,8 @@ class SpillingTuning:
         Of the time, for the given order, if orders are searched.
     rules_share
         Of the time, for all eviction rules.
+    hiding_share
+        Of the time, for letting ops run beside copies, where the slow pool has an engine.
     cp_sat_gaps
         Gaps beyond which neither the linear relaxation nor CP-SAT is begun.
     """
@@ -65,6 +67,7 @@ class SpillingTuning:
     climb_turns: int = 200
     given_share: float = 0.25
     rules_share: float = 0.2
+    hiding_share: float = 0.15
     cp_sat_gaps: int = 100_000
 
 

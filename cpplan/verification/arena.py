@@ -15,7 +15,7 @@ from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program
 from cpplan.verification.access_trace import trace
 from cpplan.verification.filled_bytes import rounds_needed, run_in_bytes
-from cpplan.verification.moves import check_moves, without_moves
+from cpplan.verification.moves import check_moves, moving_graph, without_moves
 from cpplan.verification.needed_buffers import (
     check_types,
     planned_offsets,
@@ -110,7 +110,7 @@ of buffer 'a', written at step 0: buffer 'b' overwrote them at step 1
     """
     check_types(source, plan)
     if plan.spills and not isinstance(source, Problem):
-        graph = source.graph if isinstance(source, Program) else source
+        graph, plan, _ = moving_graph(source.graph if isinstance(source, Program) else source, plan)
         check_moves(graph, plan)
         source, plan = without_moves(graph, plan)
     if dims:

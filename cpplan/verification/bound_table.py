@@ -191,6 +191,9 @@ MOVED_BOUNDS = (
         "an op leaves no room for all that is live with it in every order",
     ),
     ProvedBound(
+        EVERY_OP_ONCE, "every schedule", "yes", "recomputed", "every op runs at least once"
+    ),
+    ProvedBound(
         "CP-SAT spilling", "given order", "yes", "searched", "no plan at this order moves fewer"
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from cpplan.model.certificates import CutFlow, ForcedAt
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
+from cpplan.program.anf import Program
+from cpplan.program.timeline import run_time
 from cpplan.verification.bound_table import (
     COST_BOUNDS,
     FIXED,
@@ -211,13 +214,53 @@ def check_pooled_claims(
     return Proofs(proof)
 
 
-def check_moved_claims(plan: Plan, floor: Callable[[str], int]) -> Proofs:
-    """Check the bound on the bytes moved and the status of a plan with moves, and say how.
+def check_time(program: Program, plan: Plan) -> None:
+    """Check the time that a plan with moves claims, if it claims any.
+
+    Parameters
+    ----------
+    program
+        Of the graph whose tensors move.
+    plan
+        The plan for that graph.
+
+    Raises
+    ------
+    VerificationError
+        Names the time claimed and that which the steps take.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph
+    >>> from cpplan.program.anf import to_anf
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, time=0, time_bound=0)
+    >>> check_time(to_anf(Graph("g", (), ())), plan)
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.VerificationError: the plan claims a time, but has no slow pool
+    """
+    if plan.time is None and plan.time_bound is None and plan.time_bound_by is None:
+        return
+    if len(plan.pools) != 2:
+        raise VerificationError("the plan claims a time, but has no slow pool")
+    time = run_time(program.graph, plan.order, plan.moves, plan.pools[1])
+    if not _is_number(plan.time) or not math.isclose(plan.time, time, rel_tol=1e-9):  # type: ignore[arg-type]
+        raise VerificationError(f"the plan claims a time of {plan.time!r} cycles, not {time}")
+
+
+def check_moved_claims(
+    plan: Plan, floor: Callable[[str], int | float], *, again: bool = False
+) -> Proofs:
+    """Check the bound on the bytes moved, or on the time, and the status; and say how.
 
     Parameters
     ----------
     floor
-        Called with the name of a bound that can be proved again: the bytes that it proves.
+        Called with the name of a bound that can be proved again: the bytes, or the cycles if the
+        plan has a time, that it proves.
+    again
+        True if ops of the plan run again.
 
     Raises
     ------
@@ -232,20 +275,33 @@ def check_moved_claims(plan: Plan, floor: Callable[[str], int]) -> Proofs:
     >>> check_moved_claims(plan, lambda name: 0).moved_bound
     'recomputed'
     """
-    bound, moved = plan.moved_bytes_bound, plan.moved_bytes
-    if not _is_integer(bound) or not 0 <= bound <= moved:  # type: ignore[operator]
-        raise VerificationError(
-            f"the bound on the bytes moved must be a byte count up to {moved} B, not {bound!r}"
-        )
+    timed = plan.time is not None
+    bound, value = (
+        (plan.time_bound, plan.time) if timed else (plan.moved_bytes_bound, plan.moved_bytes)
+    )
+    name = plan.time_bound_by if timed else plan.moved_bytes_bound_by
+    right = _is_number(bound) if timed else _is_integer(bound)
+    if not right or not 0 <= bound <= value:  # type: ignore[operator]
+        what = "time must be a number" if timed else "bytes moved must be a byte count"
+        raise VerificationError(f"the bound on the {what} up to {value}, not {bound!r}")
+    if timed and (plan.moved_bytes_bound, plan.moved_bytes_bound_by) != (None, None):
+        raise VerificationError("a plan of least time has no bound on the bytes moved")
     others = plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate
     if any(other is not None for other in others) or plan.objective_value or plan.objective_bound:
-        raise VerificationError("a plan with moves has no other bound than that on the bytes moved")
-    found = _applying(MOVED_BOUNDS, plan.moved_bytes_bound_by, plan)
+        raise VerificationError("a plan with moves has no other bound than that on its moves")
+    found = _applying(MOVED_BOUNDS, name, plan)
+    if again and (found.reach != "every schedule" or plan.scope != "every order"):
+        raise VerificationError(f"{found.name} proves nothing where ops run again")
     if (plan.moved_certificate is not None) != (found.name == ROOM_PRICES):
         raise VerificationError(f"bound {found.name!r} and the plan's prices do not go together")
     if found.proof != "searched":
-        _compare(f"{found.name} prove a lower bound", floor(found.name), bound)  # type: ignore[arg-type]
-    _check_status(plan, (moved,), (bound,))
+        proved = floor(found.name)
+        if bound > proved:  # type: ignore[operator]
+            unit = "cycles" if timed else "B"
+            raise VerificationError(
+                f"{found.name} prove a lower bound of {proved} {unit}, but the plan claims {bound}"
+            )
+    _check_status(plan, (value,), (bound,))
     return Proofs(moved_bound=found.proof)
 
 
@@ -360,7 +416,12 @@ def _check_status(plan: Plan, value: tuple[object, ...], bound: tuple[object, ..
         shown = [", ".join(map(str, numbers or ("None",))) for numbers in (value, bound)]
         what = "peak {} B and lower bound {} B" if len(value) == 1 else "objective {} and bound {}"
         what = "{} B moved and their bound {} B" if plan.spills else what
+        what = "time {} and its bound {}" if plan.time is not None else what
         raise VerificationError(f"status {plan.status!r} contradicts {what.format(*shown)}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_integer(value: object) -> bool:

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from cpplan.model.certificates import RoomPrices
 from cpplan.model.graph import Graph
+from cpplan.model.moves import MoveKind, move_cycles
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program
 from cpplan.verification.access_trace import lifespans, replay
@@ -21,6 +22,8 @@ class _Kept:
 
     size: int
     room: int
+    spill: int
+    reload: int
     brought: bool
     constant: bool
     output: bool
@@ -75,7 +78,7 @@ def moved_bytes_floor(graph: Graph, program: Program, plan: Plan, prices: RoomPr
     for name, storage in storages.items():
         total += _cheapest(storage, price, summed, refunds.get(name, {}), unit)
     total -= refunds.get("", {}).get(0, 0)
-    numbers = [n for s in storages.values() for n in (s.size, *s.crossing)]
+    numbers = [n for s in storages.values() for n in (s.spill, s.reload, *s.crossing)]
     grain = math.gcd(*numbers) or 1
     return max(0, -(-total // (unit * grain)) * grain)
 
@@ -117,7 +120,7 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
     # Storage -> op -> bytes that the op moves to get at it where it is not in the fast pool.
     needs = {
         name: {
-            at[step]: s.size if s.near[k] else min(s.size, s.crossing[k])
+            at[step]: s.reload if s.near[k] else min(s.reload, s.crossing[k])
             for k, step in enumerate(s.steps)
             if s.brought or k
         }
@@ -137,14 +140,14 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
                 if storage.near[k]:
                     excess += storage.room
                     continue
-                cost = storage.size if born == op else needs[name][op]
-                cost += storage.size if born not in (None, op) else 0
+                cost = storage.spill if born == op else needs[name][op]
+                cost += storage.spill if born not in (None, op) else 0
             else:
                 after = [c for one, c in needs[name].items() if one in later[op]]
                 live = born is None or born in earlier[op]
                 if name in streamed or not live or not (after or _lasts(storage)):
                     continue
-                cost = max(after, default=0) + (0 if born is None else storage.size)
+                cost = max(after, default=0) + (0 if born is None else storage.spill)
             excess += storage.room
             weights[len(choices)] = Fraction(storage.room)
             choices.append(Fraction(0 if name in streamed else cost, max(1, storage.room)))
@@ -154,7 +157,7 @@ def forced_moves_floor(graph: Graph, program: Program, plan: Plan) -> int:
             paid += part * choices[k]
             excess -= int(part)
         best = max(best, paid)
-    numbers = [n for s in storages.values() for n in (s.size, *s.crossing)]
+    numbers = [n for s in storages.values() for n in (s.spill, s.reload, *s.crossing)]
     grain = math.gcd(*numbers) or 1
     return -(-math.ceil(always + best) // grain) * grain
 
@@ -216,6 +219,8 @@ def _storages(
             found[retention.name] = _Kept(
                 retention.size,
                 room,
+                _cost("spill", retention.size, plan),
+                _cost("reload", retention.size, plan),
                 not writers,
                 "constant" in kinds,
                 "output" in kinds,
@@ -224,7 +229,7 @@ def _storages(
                 in_slow and not in_fast,
             )
     for number, run in enumerate(runs):
-        _add_accesses(run, number, found, direct=slow.direct)
+        _add_accesses(run, number, found, plan)
     for storage in found.values():
         alone = len(storage.steps) == 1 and not (
             storage.brought or storage.output or storage.retentions
@@ -236,7 +241,12 @@ def _storages(
     return found, base
 
 
-def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], *, direct: bool) -> None:
+def _cost(kind: MoveKind, size: int, plan: Plan) -> int:
+    """Bytes of a move, or the cycles that it takes if the plan is one of least time."""
+    return size if plan.time_bound is None else move_cycles(kind, size, plan.pools[1])
+
+
+def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], plan: Plan) -> None:
     inputs = [run.places[name] for name in run.op.inputs]
 
     def passed(name: str) -> bool:
@@ -259,8 +269,8 @@ def _add_accesses(run: Run, number: int, found: Mapping[str, _Kept], *, direct: 
             storage = found[name]
             crossing = min(size, storage.size)
             storage.steps.append(number)
-            storage.crossing.append(crossing)
-            storage.near.append(crossing > 0 and not direct)
+            storage.crossing.append(_cost("read", crossing, plan))
+            storage.near.append(crossing > 0 and not plan.pools[1].direct)
 
 
 def _refunds(
@@ -307,7 +317,7 @@ def _cheapest(
 
     A state says where its bytes lie after a step: in the fast pool, in the slow pool, in both.
     """
-    size, room = storage.size * unit, storage.room
+    spill, room = storage.spill * unit, storage.room
     fast, slow, both = (True, False), (False, True), (True, True)
     if not storage.brought:
         states: dict[tuple[bool, bool] | None, int] = {None: 0}
@@ -327,14 +337,14 @@ def _cheapest(
             last = k + 1 == len(storage.steps)
             following: dict[tuple[bool, bool], int] = {}
             for state, cost in now.items():
-                for there, more in _accessed(storage, k, state, size, unit):
+                for there, more in _accessed(storage, k, state, unit):
                     here = cost + more
                     if there[0]:
                         here += room * price[step]
                     end = len(price) if last else storage.steps[k + 1]
                     options = [(there, here)]
                     if there == fast and not storage.fast_only and not stuck:
-                        options.append((both, here + size))
+                        options.append((both, here + spill))
                     for place, pays in options:
                         # Kept in the fast pool to the next access, or to the end.
                         if place[0] and (not last or _lasts(storage)):
@@ -351,18 +361,18 @@ def _cheapest(
 
 
 def _accessed(
-    storage: _Kept, k: int, state: tuple[bool, bool] | None, size: int, unit: int
+    storage: _Kept, k: int, state: tuple[bool, bool] | None, unit: int
 ) -> list[tuple[tuple[bool, bool], int]]:
     """Pools that may hold the bytes at access ``k``, each with the price of the bytes moved."""
     near_only, cross = storage.near[k], storage.crossing[k] * unit
     if state is None:
         options = [] if storage.slow_only else [((True, False), 0)]
         if not near_only:
-            options.append(((False, True), size))
+            options.append(((False, True), storage.spill * unit))
         return options
     if state[0]:
         return [(state, 0)]
-    options = [] if storage.slow_only else [((True, True), size)]
+    options = [] if storage.slow_only else [((True, True), storage.reload * unit)]
     if not near_only:
         options.append(((False, True), cross))
     return options

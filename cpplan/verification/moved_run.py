@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
 from cpplan.verification.execution import Execution, ModelRun, execute_in_arena
-from cpplan.verification.moves import check_moves, moved_program, without_moves
+from cpplan.verification.moves import check_moves, moved_program, moving_graph, without_moves
 from cpplan.verification.tensor_bytes import Array
 
 
@@ -29,10 +29,12 @@ def execute_with_moves(run: ModelRun, plan: Plan) -> Execution:
     VerificationError
         As :func:`~cpplan.verification.execution.execute_in_arena`; also if a move is impossible.
     """
-    check_moves(run.graph, plan)
-    moved = moved_program(run.graph, plan)
-    graph, still = without_moves(run.graph, plan)
-    done = execute_in_arena(_MovedRun(run, graph, moved.origin, moved.ends), still)
+    inner, plan, runs = moving_graph(run.graph, plan)
+    check_moves(inner, plan)
+    moved = moved_program(inner, plan)
+    graph, still = without_moves(inner, plan)
+    origin = {copy: runs.get(tensor, tensor) for copy, tensor in moved.origin.items()}
+    done = execute_in_arena(_MovedRun(run, graph, origin, moved.ends, runs), still)
     outputs = {name: done.outputs[moved.ends[name]] for name in run.output_names}
     return Execution(done.steps, done.bytes_checked, done.arena_bytes, outputs)
 
@@ -41,9 +43,14 @@ class _MovedRun:
     """The kernels of a model for the copies of its tensors."""
 
     def __init__(
-        self, run: ModelRun, graph: Graph, origin: Mapping[str, str], ends: Mapping[str, str]
+        self,
+        run: ModelRun,
+        graph: Graph,
+        origin: Mapping[str, str],
+        ends: Mapping[str, str],
+        runs: Mapping[str, str],
     ):
-        self.run, self.graph, self.origin = run, graph, origin
+        self.run, self.graph, self.origin, self.runs = run, graph, origin, runs
         self.output_names: Sequence[str] = tuple(ends[name] for name in run.output_names)
 
     def values(self) -> Mapping[str, Array]:
@@ -54,10 +61,11 @@ class _MovedRun:
 
     def compute(self, op: Op, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
         """Results of an op, or the bytes that a move copies."""
-        if op.name not in self.run.graph.op:
-            return {op.outputs[0]: arrays[op.inputs[0]]}
+        name = self.runs.get(op.name, op.name)
+        if name not in self.run.graph.op:
+            return dict.fromkeys(op.outputs, arrays[op.inputs[0]])
         found = self.run.compute(
-            self.run.graph.op[op.name],
+            self.run.graph.op[name],
             {self.origin.get(name, name): array for name, array in arrays.items()},
         )
         return {

@@ -12,7 +12,10 @@ from cpplan.model.moves import Move
 from cpplan.model.plan import Plan
 from cpplan.program.anf import Program, to_anf
 from cpplan.program.moved import MovedProgram, program_with_moves
+from cpplan.program.runs_graph import graph_of_runs
+from cpplan.program.timeline import begun_copies
 from cpplan.verification.access_trace import replay
+from cpplan.verification.pieces import graph_of_pieces
 from cpplan.verification.runs import Run
 
 
@@ -42,8 +45,8 @@ def check_moves(graph: Graph, plan: Plan) -> Program:
         raise VerificationError(
             f"moves need two pools, a fast and a slow one, but the plan has {len(plan.pools)}"
         )
-    copies = {move.name: move for move in plan.moves if move.is_copy}
-    if len(copies) < sum(move.is_copy for move in plan.moves):
+    copies = {move.name: move for move in plan.moves if move.is_step}
+    if len(copies) < sum(move.is_step for move in plan.moves):
         raise VerificationError("two moves of the plan have the same name")
     ops = tuple(name for name in plan.order if name not in copies)
     missing = next((name for name in copies if name not in plan.order), None)
@@ -69,12 +72,15 @@ class _Walk:
         self.run = {run.op.name: run for run in runs}
         self.direct: dict[str, dict[str, Move]] = defaultdict(dict)
         for move in plan.moves:
-            if not move.is_copy:
+            if not move.is_step:
                 if move.name not in self.run or move.tensor in self.direct[move.name]:
                     raise VerificationError(f"{_said(move)}: no op {move.name!r} does so once")
                 self.direct[move.name][move.tensor] = move
         # Storage -> pools that hold its bytes; None while nobody knows where the caller put them.
         self.holds: dict[str, set[str] | None] = {}
+        # Storage -> the copy that has begun and is waited for later.
+        self.begun = begun_copies(plan.order, copies)
+        self.under_way: dict[str, Move] = {}
         self.writers: dict[str, set[str]] = defaultdict(set)
         self.kinds: dict[str, set[str]] = defaultdict(set)
         for tensor in graph.tensors:
@@ -98,7 +104,8 @@ class _Walk:
     def walk(self) -> None:
         for name in self.plan.order:
             if name in self.copies:
-                self._copy(self.copies[name])
+                move = self.copies[name]
+                (self._wait if move.kind == "wait" else self._copy)(move)
             else:
                 self._op(self.run[name])
         for op, moves in self.direct.items():
@@ -139,7 +146,26 @@ class _Walk:
         holds = self._found(move.tensor, move.source, _said(move))
         if move.kind == "spill" and self.slow in holds:
             raise VerificationError(f"{_said(move)}, which lies in pool {self.slow!r} already")
-        holds.add(move.target)
+        if move.tensor in self.under_way:
+            raise VerificationError(f"{_said(move)}, while another copy of it is under way")
+        if move.name not in self.begun:
+            holds.add(move.target)
+            return
+        if not self.plan.pools[1].engine:
+            raise VerificationError(
+                f"{_said(move)} runs beside ops, but pool {self.slow!r} has no copy engine"
+            )
+        self.under_way[move.tensor] = move
+
+    def _wait(self, move: Move) -> None:
+        copy = self.under_way.pop(move.tensor, None)
+        if copy is None:
+            raise VerificationError(f"{_said(move)}, of which no copy is under way")
+        if move.size or (move.source, move.target) != (copy.source, copy.target):
+            raise VerificationError(f"{_said(move)}: is not of {copy.name!r}, which is under way")
+        holds = self.holds[move.tensor]
+        assert holds is not None
+        holds.add(copy.target)
 
     def _op(self, run: Run) -> None:
         direct = self.direct.get(run.op.name, {})
@@ -186,6 +212,9 @@ class _Walk:
         if root not in self.holds and not self.writers[root]:
             self.holds[root] = {pool}  # the caller has put it there
         holds = self.holds.get(root)
+        copy = self.under_way.get(root)
+        if copy is not None and copy.target == pool:
+            raise VerificationError(f"{here} needs tensor {root!r} before {copy.name!r} has ended")
         if holds is None:
             raise VerificationError(f"{here} needs tensor {root!r} before it is written")
         if pool not in holds:
@@ -200,8 +229,43 @@ def _said(move: Move) -> str:
     return f"{move.kind} of {move.tensor!r} ({move.name!r})"
 
 
+def moving_graph(graph: Graph, plan: Plan) -> tuple[Graph, Plan, dict[str, str]]:
+    """The graph whose tensors a plan moves, the plan for it, and whose copies and runs it has.
+
+    That is the model itself; or its graph of pieces; or, if ops run again, its graph of runs: the
+    plan's order then names ops, and its moves name copies and runs.
+
+    Raises
+    ------
+    VerificationError
+        If an op cannot be cut so, or cannot run again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, order=("f", "f"))
+    >>> from cpplan.model.graph import Op
+    >>> moving_graph(Graph("g", (), (Op("f"),)), plan)[1].order
+    ('f', 'f~1')
+    """
+    if plan.pieces:
+        return graph_of_pieces(graph, plan.pieces), replace(plan, pieces=()), {}
+    steps = {move.name for move in plan.moves if move.is_step}
+    ops = [name for name in plan.order if name not in steps]
+    if len(set(ops)) == len(ops):
+        return graph, plan, {}
+    try:
+        runs = graph_of_runs(graph, ops)
+    except InputError as error:
+        raise VerificationError(str(error)) from error
+    names = iter(op.name for op in runs.graph.ops)
+    order = tuple(name if name in steps else next(names) for name in plan.order)
+    return runs.graph, replace(plan, order=order), runs.origin
+
+
 def moved_program(graph: Graph, plan: Plan) -> MovedProgram:
-    """The program that a plan's moves make of the model.
+    """The program that a plan's moves make of the graph whose tensors they move.
 
     Raises
     ------
@@ -280,5 +344,9 @@ def without_moves(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
         moved_bytes_bound=None,
         moved_bytes_bound_by=None,
         moved_certificate=None,
+        time=None,
+        time_bound=None,
+        time_bound_by=None,
+        objective="total",
         scope="given order",
     )

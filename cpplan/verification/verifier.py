@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from cpplan.model.certificates import CutFlow, ForcedAt
+from cpplan.model.costs import sum_costs
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program, runs_once
+from cpplan.program.moved import MovedProgram
+from cpplan.program.timeline import least_time
 from cpplan.verification.access_trace import Access, replay
 from cpplan.verification.aliasing import Union, shared_unions
 from cpplan.verification.bound_table import (
+    EVERY_OP_ONCE,
     FOOTPRINT,
     FORCED,
     FORCED_MOVES,
@@ -32,6 +38,7 @@ from cpplan.verification.claims import (
     check_moved_claims,
     check_peak,
     check_pooled_claims,
+    check_time,
 )
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
@@ -43,7 +50,12 @@ from cpplan.verification.hand_overs import (
 )
 from cpplan.verification.layout import check_addresses, check_all_apart, check_pools
 from cpplan.verification.moved_bound import forced_moves_floor, moved_bytes_floor
-from cpplan.verification.moves import check_moves, without_moves
+from cpplan.verification.moves import (
+    check_moves,
+    moved_program,
+    moving_graph,
+    without_moves,
+)
 from cpplan.verification.needed_buffers import (
     check_costs,
     check_first_last,
@@ -168,16 +180,71 @@ def _check_plan_with_moves(
         raise VerificationError("only plans for a graph of fixed sizes have moves")
     graph = source.graph if isinstance(source, Program) else source
     planned_offsets(plan)
-    program = check_moves(graph, plan)
-    inner, still = without_moves(graph, plan)
+    base = sum_costs(op.cost for op in graph.ops)
+    if plan.base_cost is None or not math.isclose(plan.base_cost, base, rel_tol=1e-9):
+        raise VerificationError(
+            f"the plan claims a base_cost of {plan.base_cost!r}, but it is {base}"
+        )
+    graph, moving, runs = moving_graph(graph, plan)
+    again = len(runs) > 0
+    program = check_moves(graph, moving)
+    check_costs(program, replace(moving, base_cost=moving.cost))
+    inner, still = without_moves(graph, replace(moving, base_cost=moving.cost))
     check_plan(inner, still)
+    _check_copied_with_moves(source, plan, inner, still, moved_program(graph, moving))
+    check_time(program, moving)
 
-    def floor(name: str) -> int:
+    def floor(name: str) -> int | float:
+        """What a bound proves: bytes moved, or cycles."""
+        moved = 0
         if name == ROOM_PRICES and plan.moved_certificate is not None:
-            return moved_bytes_floor(graph, program, plan, plan.moved_certificate)
-        return forced_moves_floor(graph, program, plan) if name == FORCED_MOVES else 0
+            moved = moved_bytes_floor(graph, program, moving, plan.moved_certificate)
+        elif name == FORCED_MOVES:
+            moved = forced_moves_floor(graph, program, moving)
+        if plan.time_bound is None:
+            return moved
+        cost = base if name == EVERY_OP_ONCE else program.cost
+        return least_time(cost, moved, plan.pools[1])
 
-    return check_moved_claims(plan, floor)
+    return check_moved_claims(moving, floor, again=again)
+
+
+def _check_copied_with_moves(
+    source: Graph | Program, plan: Plan, inner: Graph, still: Plan, moved: MovedProgram
+) -> None:
+    """Raise if a plan with moves claims another number of bytes copied to gather bands."""
+    copied = None
+    if plan.pieces:
+        model = source.graph if isinstance(source, Program) else source
+        copied = copied_with_moves(model, plan, inner, still, moved)
+    if plan.copied_bytes != copied:
+        raise VerificationError(
+            f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
+        )
+
+
+def copied_with_moves(
+    model: Graph, plan: Plan, inner: Graph, still: Plan, moved: MovedProgram
+) -> int:
+    """Bytes copied to gather and to paste bands by a plan in pieces whose bands move.
+
+    Parameters
+    ----------
+    model, plan
+        The unsplit model and its plan.
+    inner, still, moved
+        The graph of pieces with the moves as ops, its plan and its program.
+    """
+    described = describe_pieces(model, plan.pieces)
+    parts = {
+        copy: described.parts[band]
+        for copy, band in moved.origin.items()
+        if band in described.parts
+    }
+    accesses, _ = replay(moved.program, still.residency, pairs_in_place(inner, still))
+    return copied_bytes(
+        replace(described, graph=inner, parts=parts), moved.program, still, accesses
+    )
 
 
 def _check_problem_plan(source: Problem, plan: Plan) -> None:

@@ -57,7 +57,7 @@ def row_of(graph: Graph, peak: int, share: int, options: dict[str, object]) -> d
     fast, slow = Pool("sram", peak * share // 100), Pool("dram", direct=True)
     problem = spill_problem(program, Residency(), (fast, slow), share=True)
     kept = {name: heuristics.get(name)(problem, Deadline(math.inf)) for name in heuristics.names()}
-    moved = {n: int(problem.moved(k).sum()) for n, k in kept.items() if k is not None}
+    moved = {n: int(problem.paid(k).sum()) for n, k in kept.items() if k is not None}
     start = time.process_time()
     plan = cpplan.solve(graph, pools=[fast, slow], spill=True, in_place=True, **options)
     seconds = time.process_time() - start

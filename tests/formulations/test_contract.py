@@ -324,7 +324,7 @@ def ask_spilling(seed: int) -> Question:
     def value(solver: cp_model.CpSolver) -> int:
         kept = built.extract(solver)
         assert (problem.load(kept) <= problem.capacity).all()
-        return int(problem.moved(kept).sum())
+        return int(problem.paid(kept).sum())
 
     dropped = problem.gap_fixed == 1
     fits = (problem.load(dropped) <= problem.capacity).all()

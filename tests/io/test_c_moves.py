@@ -32,9 +32,11 @@ def spilled_ops() -> Graph:
     return Graph("spilled", tensors, ops)
 
 
-def plan_in(capacity: int) -> Plan:
-    pools = [Pool("fast", capacity), Pool("slow")]
-    return solve(spilled_ops(), pools=pools, spill=True, time_limit=20)
+def plan_in(capacity: int, **options) -> Plan:
+    engine = bool(options)
+    speed = {"read_bandwidth": 128, "write_bandwidth": 128} if engine else {}
+    pools = [Pool("fast", capacity), Pool("slow", engine=engine, **speed)]
+    return solve(spilled_ops(), pools=pools, spill=True, time_limit=20, **options)
 
 
 def operands(plan: Plan) -> str:
@@ -59,9 +61,13 @@ def operands(plan: Plan) -> str:
 
 
 @needs_gcc
-@pytest.mark.parametrize("capacity", [1024, 768])
-def test_a_network_computes_in_two_arenas_what_numpy_does(tmp_path: Path, capacity: int) -> None:
-    plan = plan_in(capacity)
+@pytest.mark.parametrize(
+    ("capacity", "options"), [(1024, {}), (768, {}), (768, {"objective": "time"})]
+)
+def test_a_network_computes_in_two_arenas_what_numpy_does(
+    tmp_path: Path, capacity: int, options: dict[str, str]
+) -> None:
+    plan = plan_in(capacity, **options)
     # f keeps a over g, h and k: 768 B are one array too few.
     assert plan.moved_bytes == (0 if capacity == 1024 else 512)
     (tmp_path / "spilled.h").write_text(format_c_header(plan, spilled_ops()))
@@ -85,6 +91,16 @@ def test_formats_without_moves_refuse_the_plan(tmp_path: Path, suffix: str) -> N
     plan = plan_in(768)
     with pytest.raises(InputError, match="has no place for the moves"):
         plan.export(tmp_path / f"plan{suffix}", spilled_ops())
+
+
+def test_copies_beside_ops_are_begun_and_waited_for() -> None:
+    plan = plan_in(768, objective="time")
+    waits = [move.tensor for move in plan.moves if move.kind == "wait"]
+    text = format_c_header(plan, spilled_ops())
+    assert waits
+    # Each macro is defined once besides.
+    assert text.count("SPILLED_WAIT(") == 1 + len(waits)
+    assert text.count("SPILLED_BEGIN(") == 1 + len(waits)
 
 
 def test_moves_are_macros_before_their_op() -> None:

@@ -114,19 +114,25 @@ def _with_moves_as_ops(
     from cpplan.model.errors import InputError
     from cpplan.model.graph import Graph
     from cpplan.program.anf import Program
-    from cpplan.verification.moves import without_moves
+    from cpplan.verification.moves import moving_graph, without_moves
 
     graph = source.graph if isinstance(source, Program) else source
     if not isinstance(graph, Graph):
         raise InputError("a report of a plan with moves needs the graph that was planned")
     notes["moved"] = (
-        f"{format_bytes(plan.moved_bytes)} between {plan.pools[0].name} and {plan.pools[1].name}, "
-        f"at least {format_bytes(plan.moved_bytes_bound)} ({plan.moved_bytes_bound_by})"
+        f"{format_bytes(plan.moved_bytes)} between {plan.pools[0].name} and {plan.pools[1].name}"
     )
+    if plan.moved_bytes_bound is not None:
+        least, by = format_bytes(plan.moved_bytes_bound), plan.moved_bytes_bound_by
+        notes["moved"] += f", at least {least} ({by})"
+    if plan.time is not None and plan.time_bound is not None:
+        least, by = f"{plan.time_bound:.10g}", plan.time_bound_by
+        notes["time"] = f"{plan.time:.10g} cycles, at least {least} ({by})"
     for move in plan.moves:
         if move.size:
             notes[f"{move.kind} of {move.tensor} ({move.name})"] = (
                 f"{move.source} \N{RIGHTWARDS ARROW} {move.target}, {format_bytes(move.size)}"
             )
+    graph, plan, _ = moving_graph(graph, plan)
     made, still = without_moves(graph, plan)
     return still, made

@@ -90,12 +90,11 @@ def drop_gaps(loads: Loads, gaps: list[int]) -> None:
 
 
 def drop_cost(problem: SpillProblem, loads: Loads, gaps: Ints) -> NDArray[np.float64]:
-    """Bytes that dropping each gap moves: a reload, and a spill unless there is one already."""
+    """Cost of dropping each gap: of a reload, and of a spill unless there is one already."""
     storage = problem.gap_storage[gaps]
-    size = problem.size[storage].astype(float)
-    reload = np.where(problem.gap_after[gaps] >= 0, size, 0.0)
+    reload = np.where(problem.gap_after[gaps] >= 0, problem.reload_cost[storage], 0)
     clean = (problem.gap_before[gaps] < 0) | (loads.dropped[storage] > 0)
-    cost: NDArray[np.float64] = reload + np.where(clean, 0.0, size)
+    cost: NDArray[np.float64] = reload + np.where(clean, 0.0, problem.spill_cost[storage])
     return cost
 
 

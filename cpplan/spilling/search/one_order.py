@@ -18,6 +18,7 @@ import numpy as np
 from cpplan.model.pool import Pool
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
+from cpplan.program.timeline import run_time
 from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import TimeUpError
 from cpplan.spilling import heuristics
@@ -28,6 +29,7 @@ from cpplan.spilling.loads import Loads
 from cpplan.spilling.outcome import Choice, Shortfall, Spilled, find_shortfall, make_choice
 from cpplan.spilling.packed import Layout, lay_out
 from cpplan.spilling.problem import SpillProblem, spill_problem
+from cpplan.spilling.search.hiding import hide_copies
 from cpplan.spilling.search.repair import repair_choice
 from cpplan.spilling.tuning import active
 from cpplan.verification.bound_table import NOTHING
@@ -54,8 +56,10 @@ class SpillSearch:
         The fast and the slow pool.
     share
         True if ops may write over what they are the last to read.
+    time
+        True to count the cycles of moves instead of their bytes.
     report
-        Called at each improvement with the bytes moved, their bound, and the source.
+        Called at each improvement with the cost of moves, its bound, and the source.
     """
 
     def __init__(
@@ -65,26 +69,28 @@ class SpillSearch:
         pools: tuple[Pool, Pool],
         *,
         share: bool = False,
-        report: Callable[[int | None, int, str], None] = lambda moved, bound, source: None,
+        time: bool = False,
+        report: Callable[[int | None, int, str], None] = lambda paid, bound, source: None,
     ):
         self.program, self.residency, self.pools, self.share = program, residency, pools, share
-        self.problem = spill_problem(program, residency, pools, share=share)
+        self.time = time
+        self.problem = spill_problem(program, residency, pools, share=share, time=time)
         self.bound = MovedBound(0, NOTHING)
         self.choice: Choice | None = None
         self.layout: Layout | None = None
         self.shortfall: Shortfall | None = None
         # Part of the fast pool that was left empty when a choice could be packed quickly.
         self.margin = active().margins[0]
-        # Only plans that move fewer bytes than this are wanted.
+        # Only plans whose moves cost less than this are wanted.
         self.below: int | None = None
         self.report = report
 
     @property
     def done(self) -> bool:
-        """True if the best plan moves no more bytes than the bound, or none can be good enough."""
+        """True if the best plan meets the bound, or none can be good enough."""
         if self.below is not None and self.bound.value >= self.below:
             return True
-        return self.choice is not None and self.choice.moved <= self.bound.value
+        return self.choice is not None and self.choice.paid <= self.bound.value
 
     def run(self, budget: Budget) -> None:
         """Search until the deadline, or until the best plan is proved optimal."""
@@ -95,26 +101,26 @@ class SpillSearch:
             return
         if (problem.load(problem.all_kept()) <= problem.capacity).all():
             everything = make_choice(self.problem, problem.all_kept(), "everything kept")
-            if everything.moved == 0:
+            if everything.paid == 0:
                 self._place(everything, budget.share(tuning.still_share))
         if not self.done:
             self._search(budget)
 
     def _search(self, budget: Budget) -> None:
         problem, tuning = self.problem, active()
-        best = min(self._by_rules(problem, budget), key=lambda choice: choice.moved)
+        best = min(self._by_rules(problem, budget), key=lambda choice: choice.paid)
         few = len(problem.gap_lower) <= tuning.cp_sat_gaps
         model = make_model(problem, budget) if few else None
         prices: dict[int, float] = {}
         if model is not None:
             prices = self._relax(model, budget)
-            best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.moved)
+            best = min(best, self._by_prices(problem, prices), key=lambda choice: choice.paid)
         if not self._place(best, budget.share(tuning.first_share), quick=True):
             self._with_margin(prices, budget.share(tuning.margin_share))
-        if best.moved > self.bound.value and few and not budget.deadline.expired():
+        if best.paid > self.bound.value and few and not budget.deadline.expired():
             share = budget.share(tuning.search_share)
             kept = search_gaps(problem, best.kept, share, proved=self._proved)
-            if kept is not None and int(problem.moved(kept).sum()) < best.moved:
+            if kept is not None and int(problem.paid(kept).sum()) < best.paid:
                 best = make_choice(self.problem, kept, SEARCHED)
         if not self._better(best):
             return
@@ -124,9 +130,9 @@ class SpillSearch:
                 self._again(prices, budget)
 
     def _better(self, choice: Choice) -> bool:
-        if self.below is not None and choice.moved >= self.below:
+        if self.below is not None and choice.paid >= self.below:
             return False
-        return self.choice is None or choice.moved < self.choice.moved
+        return self.choice is None or choice.paid < self.choice.paid
 
     def _relax(self, model: SpillModel, budget: Budget) -> dict[int, float]:
         """Prices of room from the linear relaxation, whose bound is taken; none if time is up."""
@@ -166,7 +172,7 @@ class SpillSearch:
             kept = heuristics.get(_QUICK)(part, budget.deadline)
             if kept is not None:
                 choices.append(make_choice(self.problem, kept, _QUICK))
-        return min(choices, key=lambda choice: choice.moved)
+        return min(choices, key=lambda choice: choice.paid)
 
     def _again(self, prices: dict[int, float], budget: Budget) -> None:
         """CP-SAT with less room where packing its best choice did not fit.
@@ -244,7 +250,7 @@ class SpillSearch:
 
     def _take(self, choice: Choice, layout: Layout) -> None:
         self.choice, self.layout = choice, layout
-        self.report(choice.moved, self.bound.value, choice.found_by)
+        self.report(choice.paid, self.bound.value, choice.found_by)
 
     def _repair(self, choice: Choice, budget: Budget) -> None:
         """Drop one gap after another of a choice whose packing does not fit, until it does."""
@@ -268,7 +274,30 @@ class SpillSearch:
         """Take a bound that is higher than the one known."""
         if bound.value > self.bound.value:
             self.bound = bound
-            self.report(None if self.choice is None else self.choice.moved, bound.value, bound.name)
+            self.report(None if self.choice is None else self.choice.paid, bound.value, bound.name)
+
+    def hide(self, budget: Budget) -> None:
+        """Let ops run beside copies, as many as leave a packing that fits.
+
+        Margins are tried that leave more and more of the fast pool to the packing.
+        """
+        assert self.layout is not None
+        assert self.choice is not None
+        graph, slow = self.program.graph, self.pools[1]
+        work = np.array([int(op.cost) for op in self.program.ops], np.int64)
+        best = run_time(graph, self.layout.order, self.layout.moves, slow)
+        for margin in (0.0, *active().margins):
+            if budget.deadline.expired():
+                return
+            hidden = hide_copies(self.problem, self.choice.kept, work, margin)
+            layout = lay_out(
+                self.program, self.residency, self.problem, self.choice.kept, self.pools, budget,
+                share=self.share, quick=margin > 0.0, hidden=hidden,
+            )  # fmt: skip
+            time = run_time(graph, layout.order, layout.moves, slow)
+            if layout.fits and time < best:
+                self.layout = layout
+                return
 
     def outcome(self) -> Spilled:
         """The best plan so far, the bound, and the op that does not fit."""

@@ -16,7 +16,7 @@ _NEVER = 1 << 60
 @inner_loop
 def _estimate(flat, order, rule, cutoff):
     """Bytes moved by evictions at an order, or ``_NEVER`` if they exceed the cutoff or an op."""
-    ops, storages = len(flat.extra), len(flat.size)
+    ops, storages = len(flat.extra), len(flat.room)
     start = np.zeros(storages + 1, np.int64)
     for entry in range(len(flat.op_storage)):
         start[flat.op_storage[entry] + 1] += 1
@@ -78,7 +78,7 @@ def _estimate(flat, order, rule, cutoff):
                 room_held -= flat.room[victim]
                 if not valid[victim]:
                     if not fresh[victim]:
-                        moved += flat.size[victim]
+                        moved += flat.spill[victim]
                     valid[victim] = True
                 continue
             largest = -1
@@ -101,7 +101,7 @@ def _estimate(flat, order, rule, cutoff):
                 room_held -= flat.room[storage]
                 if not valid[storage]:
                     if not fresh[storage]:
-                        moved += flat.size[storage]
+                        moved += flat.spill[storage]
                     valid[storage] = True
         for entry in range(first, last):
             storage = flat.op_storage[entry]
@@ -112,10 +112,10 @@ def _estimate(flat, order, rule, cutoff):
             if not begun[storage]:
                 begun[storage] = True
                 if not near:
-                    moved += flat.size[storage]
+                    moved += flat.spill[storage]
                     valid[storage] = True
             elif not held[storage]:
-                moved += flat.size[storage] if near else flat.op_bytes[entry]
+                moved += flat.reload[storage] if near else flat.op_bytes[entry]
             fresh[storage] = False
             if near and not held[storage]:
                 held[storage] = True
@@ -135,9 +135,9 @@ def _score(flat, storage, step, following, start, uses, valid, fresh, rule):
     distance = uses[following[storage]] - step if again else len(flat.extra) - step
     if rule == 0:
         return float(distance)
-    cost = flat.size[storage] if again else 0
+    cost = flat.reload[storage] if again else 0
     if not valid[storage] and not fresh[storage]:
-        cost += flat.size[storage]
+        cost += flat.spill[storage]
     return flat.room[storage] * max(distance, 1) / max(float(cost), 0.5)
 
 

@@ -34,9 +34,9 @@ class FlatOrders(NamedTuple):
         Inputs that each op may write over, and the room saved.
     before_start, before, after_start, after
         Predecessors and successors of each op.
-    size, room, written, slow_start, kept
-        Of each storage: bytes, room, True if an op writes it, if it begins in the slow pool, and if
-        it is kept to the end.
+    spill, reload, room, written, slow_start, kept
+        Of each storage: cost of a spill and of a reload, room, True if an op writes it, if it
+        begins in the slow pool, and if it is kept to the end.
     extra
         Room that each op takes besides.
     capacity
@@ -54,7 +54,8 @@ class FlatOrders(NamedTuple):
     before: Ints
     after_start: Ints
     after: Ints
-    size: Ints
+    spill: Ints
+    reload: Ints
     room: Ints
     written: NDArray[np.bool_]
     slow_start: NDArray[np.bool_]
@@ -71,7 +72,7 @@ def flatten(
     accesses: list[list[tuple[int, int, bool]]] = [[] for _ in range(ops)]
     for storage, step, crossing, near in zip(
         problem.access_storage.tolist(), problem.access_step.tolist(),
-        problem.access_bytes.tolist(), problem.access_near.tolist(), strict=True,
+        problem.access_cost.tolist(), problem.access_near.tolist(), strict=True,
     ):  # fmt: skip
         accesses[order[step]].append((storage, crossing, near))
     number = {name: k for k, name in enumerate(problem.names)}
@@ -108,7 +109,8 @@ def flatten(
         before=np.array([b for several in graph.predecessors for b in several], np.int64),
         after_start=_starts(after),
         after=np.array([a for several in after for a in several], np.int64),
-        size=problem.size,
+        spill=problem.spill_cost,
+        reload=problem.reload_cost,
         room=problem.room,
         written=problem.written,
         slow_start=slow_start,
@@ -134,7 +136,7 @@ def climb_orders(
         return [(0, tuple(start)) for start in starts]
     from cpplan.spilling.search.order_kernel import climb, estimate
 
-    work = _RATE * (len(flat.op_storage) + len(flat.extra)) * max(1.0, len(flat.size) / 100)
+    work = _RATE * (len(flat.op_storage) + len(flat.extra)) * max(1.0, len(flat.room) / 100)
     found = []
     for start in starts:
         order = np.array(start, np.int64)

@@ -1,0 +1,123 @@
+"""Copies that ops run beside, where the slow pool has a copy engine and the fast one has room.
+
+A reload begins some ops before the one that needs it; a spill ends some ops after the one that
+wrote. Meanwhile both copies keep their bytes, so that the load grows at the ops between. The engine
+makes one copy after another: what hides one copy hides no other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpplan.model.problem import Ints
+from cpplan.spilling.moves import Hidden
+from cpplan.spilling.problem import Flags, SpillProblem
+
+
+def hide_copies(problem: SpillProblem, kept: Flags, work: Ints, margin: float) -> Hidden:
+    """Copies that begin earlier and end later than without an engine, each beside enough work.
+
+    Parameters
+    ----------
+    problem
+        The problem, whose costs are cycles.
+    kept
+        Gaps kept.
+    work
+        Cycles of the op of each step.
+    margin
+        Part of the fast pool that no copy may fill beside what lies there anyway.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.model.pool import Pool
+    >>> from cpplan.model.residency import Residency
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.spilling.problem import spill_problem
+    >>> tensors = Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
+    >>> ops = (
+    ...     Op("f", outputs=("a",)),
+    ...     Op("g", outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c")),
+    ... )
+    >>> slow = Pool("slow", read_bandwidth=1, write_bandwidth=1, engine=True)
+    >>> program = to_anf(Graph("g", tensors, ops))
+    >>> problem = spill_problem(program, Residency(), (Pool("fast", 16), slow), time=True)
+    >>> hide_copies(problem, problem.gap_fixed == 1, np.full(4, 10), 0.0)
+    Hidden(spill_until={0: 2, 1: 3}, reload_from={})
+    """
+    return _Hiding(problem, kept, work, margin).hide()
+
+
+class _Hiding:
+    """Loads and free time of the engine while copies are hidden one by one."""
+
+    def __init__(self, problem: SpillProblem, kept: Flags, work: Ints, margin: float):
+        self.problem, self.kept = problem, kept
+        self.load, self.free = problem.load(kept), work.copy()
+        self.most = problem.capacity - int(margin * problem.capacity)
+        self.near = problem.near(kept)
+        bounds = np.searchsorted(problem.access_storage, np.arange(len(problem.names) + 1))
+        self.first_access = bounds.tolist()
+        self.gap_before = {
+            int(after): gap for gap, after in enumerate(problem.gap_after.tolist()) if after >= 0
+        }
+
+    def hide(self) -> Hidden:
+        """Spills and reloads in the order of their steps."""
+        problem = self.problem
+        spilled = problem.spilled(self.kept)
+        reload_from: dict[int, int] = {}
+        for access in np.argsort(problem.access_step, kind="stable").tolist():
+            gap = self.gap_before.get(access)
+            if gap is None or self.kept[gap] or not self.near[access]:
+                continue
+            begin = self._begin(access, gap)
+            if begin is not None:
+                reload_from[access] = begin
+        spill_until: dict[int, int] = {}
+        for storage in range(len(problem.names)):
+            access = self.first_access[storage]
+            if not (spilled[storage] and problem.written[storage] and self.near[access]):
+                continue
+            until = self._end(storage, access, reload_from)
+            if until is not None:
+                spill_until[storage] = until
+        return Hidden(spill_until, reload_from)
+
+    def _begin(self, access: int, gap: int) -> int | None:
+        """The step before which the reload for an access begins; ``None`` if at the access."""
+        problem = self.problem
+        storage, step = int(problem.access_storage[access]), int(problem.access_step[access])
+        left, first = int(problem.reload_cost[storage]), int(problem.gap_lower[gap])
+        room, begin = int(problem.room[storage]), step
+        while left > 0 and begin > first and self.load[begin - 1] + room <= self.most:
+            begin -= 1
+            self.load[begin] += room
+            left -= self._take(begin, left)
+        return begin if begin < step else None
+
+    def _end(self, storage: int, access: int, reload_from: dict[int, int]) -> int | None:
+        """The step before which the spill of a storage ends; ``None`` if where it begins."""
+        problem = self.problem
+        begin = int(problem.access_step[access]) + 1
+        left, room = int(problem.spill_cost[storage]), int(problem.room[storage])
+        last, held = problem.steps, False
+        if access + 1 < self.first_access[storage + 1]:
+            # Before the next access, or before its reload begins.
+            last = reload_from.get(access + 1, int(problem.access_step[access + 1]))
+            held = bool(self.kept[self.gap_before[access + 1]])
+        end = begin
+        while left > 0 and end < last and (held or self.load[end] + room <= self.most):
+            self.load[end] += 0 if held else room
+            left -= self._take(end, left)
+            end += 1
+        return end if end > begin else None
+
+    def _take(self, step: int, wanted: int) -> int:
+        """Cycles of an op beside which the engine copies: those free, up to those wanted."""
+        found = min(wanted, int(self.free[step]))
+        self.free[step] -= found
+        return found
