@@ -195,7 +195,7 @@ def _check_plan_with_moves(
     check_time(program, moving)
 
     def floor(name: str) -> int | float:
-        """What a bound proves: bytes moved, or cycles."""
+        """Bytes moved, or cycles, that a bound of this name proves."""
         moved = 0
         if name == ROOM_PRICES and plan.moved_certificate is not None:
             moved = moved_bytes_floor(graph, program, moving, plan.moved_certificate)
