@@ -56,7 +56,9 @@ def graph_of_runs(graph: Graph, order: Sequence[str]) -> RunsGraph:
     program = to_anf(graph, order)
     if len(program.order) == len(graph.ops):
         ordered = Graph(graph.name, graph.tensors, program.ops)
-        return RunsGraph(ordered, {op.name: op.name for op in graph.ops})
+        return RunsGraph(
+            ordered, {named.name: named.name for named in (*graph.ops, *graph.tensors)}
+        )
     runs, copies = op_copies(graph), tensor_copies(graph)
     count: Counter[str] = Counter()
     # Tensor -> the name of its latest copy; first run of an op -> its name.

@@ -6,7 +6,7 @@ stage ends early with a proof. The deadline and Ctrl-C end the run with the best
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from cpplan.model.residency import choose_residency
 from cpplan.packing.problem import as_program
 from cpplan.packing.search.outcome import OrderOutcome
 from cpplan.program.anf import Program
+from cpplan.program.liveness import to_problem
 from cpplan.runtime.budget import Budget, using
 from cpplan.runtime.collection import without_collection
 from cpplan.runtime.compiled import telling
@@ -29,6 +30,7 @@ from cpplan.solving.plan_maker import make_plan, make_remat_plan, make_split_pla
 from cpplan.solving.request import Request
 from cpplan.solving.run import Run
 from cpplan.solving.shares import bytes_of
+from cpplan.solving.tuning import SolvingTuning
 from cpplan.verification.verifier import verify
 
 if TYPE_CHECKING:
@@ -96,7 +98,10 @@ def solve(
         Let ops run again, where they may, so that their results need not be kept: the least extra
         cost (sum of ``Op.cost``) within ``memory_limit``, or within the pools if all have a
         capacity. Orders are searched too, unless ``order="given"``: then first runs keep the given
-        one. Copies may share bytes (``in_place``, ``placement``) and lie in several pools.
+        one. Copies may share bytes (``in_place``, ``placement``) and lie in several pools. With
+        ``spill`` and the objective ``"time"``: ops run again where that takes less time than to
+        move their results out and back, in the given order or in those that ``remat`` alone
+        finds within the fast pool and more.
     split
         Let ops run in pieces, where the model says along which axes they may (``Op.axes``): the
         fewest bytes at no more than ``cost_limit``, or the least extra cost within
@@ -253,6 +258,7 @@ def solve_request(source: Graph | Program | Problem, request: Request) -> Plan:
 def _solve_spilling(source: Program | Problem, request: Request, budget: Budget) -> Plan:
     """A plan in which tensors move between two pools."""
     from cpplan.solving.spilled_plan import make_spilled_plan
+    from cpplan.spilling.recomputing import spill_or_recompute
     from cpplan.spilling.solve import spill
 
     if not isinstance(source, Program):
@@ -274,21 +280,23 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
         if request.progress is not None:
             request.progress(event)
 
+    common: dict[str, Any] = {"share": request.in_place, "report": report}
     with using(budget.tuning), telling(lambda text: None):
-        found = spill(
-            source,
-            residency,
-            (fast, slow),
-            budget,
-            share=request.in_place,
-            order=request.order == "search",
-            time=time,
-            report=report,
-        )
+        if request.remat:
+            schedules = _schedules(source, request, budget)
+            found = spill_or_recompute(
+                source, residency, (fast, slow), budget, schedules=schedules, **common
+            )
+        else:
+            searched = request.order == "search"
+            found = spill(
+                source, residency, (fast, slow), budget, order=searched, time=time, **common
+            )
     with holding_interrupts() as hold, without_collection():
         hold()
         plan = make_spilled_plan(
             found,
+            source.graph,
             (fast, slow),
             residency,
             share=request.in_place,
@@ -301,6 +309,33 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
         if plan.offset is not None:
             verify(source, plan)
     return plan
+
+
+def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[tuple[str, ...]]:
+    """Schedules that run ops again to fit into the fast pool, or into more bytes than that."""
+    tuning = budget.tuned(SolvingTuning)
+    residency = choose_residency(request.inputs, request.outputs, request.constants)
+    assert request.pools is not None
+    capacity = request.pools[0].capacity
+    assert capacity is not None
+    peak = int(to_problem(program, residency).live_bytes().max(initial=0))
+    levels = tuning.spill_schedules
+    for level in range(levels):
+        if budget.deadline.expired() or peak <= capacity:
+            return
+        limit = capacity + (peak - capacity) * level // levels
+        alone = replace(
+            request,
+            spill=False,
+            pools=None,
+            objective="preference",
+            memory_limit=limit,
+            order="search",
+        )
+        share = budget.share(tuning.spill_schedule_share)
+        found = _make_run(program, alone, share).rematerialize(program)
+        if isinstance(found.packed.source, Program):
+            yield found.packed.source.names
 
 
 def start_run(source: Program | Problem, request: Request) -> Run:

@@ -227,7 +227,8 @@ search
             _check_value(name, getattr(self, name), option)
         set_field = object.__setattr__
         if self.order is None:
-            set_field(self, "order", "search" if self.remat else "given")
+            searched = self.remat and not self.spill
+            set_field(self, "order", "search" if searched else "given")
         for name in ("first", "last"):
             set_field(self, name, tuple_of(str, name, getattr(self, name)))
         if self.pools is not None:
@@ -328,6 +329,8 @@ search
             raise InputError(
                 "split=True chooses itself which halos are computed again: leave remat out"
             )
+        if self.spill and self.remat:
+            return
         asked = "remat=True" if self.remat else "split=True"
         within = self.memory_limit is not None
         if self.capacity is not None or (within and cost_limit is not None):
@@ -362,7 +365,7 @@ search
             )
         if pools[0].capacity is None:
             raise InputError(f"spill=True needs a capacity of the fast pool {pools[0].name!r}")
-        alone = {"remat": self.remat, "first": self.first, "last": self.last}
+        alone: dict[str, object] = {"first": self.first, "last": self.last}
         alone |= {"algorithm": self.algorithm, "placement": self.placement}
         other = next((name for name, value in alone.items() if value), None)
         if other is not None:
@@ -372,6 +375,13 @@ search
                 f"spill=True minimises the bytes moved, or the time with objective='time': "
                 f"objective={self.objective!r} is for pools between which nothing moves"
             )
+        if self.remat and self.objective != "time":
+            raise InputError(
+                "spill=True with remat=True weighs moves against work: it needs objective='time'"
+            )
+        if self.remat and (self.order == "search" or self.cost_limit is not None):
+            other = "order='search'" if self.order == "search" else "a cost_limit"
+            raise InputError(f"spill=True with remat=True cannot be combined with {other}")
         slow = pools[1]
         if self.objective == "time" and None in (slow.read_bandwidth, slow.write_bandwidth):
             raise InputError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from cpplan.model.byte_sizes import format_bytes
 from cpplan.model.costs import sum_costs
+from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan, Progress, Scope, Status
 from cpplan.model.pool import Pool
 from cpplan.model.printable import printable
@@ -19,6 +20,7 @@ from cpplan.spilling.outcome import Spilled
 
 def make_spilled_plan(
     found: Spilled,
+    model: Graph,
     pools: tuple[Pool, Pool],
     residency: Residency,
     *,
@@ -33,6 +35,8 @@ def make_spilled_plan(
     ----------
     found
         The outcome of the search.
+    model
+        The model; the search may have planned its graph of runs.
     pools
         The fast and the slow pool.
     residency
@@ -47,8 +51,9 @@ def make_spilled_plan(
         Every improvement.
     """
     graph, layout, bound = found.program.graph, found.layout, found.bound
+    origin = found.origin or {}
     scope: Scope = "every order" if found.every_order else "given order"
-    base_cost = sum_costs(op.cost for op in graph.ops)
+    base_cost = sum_costs(op.cost for op in model.ops)
     if time:
         least = least_time(base_cost, bound.value, pools[1])
         claims: dict[str, Any] = {"time_bound": least, "time_bound_by": bound.name}
@@ -67,7 +72,7 @@ def make_spilled_plan(
             none,
             None,
             pools=pools,
-            order=found.program.names,
+            order=tuple(origin.get(name, name) for name in found.program.names),
             cost=found.program.cost,
             base_cost=base_cost,
             residency=residency,
@@ -100,7 +105,7 @@ def make_spilled_plan(
         pool=layout.pool,
         peak=sum(layout.peaks),
         found_by=found.found_by,
-        order=layout.order,
+        order=tuple(origin.get(n, n) if n in graph.op else n for n in layout.order),
         cost=found.program.cost,
         base_cost=base_cost,
         residency=residency,

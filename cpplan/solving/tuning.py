@@ -48,6 +48,11 @@ class SolvingTuning:
         To plan a plan of symbolic sizes anew where a value is beyond its bound.
     choice_share
         With several sizes: of the time, for the order and for what is done in place.
+    spill_schedules
+        Numbers of bytes, from the fast pool's capacity up, within which ops run again alone before
+        recomputation and moves are planned together.
+    spill_schedule_share
+        Of the time left, for each of them.
     """
 
     order_share: float = 0.5
@@ -63,6 +68,8 @@ class SolvingTuning:
     order_checked: float = 2.0
     growth_seconds: float = 10.0
     choice_share: float = 0.4
+    spill_schedules: int = 3
+    spill_schedule_share: float = 0.1
 
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,9 @@ class Spilled:
         True if the bound holds for every order.
     order_by
         The search that found the order, if one did.
+    origin
+        Op of each run, and tensor of each copy, where ops may run again: the program is then that
+        of the graph of runs.
     """
 
     program: Program
@@ -65,6 +69,7 @@ class Spilled:
     shortfall: Shortfall | None = None
     every_order: bool = False
     order_by: str | None = None
+    origin: Mapping[str, str] | None = None
 
     @property
     def found_by(self) -> str | None:

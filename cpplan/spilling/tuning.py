@@ -43,6 +43,8 @@ class SpillingTuning:
         Turns of hill climbing at most.
     given_share
         Of the time, for the given order, if orders are searched.
+    schedules_planned
+        Schedules in which ops run again for which moves are planned at first.
     rules_share
         Of the time, for all eviction rules.
     hiding_share
@@ -66,6 +68,7 @@ class SpillingTuning:
     climb_share: float = 0.5
     climb_turns: int = 200
     given_share: float = 0.25
+    schedules_planned: int = 3
     rules_share: float = 0.2
     hiding_share: float = 0.15
     cp_sat_gaps: int = 100_000

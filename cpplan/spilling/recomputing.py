@@ -1,0 +1,158 @@
+"""Spilling with ops that may run again: the least time of schedules and their moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.program.timeline import run_time
+from cpplan.runtime.budget import Budget
+from cpplan.runtime.deadline import TimeUpError
+from cpplan.spilling.bounds import MovedBound
+from cpplan.spilling.outcome import Spilled
+from cpplan.spilling.search.again import NAME, Estimate, Schedules
+from cpplan.spilling.solve import spill
+from cpplan.spilling.tuning import active
+from cpplan.verification.bound_table import EVERY_OP_ONCE
+
+Report = Callable[[int | None, int, str], None]
+
+
+def spill_or_recompute(
+    program: Program,
+    residency: Residency,
+    pools: tuple[Pool, Pool],
+    budget: Budget,
+    *,
+    share: bool = False,
+    schedules: Iterable[tuple[str, ...]] = (),
+    report: Report = lambda paid, bound, source: None,
+) -> Spilled:
+    """The plan of least time found within the budget, in which ops may run again.
+
+    The given order and the schedules are bettered by estimates; then moves and offsets are searched
+    for at the given order and at the best schedules, and the moves found lead to others.
+
+    Parameters
+    ----------
+    program, residency
+        The model in its given order.
+    pools
+        The fast and the slow pool.
+    budget
+        For all of it.
+    share
+        True if ops may write over what they are the last to read.
+    schedules
+        Names of ops in orders in which some run again, to start from.
+    report
+        As of :func:`~cpplan.spilling.solve.spill`.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Graph, Op, Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> from cpplan.runtime.budget import make_budget
+    >>> tensors = Tensor("x", 2, kind="input"), Tensor("a", 8), Tensor("b", 8), Tensor("c", 8)
+    >>> ops = (
+    ...     Op("f", inputs=("x",), outputs=("a",)),
+    ...     Op("g", inputs=("a",), outputs=("b",)),
+    ...     Op("h", inputs=("b",), outputs=("c",)),
+    ...     Op("k", inputs=("a", "c")),
+    ... )
+    >>> pools = Pool("fast", 18), Pool("slow", read_bandwidth=1, write_bandwidth=1)
+    >>> program = to_anf(Graph("g", tensors, ops))
+    >>> spill_or_recompute(program, Residency(), pools, make_budget(10), share=False).layout.order
+    ('f', 'g', 'h', 'f~1', 'k')
+    """
+    known = Schedules(program.graph, residency, pools, share=share)
+    search = _Search(known, program, budget, report)
+    try:
+        search.run(schedules)
+    except TimeUpError:
+        pass
+    except KeyboardInterrupt:
+        budget.deadline.cancel()
+    return search.outcome()
+
+
+class _Search:
+    """The best plan so far, and the schedules tried."""
+
+    def __init__(self, known: Schedules, program: Program, budget: Budget, report: Report):
+        self.known, self.program, self.budget, self.report = known, program, budget, report
+        self.best: Spilled | None = None
+        self.first: Spilled | None = None
+        self.tried: set[tuple[str, ...]] = set()
+
+    def run(self, schedules: Iterable[tuple[str, ...]]) -> None:
+        """Search until the deadline, or until nothing better follows."""
+        tuning, budget = active(), self.budget
+        given = self.program.names
+        self._plan(given, budget.share(tuning.given_share))
+        starts = (given, *schedules)
+        climbed = [self._climbed(start, budget.share(tuning.climb_share)) for start in starts]
+        found = [estimate for estimate in climbed if estimate is not None]
+        found.sort(key=lambda estimate: estimate.time)
+        for estimate in found[: tuning.schedules_planned]:
+            follows: Estimate | None = estimate
+            while follows is not None and not budget.deadline.expired():
+                follows = self._followed(follows)
+        for schedule in starts:
+            self._plan(schedule, budget.share(tuning.search_share))
+
+    def _climbed(self, schedule: tuple[str, ...], budget: Budget) -> Estimate | None:
+        start = self.known.estimate(schedule, self.budget.deadline)
+        return None if start is None else self.known.climb(start, budget.deadline)
+
+    def _followed(self, estimate: Estimate) -> Estimate | None:
+        """What is better than an estimate by the moves that are planned for its schedule."""
+        planned = self._plan(estimate.schedule, self.budget.share(active().search_share))
+        if planned is None or planned.choice is None:
+            return None
+        exact = self.known.known(
+            estimate.schedule, estimate.runs, estimate.problem, planned.choice.kept
+        )
+        share = self.budget.share(active().climb_share)
+        better = self.known.climb(exact, share.deadline)
+        return better if better.time < exact.time else None
+
+    def _plan(self, schedule: Sequence[str], budget: Budget) -> Spilled | None:
+        """Moves and offsets for a schedule, taken if they are the best; ``None`` if known."""
+        if tuple(schedule) in self.tried or budget.deadline.expired():
+            return None
+        self.tried.add(tuple(schedule))
+        known = self.known
+        runs = known.runs(schedule)
+        program = Program(runs.graph, tuple(range(len(runs.graph.ops))))
+        found = spill(program, known.residency, known.pools, budget, share=known.share, time=True)
+        found = replace(found, origin=runs.origin)
+        self.first = self.first or found
+        if found.layout is not None and (self.best is None or self._time(found) < self._time()):
+            again = len(schedule) > len(known.graph.ops)
+            self.best = replace(found, order_by=NAME if again else None)
+            cost = self._time()
+            self.report(round(cost), 0, str(self.best.found_by))
+        return found
+
+    def _time(self, found: Spilled | None = None) -> float:
+        found = found or self.best
+        assert found is not None
+        assert found.layout is not None
+        layout = found.layout
+        return run_time(found.program.graph, layout.order, layout.moves, self.known.pools[1])
+
+    def outcome(self) -> Spilled:
+        """The best plan; its bound holds for every schedule."""
+        found = self.best or self.first
+        if found is None:
+            empty = spill(
+                self.program, self.known.residency, self.known.pools, self.budget,
+                share=self.known.share, time=True,
+            )  # fmt: skip
+            found = replace(empty, origin={})
+        short = found.shortfall if self.best is None else None
+        return replace(found, bound=MovedBound(0, EVERY_OP_ONCE), every_order=True, shortfall=short)

@@ -1,0 +1,221 @@
+"""Ops that run again where that takes less time than to move their results out and back.
+
+A schedule is an order of ops with repetitions; its moves are planned in its graph of runs, in which
+every run and every copy stand by themselves. Of the best schedule, each tensor that is reloaded may
+be computed again right before the op that needs it, with what that needs in turn if it is cheaper
+again. All such changes that promise to save time are made at once, then half of them, and so on,
+until one saves time by the estimate of two eviction rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from cpplan.model.errors import InputError
+from cpplan.model.graph import Graph
+from cpplan.model.pool import Pool
+from cpplan.model.residency import Residency
+from cpplan.program.anf import Program
+from cpplan.program.runs_graph import RunsGraph, graph_of_runs
+from cpplan.program.timeline import least_time
+from cpplan.runtime.deadline import Deadline, TimeUpError
+from cpplan.spilling import heuristics
+from cpplan.spilling.outcome import find_shortfall
+from cpplan.spilling.problem import Flags, SpillProblem, spill_problem
+
+NAME = "recomputing instead of reloading"
+_RULES = ("cost per byte and step", "cheapest first")
+# Ops in a row that may run again for one tensor.
+_LONGEST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A schedule with moves by eviction rules, and the time of both."""
+
+    schedule: tuple[str, ...]
+    runs: RunsGraph
+    problem: SpillProblem
+    kept: Flags
+    time: float
+
+
+class Schedules:
+    """Estimates of the schedules of one model, and ways to better ones.
+
+    Parameters
+    ----------
+    graph, residency, pools, share
+        As of the search for moves.
+    """
+
+    def __init__(
+        self, graph: Graph, residency: Residency, pools: tuple[Pool, Pool], *, share: bool
+    ):
+        self.graph, self.residency, self.pools, self.share = graph, residency, pools, share
+        self.writer = {name: op for op in graph.ops for name in op.outputs}
+        kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
+        self.may = {
+            op.name
+            for op in graph.ops
+            if op.recomputable and op.sequence is None and not op.bodies
+            if all(kinds[name] != "output" for name in op.outputs)
+        }
+
+    def runs(self, schedule: Sequence[str]) -> RunsGraph:
+        """The graph of runs of a schedule."""
+        return graph_of_runs(self.graph, schedule)
+
+    def estimate(self, schedule: Sequence[str], deadline: Deadline) -> Estimate | None:
+        """The better of two eviction rules at a schedule; ``None`` if an op does not fit."""
+        runs = self.runs(schedule)
+        program = Program(runs.graph, tuple(range(len(runs.graph.ops))))
+        problem = spill_problem(program, self.residency, self.pools, share=self.share, time=True)
+        if find_shortfall(problem) is not None:
+            return None
+        found = [heuristics.get(name)(problem, deadline) for name in _RULES]
+        choices = [kept for kept in found if kept is not None]
+        if not choices:
+            return None
+        kept = min(choices, key=lambda kept: int(problem.paid(kept).sum()))
+        return self.known(schedule, runs, problem, kept)
+
+    def known(
+        self, schedule: Sequence[str], runs: RunsGraph, problem: SpillProblem, kept: Flags
+    ) -> Estimate:
+        """The estimate of a schedule with these gaps kept."""
+        cost = sum(op.cost for op in runs.graph.ops)
+        time = least_time(cost, int(problem.paid(kept).sum()), self.pools[1])
+        return Estimate(tuple(schedule), runs, problem, kept, float(time))
+
+    def climb(self, best: Estimate, deadline: Deadline) -> Estimate:
+        """The best estimate that recomputing instead of reloading leads to."""
+        with suppress(TimeUpError):
+            better: Estimate | None = best
+            while better is not None:
+                best = better
+                better = self._better(best, deadline)
+        return best
+
+    def _better(self, known: Estimate, deadline: Deadline) -> Estimate | None:
+        changes = self._changes(known)
+        count = len(changes)
+        while count:
+            # The best so many, then the others one by one as they come.
+            found = self._changed(known, changes[:count], deadline)
+            if found is not None and found.time < known.time:
+                return found
+            count //= 2
+        for change in changes[1:]:
+            found = self._changed(known, [change], deadline)
+            if found is not None and found.time < known.time:
+                return found
+        return None
+
+    def _changed(
+        self, known: Estimate, changes: Iterable[tuple[int, tuple[str, ...]]], deadline: Deadline
+    ) -> Estimate | None:
+        """The estimate with ops inserted before some steps; ``None`` if that cannot be run."""
+        deadline.check()
+        before: dict[int, dict[str, None]] = {}
+        for step, ops in changes:
+            before.setdefault(step, {}).update(dict.fromkeys(ops))
+        schedule: list[str] = []
+        for step, name in enumerate(known.schedule):
+            schedule += before.get(step, ())
+            schedule.append(name)
+        try:
+            return self.estimate(schedule, deadline)
+        except InputError:
+            return None
+
+    def _changes(self, known: Estimate) -> list[tuple[int, tuple[str, ...]]]:
+        """Ops to insert before a step, those that promise to save the most time first."""
+        problem, kept, origin = known.problem, known.kept, known.runs.origin
+        near = problem.near(kept)
+        there = _resident(problem, kept)
+        reloads = [
+            (int(problem.access_storage[after]), int(problem.access_step[after]))
+            for gap, after in enumerate(problem.gap_after.tolist())
+            if after >= 0 and not kept[gap] and near[after]
+        ]
+        count = np.bincount([s for s, _ in reloads] or [0], minlength=len(problem.names))
+        reload = {
+            origin[name]: cost
+            for name, cost in zip(problem.names, problem.reload_cost.tolist(), strict=True)
+        }
+        found = []
+        for storage, step in reloads:
+            if not problem.written[storage]:
+                continue
+            root = origin[problem.names[storage]]
+            reader = self.graph.op[known.schedule[step]]
+            near = {origin[problem.names[one]] for one in there[step]} - {root}
+            chain = _Chain(self, near, reload)
+            names = [name for name in reader.inputs if self.graph.root[name][0] == root]
+            cost = sum(chain.needs(name) for name in names)
+            saved = int(problem.reload_cost[storage])
+            saved += int(problem.spill_cost[storage]) / int(count[storage])
+            if cost < saved and chain.ops:
+                found.append((saved - cost, step, tuple(chain.ops)))
+        found.sort(key=lambda change: (-change[0], change[1]))
+        return [(step, ops) for _, step, ops in found]
+
+
+class _Chain:
+    """Ops that compute a tensor again where other storages are in the fast pool.
+
+    Parameters
+    ----------
+    schedules
+        Of the model.
+    near
+        Storages in the fast pool.
+    reload
+        Storage -> cycles of reloading it, for those that may move.
+    """
+
+    def __init__(self, schedules: Schedules, near: set[str], reload: dict[str, int]):
+        self.schedules, self.near, self.reload = schedules, near, reload
+        self.ops: dict[str, None] = {}
+
+    def needs(self, name: str, depth: int = 0) -> float:
+        """Cycles that computing a tensor again takes, with what it needs; infinite if it may not.
+
+        Of an op's inputs, what is in the fast pool takes none; the others are reloaded, or computed
+        again if that is cheaper.
+        """
+        graph, op = self.schedules.graph, self.schedules.writer.get(name)
+        if op is None or op.name not in self.schedules.may or depth > _LONGEST:
+            return math.inf
+        if op.name in self.ops:
+            return 0.0
+        cost, root = float(op.cost), graph.root[name][0]
+        for source in op.inputs:
+            other = graph.root[source][0]
+            if other == root:
+                cost += self.needs(source, depth + 1)
+            elif other in self.reload and other not in self.near:
+                before = dict(self.ops)
+                again = self.needs(source, depth + 1)
+                if again >= self.reload[other]:
+                    again, self.ops = self.reload[other], before
+                cost += again
+        self.ops[op.name] = None
+        return cost
+
+
+def _resident(problem: SpillProblem, kept: Flags) -> list[set[int]]:
+    """Storages in the fast pool at each step: kept over it, or accessed there by its op."""
+    found: list[set[int]] = [set() for _ in range(problem.steps)]
+    for gap in np.flatnonzero(kept).tolist():
+        for step in range(int(problem.gap_lower[gap]), int(problem.gap_upper[gap])):
+            found[step].add(int(problem.gap_storage[gap]))
+    for access in np.flatnonzero(problem.near(kept)).tolist():
+        found[int(problem.access_step[access])].add(int(problem.access_storage[access]))
+    return found

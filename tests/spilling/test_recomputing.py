@@ -1,0 +1,110 @@
+"""Recomputation and spilling together: ops run again where that is cheaper than moving."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import onnx.parser
+import pytest
+from support.cases import seeds
+from support.spill_oracle import random_spill_case
+
+import cpplan
+from cpplan import Graph, Op, Plan, Pool, Tensor
+from cpplan.model.errors import InputError, VerificationError
+
+SPEED = {"read_bandwidth": 1, "write_bandwidth": 1}
+
+
+def late_reader(cost: int) -> Graph:
+    """Tensor a, made from a small x at some cost, is needed at once and again in the end."""
+    tensors = Tensor("x", 2, kind="input"), *(Tensor(name, 8) for name in "abc")
+    ops = (
+        Op("f", inputs=("x",), outputs=("a",), cost=cost),
+        Op("g", inputs=("a",), outputs=("b",)),
+        Op("h", inputs=("b",), outputs=("c",)),
+        Op("k", inputs=("a", "c")),
+    )
+    return Graph("late reader", tensors, ops)
+
+
+def solved(graph: Graph, **options) -> Plan:
+    pools = [Pool("fast", 18), Pool("slow", **SPEED)]
+    options = {"objective": "time", "time_limit": 10, "deterministic": True, **options}
+    return cpplan.solve(graph, pools=pools, spill=True, **options)
+
+
+def test_a_cheap_op_runs_again_instead_of_a_spill() -> None:
+    plan = solved(late_reader(4), remat=True)
+    assert plan.order == ("f", "g", "h", "f", "k")
+    assert (plan.moved_bytes, plan.cost, plan.base_cost, plan.time) == (0, 11, 7, 11)
+    assert (plan.time_bound, plan.time_bound_by, plan.scope) == (7, "every op once", "every order")
+    cpplan.simulate(late_reader(4), plan)
+
+
+def test_a_dear_op_does_not_run_again() -> None:
+    plan = solved(late_reader(40), remat=True)
+    assert sorted(plan.order) == sorted(("f", "g", "h", "k", "spill a", "reload a"))
+    assert plan.time == 43 + 16
+
+
+def test_a_plan_with_runs_and_moves_is_checked_and_survives_json(tmp_path) -> None:
+    graph = late_reader(4)
+    plan = solved(graph, remat=True)
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json") == plan
+    for changed in (
+        {"order": ("f", "g", "h", "k")},
+        {"order": ("f", "g", "h", "g", "k")},
+        {"cost": 10},
+        {"base_cost": 11},
+        {"time": 10},
+        {"time_bound": 8},
+        {"time_bound_by": "room prices"},
+        {"scope": "given order"},
+    ):
+        with pytest.raises(VerificationError):
+            cpplan.verify(graph, replace(plan, **changed))
+
+
+@pytest.mark.parametrize("seed", seeds(2, 4000))
+def test_both_together_take_no_longer_than_moves_alone(seed: int) -> None:
+    case = random_spill_case(seed)
+    case = replace(case, pools=(case.pools[0], replace(case.pools[1], **SPEED)))
+    alone = case.solve(objective="time", time_limit=5)
+    both = case.solve(None, objective="time", time_limit=5, remat=True)
+    if alone.time is None:
+        assert both.time is None
+        return
+    assert both.time is not None
+    assert both.time <= alone.time
+    cpplan.simulate(case.graph, both)
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+def test_runs_and_moves_compute_the_same_bytes(seed: int) -> None:
+    rng = random.Random(seed)
+    names, lines = ["x"], []
+    for k in range(10):
+        inputs = names[-1], rng.choice(names)
+        lines.append(f"t{k} = Add({inputs[0]}, {inputs[1]})")
+        names.append(f"t{k}")
+    text = "\n".join([*lines, "y = Mul(t9, t1)"])
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[16] x) => (float[16] y) {{ {text} }}'
+    )
+    pools = [Pool("fast", 192), Pool("slow", read_bandwidth=0.5, write_bandwidth=0.5)]
+    plan = cpplan.solve(
+        cpplan.load(model), pools=pools, spill=True, remat=True, objective="time", time_limit=5,
+        deterministic=True,
+    )  # fmt: skip
+    assert plan.offset is not None
+    assert cpplan.execute(model, plan, seed=seed).steps == len(plan.order)
+
+
+def test_moves_and_work_are_weighed_by_time_only() -> None:
+    with pytest.raises(InputError, match="needs objective='time'"):
+        solved(late_reader(4), remat=True, objective="preference")
+    with pytest.raises(InputError, match="cannot be combined with order='search'"):
+        solved(late_reader(4), remat=True, order="search")
