@@ -7,7 +7,7 @@ every op runs once, and a tensor that is computed again is another tensor.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cpplan.model.errors import InputError
@@ -37,13 +37,13 @@ def graph_of_runs(graph: Graph, order: Sequence[str]) -> RunsGraph:
     """The graph of the runs of an order, which repeats the names of ops that run again.
 
     A run reads the latest copies. What an op writes within a tensor that it reads lies within the
-    copy that this run reads.
+    copy that this run reads. Of an output that is computed again, the last copy bears the name.
 
     Raises
     ------
     InputError
-        If the order is none of the graph's, or an op runs again that writes an output, or a part of
-        a tensor that it neither reads nor writes as a whole, or that has bodies.
+        If the order is none of the graph's, or an op runs again that has bodies, or writes a part
+        of a tensor that it neither reads nor writes as a whole.
 
     Examples
     --------
@@ -56,69 +56,68 @@ def graph_of_runs(graph: Graph, order: Sequence[str]) -> RunsGraph:
     program = to_anf(graph, order)
     if len(program.order) == len(graph.ops):
         ordered = Graph(graph.name, graph.tensors, program.ops)
-        return RunsGraph(
-            ordered, {named.name: named.name for named in (*graph.ops, *graph.tensors)}
-        )
-    runs, copies = op_copies(graph), tensor_copies(graph)
-    count: Counter[str] = Counter()
-    # Tensor -> the name of its latest copy; first run of an op -> its name.
+        same = [op.name for op in graph.ops] + [tensor.name for tensor in graph.tensors]
+        return RunsGraph(ordered, dict(zip(same, same, strict=True)))
+    names, copies = op_copies(graph), tensor_copies(graph)
+    total, count = Counter(program.names), Counter[str]()
+    # Tensor -> the name of its latest copy.
     latest = {tensor.name: tensor.name for tensor in graph.tensors}
     tensors = {tensor.name: tensor for tensor in graph.tensors}
-    origin: dict[str, str] = {}
+    origin = {name: name for name in latest}
     ops: list[Op] = []
     for op in program.ops:
         number = count[op.name]
         count[op.name] += 1
-        inputs = tuple(latest[name] for name in op.inputs)
-        if number:
-            for made in _copies(graph, op, copies, latest, number):
-                tensors[made.name] = made
-        name = runs.copy(op.name, number)
+        read = {name: latest[name] for name in op.inputs}
+        for made in _copies(graph, op, copies, latest, number, total[op.name]):
+            tensors[made.name] = made
+        name = names.copy(op.name, number)
         origin[name] = op.name
-        read = dict(zip(op.inputs, inputs, strict=True))
+        origin |= {latest[written]: written for written in (*op.outputs, *op.workspaces)}
+        ops.append(_run(op, name, read, latest))
+    return RunsGraph(Graph(graph.name, tuple(tensors.values()), tuple(ops)), origin)
 
-        def here(tensor: str, read: dict[str, str] = read) -> str:
-            return read.get(tensor, latest[tensor])
 
-        ops.append(
-            replace(
-                op,
-                name=name,
-                inputs=inputs,
-                outputs=tuple(latest[one] for one in op.outputs),
-                workspaces=tuple(latest[one] for one in op.workspaces),
-                in_place=tuple((latest[one], here(other)) for one, other in op.in_place),
-                placements=tuple(
-                    Placement(here(p.part), here(p.whole), p.offset) for p in op.placements
-                ),
-                axes=(),
-            )
-        )
-        for tensor in (*op.outputs, *op.workspaces):
-            origin[latest[tensor]] = tensor
-    known = {name: origin.get(name, name) for name in tensors}
-    return RunsGraph(Graph(graph.name, tuple(tensors.values()), tuple(ops)), {**origin, **known})
+def _run(op: Op, name: str, read: Mapping[str, str], latest: Mapping[str, str]) -> Op:
+    """A run of an op, which reads some copies and writes the latest ones."""
+
+    def here(tensor: str) -> str:
+        return read.get(tensor, latest[tensor])
+
+    return replace(
+        op,
+        name=name,
+        inputs=tuple(read[one] for one in op.inputs),
+        outputs=tuple(latest[one] for one in op.outputs),
+        workspaces=tuple(latest[one] for one in op.workspaces),
+        in_place=tuple((latest[one], here(other)) for one, other in op.in_place),
+        placements=tuple(Placement(here(p.part), here(p.whole), p.offset) for p in op.placements),
+        axes=(),
+    )
 
 
 def _copies(
-    graph: Graph, op: Op, names: CopyNames, latest: dict[str, str], number: int
+    graph: Graph, op: Op, names: CopyNames, latest: dict[str, str], number: int, total: int
 ) -> list[Tensor]:
-    """The tensors that a further run of an op writes; ``latest`` is brought up to date."""
-    if op.bodies:
+    """The tensors that a run of an op writes; ``latest`` is brought up to date."""
+    if op.bodies and total > 1:
         raise InputError(f"op {op.name!r} runs again, but has bodies")
-    written = (*op.outputs, *op.workspaces)
+    written = [graph.tensor[name] for name in (*op.outputs, *op.workspaces)]
     roots = {graph.root[name][0] for name in op.inputs}
-    new = {name: names.copy(name, number) for name in written}
+    ends = number + 1 == total
+    # The caller finds an output in its last copy, which bears the name.
+    new = {
+        t.name: names.copy(t.name, (number + 1) % total if t.kind == "output" else number)
+        for t in written
+    }
     made = []
-    for name in written:
-        tensor, (root, at) = graph.tensor[name], graph.root[name]
-        if tensor.kind == "output":
-            raise InputError(f"op {op.name!r} runs again, but writes output {name!r}")
-        base = None
-        if root != name:
-            if root not in new and root not in roots:
-                raise InputError(f"op {op.name!r} runs again, but writes only a part of {root!r}")
+    for tensor in written:
+        (root, at), base = graph.root[tensor.name], tensor.view_of
+        if root != tensor.name and (root in new or root in roots):
             base = (new.get(root) or latest[root], at)
-        made.append(replace(tensor, name=new[name], view_of=base))
+        elif root != tensor.name and total > 1:
+            raise InputError(f"op {op.name!r} runs again, but writes only a part of {root!r}")
+        kind = "intermediate" if tensor.kind == "output" and not ends else tensor.kind
+        made.append(replace(tensor, name=new[tensor.name], view_of=base, kind=kind))
     latest.update(new)
     return made

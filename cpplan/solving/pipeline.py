@@ -31,9 +31,10 @@ from cpplan.solving.request import Request
 from cpplan.solving.run import Run
 from cpplan.solving.shares import bytes_of
 from cpplan.solving.tuning import SolvingTuning
-from cpplan.verification.verifier import verify
+from cpplan.verification.verifier import copied_with_moves, verify
 
 if TYPE_CHECKING:
+    from cpplan.spilling.outcome import Spilled
     from cpplan.splitting.solve import Split
 
 # How the message of a plan begins whose run left a gap and time, and its reason if no other is.
@@ -107,7 +108,8 @@ def solve(
         fewest bytes at no more than ``cost_limit``, or the least extra cost within
         ``memory_limit``; without either, the fewest bytes at no extra cost. Ops then first run in
         the order asked for, but in pieces, and the plan is one of
-        the graph of pieces (:attr:`Plan.pieces`).
+        the graph of pieces (:attr:`Plan.pieces`). With ``spill``, ops are cut for the fewest bytes
+        in one pool, and then the bands move between two; or no op is cut, if fewer bytes move then.
     cost_limit
         With ``remat`` or ``split``, instead of ``memory_limit``: the fewest bytes at this multiple
         of the cost of running every op once (1.2 is a fifth more).
@@ -269,6 +271,7 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
     history: list[Progress] = []
 
     time = request.objective == "time"
+    split: Split | None = None
     unit = "cycles of moves" if time else "B moved"
 
     def report(paid: int | None, bound: int, source: str) -> None:
@@ -288,10 +291,14 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
                 source, residency, (fast, slow), budget, schedules=schedules, **common
             )
         else:
-            searched = request.order == "search"
-            found = spill(
-                source, residency, (fast, slow), budget, order=searched, time=time, **common
-            )
+            common |= {"order": request.order == "search", "time": time}
+            split = _split_alone(source, request, budget) if request.split else None
+            first = budget.share(budget.tuned(SolvingTuning).spill_unsplit_share)
+            found = spill(source, residency, (fast, slow), first if split else budget, **common)
+            if split is not None:
+                assert isinstance(split.packed.source, Program)
+                cut = spill(split.packed.source, residency, (fast, slow), budget, **common)
+                found, split = (cut, split) if _moves_less(cut, found) else (found, None)
     with holding_interrupts() as hold, without_collection():
         hold()
         plan = make_spilled_plan(
@@ -304,11 +311,29 @@ def _solve_spilling(source: Program | Problem, request: Request, budget: Budget)
             runtime=budget.deadline.elapsed(),
             history=history,
         )
+        if request.split and plan.offset is not None and split is not None:
+            plan = replace(plan, pieces=split.pieces)
+            plan = replace(plan, copied_bytes=copied_with_moves(source.graph, plan))
         if plan.status == "feasible" and not budget.deadline.expired():
             plan = replace(plan, message=f"{ENDED_EARLY}: {ALL_ENDED}")
         if plan.offset is not None:
             verify(source, plan)
     return plan
+
+
+def _split_alone(program: Program, request: Request, budget: Budget) -> Split | None:
+    """The pieces of fewest bytes in one pool within the limit on the cost, if any op is cut."""
+    share = budget.share(budget.tuned(SolvingTuning).spill_split_share)
+    alone = replace(request, spill=False, pools=None, objective="preference")
+    found = _make_run(program, alone, share).split(program)
+    return found if found.pieces else None
+
+
+def _moves_less(one: Spilled, other: Spilled) -> bool:
+    """True if the moves of one plan cost less than those of another, or only it fits."""
+    if one.choice is None or other.choice is None:
+        return one.choice is not None
+    return one.choice.paid < other.choice.paid
 
 
 def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[tuple[str, ...]]:

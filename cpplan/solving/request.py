@@ -351,7 +351,7 @@ search
             raise InputError(f"cost_limit must be at least 1, not {cost_limit!r}")
         if self.first or self.last:
             raise InputError(f"{asked} cannot be combined with first and last")
-        if self.split and len(self.pools or ()) > 1:
+        if self.split and len(self.pools or ()) > 1 and not self.spill:
             raise InputError("split=True plans one pool: give no others")
 
     def _check_spill(self) -> None:

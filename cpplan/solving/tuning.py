@@ -53,6 +53,9 @@ class SolvingTuning:
         recomputation and moves are planned together.
     spill_schedule_share
         Of the time left, for each of them.
+    spill_split_share, spill_unsplit_share
+        Of the time left, for pieces before their bands move, and then for the moves of the model
+        without pieces.
     """
 
     order_share: float = 0.5
@@ -70,6 +73,8 @@ class SolvingTuning:
     choice_share: float = 0.4
     spill_schedules: int = 3
     spill_schedule_share: float = 0.1
+    spill_split_share: float = 0.4
+    spill_unsplit_share: float = 0.3
 
 
 # One line a room: its name in ``solve(tuning={...})``, and its dataclass.

@@ -109,7 +109,7 @@ class _Search:
         return None if start is None else self.known.climb(start, budget.deadline)
 
     def _followed(self, estimate: Estimate) -> Estimate | None:
-        """What is better than an estimate by the moves that are planned for its schedule."""
+        """A better estimate that follows from the moves planned for a schedule, or ``None``."""
         planned = self._plan(estimate.schedule, self.budget.share(active().search_share))
         if planned is None or planned.choice is None:
             return None

@@ -250,7 +250,8 @@ def moving_graph(graph: Graph, plan: Plan) -> tuple[Graph, Plan, dict[str, str]]
     ('f', 'f~1')
     """
     if plan.pieces:
-        return graph_of_pieces(graph, plan.pieces), replace(plan, pieces=()), {}
+        bands = replace(plan, pieces=(), copied_bytes=None)
+        return graph_of_pieces(graph, plan.pieces), bands, {}
     steps = {move.name for move in plan.moves if move.is_step}
     ops = [name for name in plan.order if name not in steps]
     if len(set(ops)) == len(ops):

@@ -17,7 +17,6 @@ from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Ints, Problem
 from cpplan.program.anf import Program, runs_once
-from cpplan.program.moved import MovedProgram
 from cpplan.program.timeline import least_time
 from cpplan.verification.access_trace import Access, replay
 from cpplan.verification.aliasing import Union, shared_unions
@@ -191,7 +190,7 @@ def _check_plan_with_moves(
     check_costs(program, replace(moving, base_cost=moving.cost))
     inner, still = without_moves(graph, replace(moving, base_cost=moving.cost))
     check_plan(inner, still)
-    _check_copied_with_moves(source, plan, inner, still, moved_program(graph, moving))
+    _check_copied_with_moves(source, plan)
     check_time(program, moving)
 
     def floor(name: str) -> int | float:
@@ -209,32 +208,30 @@ def _check_plan_with_moves(
     return check_moved_claims(moving, floor, again=again)
 
 
-def _check_copied_with_moves(
-    source: Graph | Program, plan: Plan, inner: Graph, still: Plan, moved: MovedProgram
-) -> None:
+def _check_copied_with_moves(source: Graph | Program, plan: Plan) -> None:
     """Raise if a plan with moves claims another number of bytes copied to gather bands."""
-    copied = None
-    if plan.pieces:
-        model = source.graph if isinstance(source, Program) else source
-        copied = copied_with_moves(model, plan, inner, still, moved)
+    model = source.graph if isinstance(source, Program) else source
+    copied = copied_with_moves(model, plan) if plan.pieces else None
     if plan.copied_bytes != copied:
         raise VerificationError(
             f"the plan claims {plan.copied_bytes!r} copied bytes, but it copies {copied}"
         )
 
 
-def copied_with_moves(
-    model: Graph, plan: Plan, inner: Graph, still: Plan, moved: MovedProgram
-) -> int:
+def copied_with_moves(model: Graph, plan: Plan) -> int:
     """Bytes copied to gather and to paste bands by a plan in pieces whose bands move.
 
-    Parameters
-    ----------
-    model, plan
-        The unsplit model and its plan.
-    inner, still, moved
-        The graph of pieces with the moves as ops, its plan and its program.
+    Examples
+    --------
+    >>> from cpplan.model.pool import Pool
+    >>> none = np.zeros(0, np.int64)
+    >>> plan = Plan("g", "optimal", (), none, none, none, none, pools=(Pool("a"), Pool("b")))
+    >>> copied_with_moves(Graph("g", (), ()), plan)
+    0
     """
+    graph, moving, _ = moving_graph(model, plan)
+    moved = moved_program(graph, moving)
+    inner, still = without_moves(graph, moving)
     described = describe_pieces(model, plan.pieces)
     parts = {
         copy: described.parts[band]

@@ -106,7 +106,7 @@ class Schedules:
         changes = self._changes(known)
         count = len(changes)
         while count:
-            # The best so many, then the others one by one as they come.
+            # The most promising together, then the others one by one.
             found = self._changed(known, changes[:count], deadline)
             if found is not None and found.time < known.time:
                 return found
@@ -137,12 +137,12 @@ class Schedules:
     def _changes(self, known: Estimate) -> list[tuple[int, tuple[str, ...]]]:
         """Ops to insert before a step, those that promise to save the most time first."""
         problem, kept, origin = known.problem, known.kept, known.runs.origin
-        near = problem.near(kept)
+        accessed = problem.near(kept)
         there = _resident(problem, kept)
         reloads = [
             (int(problem.access_storage[after]), int(problem.access_step[after]))
             for gap, after in enumerate(problem.gap_after.tolist())
-            if after >= 0 and not kept[gap] and near[after]
+            if after >= 0 and not kept[gap] and accessed[after]
         ]
         count = np.bincount([s for s, _ in reloads] or [0], minlength=len(problem.names))
         reload = {
@@ -159,8 +159,8 @@ class Schedules:
             chain = _Chain(self, near, reload)
             names = [name for name in reader.inputs if self.graph.root[name][0] == root]
             cost = sum(chain.needs(name) for name in names)
-            saved = int(problem.reload_cost[storage])
-            saved += int(problem.spill_cost[storage]) / int(count[storage])
+            spilled = int(problem.spill_cost[storage]) / int(count[storage])
+            saved = int(problem.reload_cost[storage]) + spilled
             if cost < saved and chain.ops:
                 found.append((saved - cost, step, tuple(chain.ops)))
         found.sort(key=lambda change: (-change[0], change[1]))

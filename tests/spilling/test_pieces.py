@@ -1,0 +1,84 @@
+"""Ops in pieces whose bands move between two pools."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import cpplan
+from cpplan import Graph, Op, Plan, Pool, Tensor
+from cpplan.model.axes import Axis, Window
+from cpplan.model.errors import VerificationError
+
+ONNX = Path(__file__).resolve().parents[2] / "datasets" / "onnx"
+
+
+def three_pools() -> Graph:
+    """A chain of poolings over 16, 8, 4 and 2 rows of 64 B, with a wide tensor in the middle."""
+    rows = {"x": 16, "a": 16, "b": 8, "y": 4}
+    kinds = {"x": "input", "y": "output"}
+    tensors = tuple(
+        Tensor(name, shape=(count, 64), dtype="int8", kind=kinds.get(name, "intermediate"))
+        for name, count in rows.items()
+    )
+
+    def op(name: str, source: str, target: str, stride: int) -> Op:
+        windows = Window(source, 0, stride, 0, stride), Window(target, 0)
+        return Op(name, "Pool", (source,), (target,), axes=(Axis("rows", rows[target], windows),))
+
+    return Graph(
+        "pools", tensors, (op("f", "x", "a", 1), op("g", "a", "b", 2), op("h", "b", "y", 2))
+    )
+
+
+def solved(graph: Graph, capacity: int, **options) -> Plan:
+    pools = [Pool("fast", capacity), Pool("slow", direct=True)]
+    return cpplan.solve(graph, pools=pools, spill=True, time_limit=20, **options)
+
+
+def test_bands_move_fewer_bytes_than_whole_tensors() -> None:
+    whole, cut = solved(three_pools(), 1024), solved(three_pools(), 1024, split=True)
+    assert whole.moved_bytes is not None
+    assert cut.moved_bytes is not None
+    assert cut.pieces
+    assert cut.moved_bytes < whole.moved_bytes
+    cpplan.simulate(three_pools(), cut)
+
+
+def test_a_plan_in_pieces_with_moves_is_checked(tmp_path) -> None:
+    graph = three_pools()
+    plan = solved(graph, 1024, split=True)
+    plan.save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json") == plan
+    for changed in (
+        {"pieces": plan.pieces[1:]},
+        {"copied_bytes": (plan.copied_bytes or 0) + 1},
+        {"moved_bytes_bound": (plan.moved_bytes or 0) + 1},
+    ):
+        with pytest.raises(VerificationError):
+            cpplan.verify(graph, replace(plan, **changed))
+
+
+def test_without_axes_no_op_is_cut() -> None:
+    graph = three_pools()
+    graph = Graph(graph.name, graph.tensors, tuple(replace(op, axes=()) for op in graph.ops))
+    assert solved(graph, 1024, split=True).moved_bytes == solved(graph, 1024).moved_bytes
+
+
+@pytest.mark.slow
+def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
+    """In 128 KiB of SRAM beside PSRAM that ops may read and write."""
+    read = cpplan.load(ONNX / "mobilenet_v2.onnx")
+    tensors = tuple(
+        replace(t, dtype="int8") if t.dtype == "float32" and t.shape is not None else t
+        for t in read.tensors
+    )
+    graph = Graph("mobilenet_v2 int8", tensors, read.ops)
+    plans = [solved(graph, 128 << 10, in_place=True, split=cut) for cut in (False, True)]
+    moved = [plan.moved_bytes for plan in plans]
+    assert None not in moved
+    assert moved[1] < 0.6 * moved[0]
+    for plan in plans:
+        cpplan.simulate(graph, plan)
