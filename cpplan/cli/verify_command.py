@@ -43,7 +43,7 @@ _SAID = {
 @with_options(KINDS)
 @with_options(WORKSPACES)
 @click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
-@click.option("--execute", "run", is_flag=True, help="Also run the ONNX model in the arena.")
+@click.option("--execute", "run", is_flag=True, help="Also run an ONNX or TFLite model.")
 def verify(
     model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
     workspaces: tuple[str, ...], kernels: str | None, simulate: bool, run: bool,
@@ -57,8 +57,10 @@ def verify(
     from cpplan.verification.arena import simulate as simulate_plan
     from cpplan.verification.verifier import check_plan
 
-    if run and not model.lower().endswith(".onnx"):
-        raise InputError(f"{model}: --execute needs an ONNX model")
+    if run and not model.lower().endswith((".onnx", ".tflite")):
+        raise InputError(f"{model}: --execute needs an ONNX or TFLite model")
+    if run and plan_file is None:
+        raise InputError("--execute needs PLAN")
     if (workspaces or kernels) and plan_file is None:
         raise InputError(
             "--workspace and --kernels are for PLAN: one in a TFLite file leaves it to the runtime"
@@ -108,7 +110,7 @@ def verify(
             ran = simulate_plan(source, planned, dims=values)
             print_out(f"simulation ok: {ran.ops} ops, {ran.bytes_checked} B checked\n")
         if run:
-            done = execute(model, planned, dims={**_most(bounds), **values})
+            done = execute(model, planned, dims={**_most(bounds), **values}, kernels=kernels)
             print_out(
                 f"execution  ok: {done.steps} steps, {done.bytes_checked} B equal bit for bit\n"
             )

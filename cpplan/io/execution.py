@@ -29,19 +29,25 @@ class Runner(NamedTuple):
     suffix
         Of its files.
     package
-        The top package of its models' classes in memory.
+        The top package of its models' classes in memory; ``None`` if there are none.
     home
         Module and class, separated by a colon, that is called with the model, ``dims`` and
         ``inputs``, with ``seed`` and ``weights`` by name, and gives a
         :class:`~cpplan.verification.execution.ModelRun`.
+    takes
+        Further keywords of :func:`execute` that it takes.
     """
 
     suffix: str
-    package: str
+    package: str | None
     home: str
+    takes: tuple[str, ...] = ()
 
 
-RUNNERS = (Runner(".onnx", "onnx", "cpplan.io.onnx.run:OnnxRun"),)
+RUNNERS = (
+    Runner(".onnx", "onnx", "cpplan.io.onnx.run:OnnxRun"),
+    Runner(".tflite", None, "cpplan.io.tflite.run:TfliteRun", ("kernels",)),
+)
 
 
 def execute(
@@ -52,21 +58,25 @@ def execute(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     weights: Literal["model", "random"] = "model",
+    kernels: str | None = None,
 ) -> Execution:
-    """Run an ONNX model inside the planned arena; every byte must be that of the unplanned run.
+    """Run a model inside the planned arena; every byte must be that of the unplanned run.
 
-    Of a plan in pieces, every band must be that part of the unsplit run's tensor. Convolutions and
-    matrix products of 32 and 64 bit floats then add up in one order, in the unsplit run too; where
-    other kernels round by shape, they run on whole tensors of which the piece's part is filled in.
+    An ONNX model runs with onnx's reference kernels, a TFLite model with LiteRT's. Of a plan in
+    pieces, every band must be that part of the unsplit run's tensor. In ONNX models, convolutions
+    and matrix products of 32 and 64 bit floats then add up in one order, in the unsplit run too;
+    where other kernels round by shape, they run on whole tensors of which the piece's part is
+    filled in.
 
     Parameters
     ----------
     model
-        A file or a loaded model.
+        A file, or a loaded ONNX model.
     plan
         Offsets and order for this model.
     inputs
-        Values of graph inputs; the others are random: normal, or 0 and 1 for integers.
+        Values of graph inputs; the others are random: normal, or 0 and 1 for integers, or any for
+        quantized ones.
     seed
         Of random inputs and weights.
     dims
@@ -74,7 +84,9 @@ def execute(
     weights
         ``"random"`` replaces the constant weights of convolutions, matrix products, normalisations
         and the like: He-normal, so that activations neither vanish nor blow up. Constant weights
-        can make all activations equal, and would hide a broken plan.
+        can make all activations equal, and would hide a broken plan. Of ONNX models only.
+    kernels
+        Of TFLite models: those that were planned for, as for :func:`cpplan.load`.
 
     Raises
     ------
@@ -82,6 +94,8 @@ def execute(
         If the model is of no format that can be run, or cannot be read or run, or an input does
         not match; names an op whose reference kernel gives more than the operator's definition
         says.
+    MissingExtraError
+        If a package is missing that runs the model.
     VerificationError
         If the plan is for another model, a kernel's result takes more bytes than the model
         declares, or a byte differs: names op, step, tensor, address, and the last writer of that
@@ -109,7 +123,11 @@ def execute(
     """
     if not isinstance(plan, Plan):
         raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
-    module, _, name = _runner_of(model).home.partition(":")
+    runner = _runner_of(model)
+    module, _, name = runner.home.partition(":")
+    if kernels is not None and "kernels" not in runner.takes:
+        raise InputError(f"kernels={kernels!r} is for TFLite models only")
+    more = {} if kernels is None else {"kernels": kernels}
     if plan.symbols is not None:
         if plan.symbols.unbounded:
             unbounded = next(iter(plan.symbols.unbounded))
@@ -117,9 +135,9 @@ def execute(
         plan = plan.at({k: v for k, v in (dims or {}).items() if k in plan.symbols.dims}).plan_at
     make = getattr(import_module(module), name)
     if not plan.pieces:
-        run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights)
+        run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, **more)
         return execute_with_moves(run, plan) if plan.spills else execute_in_arena(run, plan)
-    run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, ordered=True)
+    run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, ordered=True, **more)
     pieces = PiecesRun(run, plan.pieces)
     return pieces.whole_outputs(execute_in_arena(pieces, replace(plan, pieces=())))
 
@@ -134,6 +152,9 @@ def _runner_of(model: object) -> Runner:
         what = f"a {type(model).__name__}"
         found = [runner for runner in RUNNERS if runner.package in packages]
     if not found:
-        known = " or ".join(f"{runner.suffix} or a model of {runner.package}" for runner in RUNNERS)
+        known = " or ".join(
+            runner.suffix + (f" or a model of {runner.package}" if runner.package else "")
+            for runner in RUNNERS
+        )
         raise InputError(f"{what} has no kernels to be executed: expected {known}")
     return found[0]

@@ -225,11 +225,11 @@ def test_errors_name_their_files_once(tiny, tmp_path, capsys):
         assert err.count(str(clash)) == 1
 
 
-def test_only_an_onnx_model_can_be_executed(tiny, tmp_path, capsys):
+def test_only_models_with_kernels_can_be_executed(tiny, tmp_path, capsys):
     plan = str(tmp_path / "none.json")
     assert main(["verify", tiny, plan, "--execute"]) == 2
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"cpplan: {tiny}: --execute needs an ONNX model\n")
+    assert (out, err) == ("", f"cpplan: {tiny}: --execute needs an ONNX or TFLite model\n")
 
 
 @pytest.mark.parametrize("field", ["peak", "lower_bound", "capacity", "cost", "gap", "runtime"])

@@ -46,10 +46,12 @@ class NegateRun:
 
 
 @pytest.mark.parametrize(
-    ("model", "what"), [("net.tflite", "net.tflite"), (Path("net"), "net"), (3, "an? int")]
+    ("model", "what"), [("net.csv", "net.csv"), (Path("net"), "net"), (3, "an? int")]
 )
 def test_a_model_without_kernels_is_refused_by_name(model: object, what: str) -> None:
-    with pytest.raises(InputError, match=rf"{what}.*expected \.onnx or a model of onnx"):
+    with pytest.raises(
+        InputError, match=rf"{what}.*expected \.onnx or a model of onnx or \.tflite"
+    ):
         execute(model, PLAN)  # type: ignore[arg-type]
 
 
@@ -59,3 +61,8 @@ def test_a_format_is_executed_once_it_is_in_the_table(monkeypatch: pytest.Monkey
     done = execute("net.negate", PLAN)
     assert (done.steps, done.arena_bytes, done.bytes_checked) == (1, 8, 20)
     assert done.outputs["y"].tolist() == (~X).tolist()
+
+
+def test_kernels_are_for_formats_that_know_them() -> None:
+    with pytest.raises(InputError, match="kernels='cmsis-nn' is for TFLite models only"):
+        execute("net.onnx", PLAN, kernels="cmsis-nn")

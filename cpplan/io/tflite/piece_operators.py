@@ -1,0 +1,312 @@
+"""Operators that compute the pieces of a TFLite model's operators, in the making.
+
+An operator of the kind that it is a piece of, with the same weights or a part of them. At true
+borders a convolution is padded as its own padding does, or else by ``PAD``; pools only by their
+own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from cpplan.io.pieces import Box, PieceWork
+from cpplan.io.tflite.axes import SAME, constant_value, operation_of, slides_of
+from cpplan.io.tflite.graph import Translation
+from cpplan.io.tflite.model import FileOperator, TfliteModel
+from cpplan.model.errors import InputError, MissingExtraError
+
+# Kinds whose operators compute a piece as they stand, but for their padding.
+_AS_THEY_ARE = frozenset(
+    """
+    ABS ADD ADD_N AVERAGE_POOL_2D BATCH_MATMUL CAST CEIL CONCATENATION CONV_2D COS DEPTHWISE_CONV_2D
+    DEQUANTIZE DIV ELU EQUAL EXP FLOOR FLOOR_DIV FLOOR_MOD FULLY_CONNECTED GATHER GELU GREATER
+    GREATER_EQUAL HARD_SWISH L2_NORMALIZATION L2_POOL_2D LEAKY_RELU LESS LESS_EQUAL LOG LOGICAL_AND
+    LOGICAL_NOT LOGICAL_OR LOGISTIC LOG_SOFTMAX MAXIMUM MAX_POOL_2D MEAN MINIMUM MUL NEG NOT_EQUAL
+    PAD PADV2 POW PRELU QUANTIZE REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PROD RELU RELU6
+    RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SELECT_V2 SIGN SIN SOFTMAX SQRT SQUARE SQUARED_DIFFERENCE
+    SUB SUM TANH TRANSPOSE
+    """.split()  # noqa: SIM905
+)
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+_POOLS = ("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D")
+_VALID = 1
+# Of operators that take eight bits.
+_VERSION = 2
+
+
+def check_litert(use: str) -> None:
+    """Raise if the package ``ai-edge-litert`` is missing, which ``use`` needs.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is.
+    """
+    if find_spec("ai_edge_litert") is None:
+        raise MissingExtraError("ai-edge-litert", "tflite", use)
+
+
+def pack_model(made: Any) -> bytes:
+    """The file of a model in the making."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(made.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+class NoOperatorError(InputError):
+    """Raised if no TFLite operator computes a piece."""
+
+
+class PieceOperators:
+    """Tensors and operators of a model in the making, which begins as a whole model without any.
+
+    Parameters
+    ----------
+    model
+        The whole model, with all extents known.
+    translation
+        Of this model.
+    made
+        Parsed from its bytes; the operators of subgraph 0 are replaced.
+
+    Attributes
+    ----------
+    schema
+        LiteRT's module of tables.
+    main
+        Subgraph 0 in the making.
+    made
+        The model in the making.
+    new, old
+        Operators so far, and those of the whole model.
+    number, name
+        Tensor of the graph -> its number in subgraph 0, and the other way round.
+    """
+
+    def __init__(self, model: TfliteModel, translation: Translation, made: Any):
+        from ai_edge_litert import schema_py_generated as schema
+
+        self.schema: Any = schema
+        self._file, self._whole = model, translation.graph
+        self._positions = translation.operators
+        self.made, self.main = made, made.subgraphs[0]
+        self.number = {name: k for name, (s, k) in translation.keys.items() if s == 0}
+        self.name = {k: name for name, k in self.number.items()}
+        self.old = list(self.main.operators)
+        self.new: list[Any] = []
+        self.main.operators = self.new
+        self._constants: dict[Any, int] = {}
+
+    def shape(self, tensor: str) -> Sequence[int]:
+        """Extents of a tensor of the whole model."""
+        return self._whole.tensor[tensor].shape or ()
+
+    def full(self, tensor: str) -> Box:
+        """The whole of a tensor."""
+        return tuple((0, extent) for extent in self.shape(tensor))
+
+    def tensor(self, like: int, name: str, shape: Sequence[int]) -> int:
+        """A tensor of another shape and name, quantized as the first."""
+        made = copy.copy(self.main.tensors[like])
+        made.name, made.shape = name, np.array(shape, np.int32)
+        made.shapeSignature, made.buffer = None, 0
+        self.main.tensors.append(made)
+        return len(self.main.tensors) - 1
+
+    def integers(self, values: Any) -> int:
+        """A constant of 32-bit integers."""
+        array = np.array(values, np.int32)
+        key = ("integers", array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self._stored(
+                array, f"integers {array.reshape(-1).tolist()}", self.schema.TensorType.INT32
+            )
+        return self._constants[key]
+
+    def _stored(self, array: Any, name: str, kind: int) -> int:
+        buffer, tensor = self.schema.BufferT(), self.schema.TensorT()
+        buffer.data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+        self.made.buffers.append(buffer)
+        tensor.name, tensor.type = name, kind
+        tensor.shape, tensor.buffer = (
+            np.array(array.shape, np.int32),
+            len(self.made.buffers) - 1,
+        )
+        self.main.tensors.append(tensor)
+        return len(self.main.tensors) - 1
+
+    def weights(self, tensor: str, box: Box) -> int:
+        """A part of a constant, with the scales of its channels."""
+        number = self.number[tensor]
+        if box == self.full(tensor):
+            return number
+        key = (tensor, box)
+        if key not in self._constants:
+            source, held = self._file.subgraphs[0].tensors[number], self.main.tensors[number]
+            start, count = self._file.buffer_span(source.buffer)
+            data = np.frombuffer(self._file.data[start : start + count], np.dtype(source.dtype))
+            index = tuple(slice(low, high) for low, high in box)
+            part = data.reshape(source.shape)[index]
+            label = ",".join(f"{low}:{high}" for low, high in box)
+            made = self._stored(part, f"{tensor}[{label}]", held.type)
+            self.main.tensors[made].quantization = self._cut_scales(held.quantization, box)
+            self._constants[key] = made
+        return self._constants[key]
+
+    def _cut_scales(self, given: Any, box: Box) -> Any:
+        if given is None or given.scale is None or len(given.scale) < 2:
+            return given
+        cut = copy.copy(given)
+        low, high = box[given.quantizedDimension]
+        for name in ("scale", "zeroPoint", "min", "max"):
+            values = getattr(given, name)
+            if values is not None and len(values) > 1:
+                setattr(cut, name, values[low:high])
+        return cut
+
+    def _code(self, kind: str) -> int:
+        number = getattr(self.schema.BuiltinOperator, kind)
+        codes = self.made.operatorCodes
+        for k, code in enumerate(codes):
+            if max(code.builtinCode, code.deprecatedBuiltinCode) == number:
+                code.version = max(code.version, _VERSION)
+                return k
+        code = self.schema.OperatorCodeT()
+        code.builtinCode, code.deprecatedBuiltinCode, code.version = (
+            number,
+            min(number, 127),
+            _VERSION,
+        )
+        codes.append(code)
+        return len(codes) - 1
+
+    def run(self, kind: str, inputs: Sequence[int], output: int, options: Any = None) -> int:
+        """Add an operator of a kind, and return its output."""
+        made = self.schema.OperatorT()
+        made.opcodeIndex = self._code(kind)
+        made.inputs, made.outputs = np.array(inputs, np.int32), np.array([output], np.int32)
+        if options is not None:
+            name = type(options).__name__.removesuffix("T")
+            made.builtinOptionsType = getattr(self.schema.BuiltinOptions, name)
+            made.builtinOptions = options
+        self.new.append(made)
+        return output
+
+    def slice(self, whole: int, box: Box, output: int) -> int:
+        """Add an operator that takes a part out of a tensor."""
+        begin = self.integers([low for low, _ in box])
+        size = self.integers([high - low for low, high in box])
+        return self.run("SLICE", [whole, begin, size], output, self.schema.SliceOptionsT())
+
+    def piece(
+        self,
+        work: PieceWork,
+        read: Callable[[str, Box], int],
+        result: Callable[[int, Sequence[int]], int],
+    ) -> None:
+        """Add the operator that computes a piece.
+
+        Parameters
+        ----------
+        work
+            The piece.
+        read
+            Gives the tensor with a part of one that the piece reads.
+        result
+            Gives the tensor for what it writes, of this shape and quantized as another.
+
+        Raises
+        ------
+        NoOperatorError
+            If no operator computes it; names the op.
+        """
+        position = self._positions[work.op.name]
+        old, source = self.old[position], self._file.subgraphs[0].operators[position]
+        if source.custom or source.kind not in _AS_THEY_ARE:
+            axes = ", ".join(axis.name for axis, _ in work.cut)
+            raise NoOperatorError(
+                f"op {work.op.name!r} ({source.kind}): no TFLite operator computes its pieces "
+                f"along {axes}"
+            )
+        made = copy.copy(old)
+        inputs = []
+        for k in old.inputs:
+            tensor = self.name.get(k)
+            if k < 0 or tensor is None:
+                inputs.append(k)
+            elif tensor in work.boxes:
+                inputs.append(self._operand(tensor, work.boxes[tensor], read))
+            elif source.kind != "CONCATENATION":
+                raise NoOperatorError(f"op {work.op.name!r}: a piece of it is padding alone")
+        made.inputs = np.array(inputs, np.int32)
+        if source.kind in _CONVOLUTIONS or source.kind in _POOLS:
+            self._pad_window(made, source, work)
+        elif source.kind in ("PAD", "PADV2"):
+            made.inputs[1] = self.integers(self._paddings(source, work))
+        (k,) = old.outputs
+        box = work.boxes[self.name[k]]
+        made.outputs = np.array([result(k, [high - low for low, high in box])], np.int32)
+        self.new.append(made)
+
+    def _operand(self, tensor: str, box: Box, read: Callable[[str, Box], int]) -> int:
+        constant = self._whole.tensor[tensor].kind == "constant"
+        return self.weights(tensor, box) if constant else read(tensor, box)
+
+    def _pad_window(self, made: Any, source: FileOperator, work: PieceWork) -> None:
+        """Pad a piece where the whole operator is padded, and nowhere else."""
+        tensors = self._tensors_of(source)
+        operation = operation_of(source, *tensors, lambda _: None)
+        image, output = (self.name[k] for k in (source.inputs[0], source.outputs[0]))
+        before, after, same = [], [], True
+        for slide, axis in zip(slides_of(operation), (1, 2), strict=True):
+            start, stop = work.boxes[output][axis]
+            low, high = work.boxes[image][axis]
+            past = (stop - 1) * slide.stride - slide.before + slide.reach
+            before.append(max(0, slide.before - start * slide.stride))
+            after.append(max(0, past - self.shape(image)[axis]))
+            places, extent = stop - start, high - low
+            total = max(0, (places - 1) * slide.stride + slide.reach - extent)
+            same &= -(-extent // slide.stride) == places
+            same &= (total // 2, total - total // 2) == (before[-1], after[-1])
+        made.builtinOptions = copy.copy(made.builtinOptions)
+        made.builtinOptions.padding = SAME if same else _VALID
+        if same or not any(before + after):
+            return
+        if source.kind in _POOLS:
+            raise NoOperatorError(
+                f"op {work.op.name!r} ({source.kind}): no TFLite operator pads its pieces so"
+            )
+        paddings = [[0, 0], *map(list, zip(before, after, strict=True)), [0, 0]]
+        box = work.boxes[image]
+        shape = [high - low + sum(pad) for (low, high), pad in zip(box, paddings, strict=True)]
+        padded = self.tensor(self.number[image], f"{image} padded {len(self.new)}", shape)
+        read = int(made.inputs[0])
+        options = self.schema.PadOptionsT()
+        made.inputs[0] = self.run("PAD", [read, self.integers(paddings)], padded, options)
+
+    def _paddings(self, source: FileOperator, work: PieceWork) -> list[list[int]]:
+        """Paddings of a piece of a ``PAD``: as much of the whole's as it covers."""
+        held = self._file.subgraphs[0].tensors[source.inputs[1]]
+        value = constant_value(self._file, held)
+        assert value is not None  # else the op has no axes
+        image, output = (self.name[k] for k in (source.inputs[0], source.outputs[0]))
+        paddings = []
+        for axis, ((start, stop), (low, high)) in enumerate(
+            zip(work.boxes[output], work.boxes[image], strict=True)
+        ):
+            first = int(value.reshape(-1)[2 * axis])
+            paddings.append([low + first - start, stop - (high + first)])
+        return paddings
+
+    def _tensors_of(self, source: FileOperator) -> tuple[list[Any], list[Any]]:
+        def tensors(numbers: Iterable[int]) -> list[Any]:
+            return [self._whole.tensor[self.name[k]] if k in self.name else None for k in numbers]
+
+        return tensors(source.inputs), tensors(source.outputs)
