@@ -87,7 +87,7 @@ class Frontier:
         ends = sorted(choose_cuts(problem, tuning.most_cuts))
         spans = list(_segments(problem, ends, whole, tuning.longest_region))
         regions: dict[tuple[int, int], Region] = {}
-        for estimates in (_in_line, _in_strips, _others):
+        for estimates in (_in_line, _in_tiles, _in_strips, _others):
             for start, stop in spans:
                 if deadline.expired():
                     return
@@ -206,12 +206,37 @@ def _in_line(
                     yield found, style
 
 
+def _in_tiles(
+    region: Region, tuning: SplittingTuning, first: int = 0
+) -> Iterator[tuple[Estimate, Style]]:
+    """Estimates of a region in tiles that keep both halos, as long as smaller ones save bytes."""
+    names = region.axis_names()
+    for inner in names[first : first + 1]:
+        line = region.estimate(Style(inner))
+        if line is None or line.peak <= _floor(region) * (1 + tuning.no_strips):
+            continue
+        for outer in names:
+            best = line.peak
+            for strips in tuning.strips if outer != inner else ():
+                found = region.estimate(style := Style(inner, outer, strips, both=True))
+                if found is None or found.peak >= best:
+                    break
+                best = found.peak
+                yield found, style
+
+
+def _floor(region: Region) -> int:
+    """Bytes at one end of a region, which no style of it makes fewer."""
+    live = region.problem.boundary
+    return max(live[region.start], live[region.stop])
+
+
 def _in_strips(
     region: Region, tuning: SplittingTuning, first: int = 0
 ) -> Iterator[tuple[Estimate, Style]]:
     """Estimates of a region in strips, as long as more of them save bytes."""
     names = region.axis_names()
-    floor = max(region.problem.boundary[region.start], region.problem.boundary[region.stop])
+    floor = _floor(region)
     for inner in (*names[first : first + 1], None):
         line = None if inner is None else region.estimate(Style(inner))
         least = None if line is None else line.peak
@@ -231,6 +256,7 @@ def _others(region: Region, tuning: SplittingTuning) -> Iterator[tuple[Estimate,
     """Estimates of a region along the further axes of its last op."""
     for number in range(1, len(region.axis_names())):
         yield from _in_line(region, tuning, number)
+        yield from _in_tiles(region, tuning, number)
         yield from _in_strips(region, tuning, number)
 
 

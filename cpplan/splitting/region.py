@@ -3,7 +3,8 @@
 Along the *inner* axis a region runs depth first: each op makes the next positions when a reader
 needs them, and what neighbouring pieces both need (the halo) is kept until the last of them has
 run. Along the *outer* axis, if there is one, it runs strip after strip, and halos are computed
-again in each. So tiles keep the halo one way and recompute it the other.
+again in each. So tiles keep the halo one way and recompute it the other. Or they keep it both
+ways: then each step along the inner axis runs strip by strip.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from cpplan.model.axes import Axis, Window
 from cpplan.model.problem import Ints
+from cpplan.splitting.grid import Line, Rows
 from cpplan.splitting.piece_graph import is_identity
 from cpplan.splitting.problem import Floats, SplitProblem
 
@@ -36,6 +38,8 @@ class Style(NamedTuple):
         Steps of the last op at a time, along the inner axis.
     longest
         Most steps of a piece of any op, along the inner axis.
+    both
+        True if halos are kept along both axes.
     """
 
     inner: str | None = None
@@ -43,6 +47,7 @@ class Style(NamedTuple):
     strips: int = 1
     step: int = 1
     longest: int = 1
+    both: bool = False
 
 
 class Run(NamedTuple):
@@ -202,9 +207,47 @@ class Region:
             strips = self._strips(outer, style.strips)
             if strips is None:
                 return None
+        if style.both:
+            return self._tiled(inner, outer, strips, runs)
         if style.inner not in self._cascades:
-            self._cascades[style.inner] = _Cascade(self, inner)
+            self._cascades[style.inner] = _Cascade(self, self._line(inner), inner)
         return self._cascades[style.inner].run(style, outer, strips, runs)
+
+    def _line(self, family: _Family) -> Line:
+        return Line(self.problem, family.axes, lambda k, name: self.window(family, k, name))
+
+    def _tiled(
+        self, inner: _Family, outer: _Family | None, strips: Ints | None, runs: list[Run] | None
+    ) -> Estimate | None:
+        """The estimate with halos kept both ways, or ``None`` if some op has not both axes."""
+        if outer is None or strips is None:
+            return None
+        rows = Rows(
+            self._line(inner),
+            self._line(outer),
+            strips,
+            lambda name: self.positions(outer, self.local[self.problem.storage(name)]),
+        )
+        if not rows.is_whole:
+            return None
+        found: list[Run] | None = None if runs is None else []
+        estimate = _Cascade(self, rows, inner, outer).run(Style(), None, None, found)
+        count = strips.shape[1]
+        for step, _, flat in found or ():
+            assert flat is not None
+            row, strip = divmod(flat[0], count)
+            k = step - self.start
+            columns = int(rows.starts[k, strip]), int(rows.ends[k, strip])
+            runs.append(Run(step, columns, (row, row + 1)))  # type: ignore[union-attr]
+        return estimate
+
+    def positions(self, family: _Family, m: int) -> int:
+        """Positions of a storage along the axes of a family; 1 if they do not cut it."""
+        if m not in family.at:
+            return 1
+        shape = self.problem.graph.tensor[self.problem.names[self.storages[m]]].shape
+        assert shape is not None
+        return shape[family.at[m]]
 
     def _apart(self, inner: _Family, outer: _Family) -> bool:
         """True if no op or tensor is cut twice along one axis, and all ops have an outer one."""
@@ -283,31 +326,29 @@ class Region:
 class _Cascade:
     """A region along one inner axis: arrays for the compiled loop, which runs it strip by strip."""
 
-    def __init__(self, region: Region, inner: _Family):
+    def __init__(
+        self, region: Region, grid: Line | Rows, inner: _Family, second: _Family | None = None
+    ):
         self._region, self._inner = region, inner
         problem, local = region.problem, region.local
         low: list[Ints] = []
         high: list[Ints] = []
-        position: dict[tuple[Window, int], int] = {}
+        position: dict[object, int] = {}
         length = 0
 
         def table(k: int, name: str) -> int:
             nonlocal length
-            window = region.window(inner, k, name)
-            if window is None:
+            found = grid.table(k, name)
+            if found is None:
                 return _WHOLE
-            axis = inner.axes[k]
-            assert axis is not None
-            key = window, axis.extent
-            if key not in position:
-                one, other = problem.intervals(window, axis)
-                low.append(one)
-                high.append(other)
-                position[key] = length
-                length += len(one)
-            return position[key]
+            if found.key not in position:
+                low.append(found.low)
+                high.append(found.high)
+                position[found.key] = length
+                length += len(found.low)
+            return position[found.key]
 
-        extent = [1 if axis is None else axis.extent for axis in inner.axes]
+        extent = [grid.steps(k) for k in range(len(region.ops))]
         adds = [int(axis is not None and axis.accumulates) for axis in inner.axes]
         in_place = "in place" in problem.sharing
         rows: list[tuple[int, int, int]] = []
@@ -344,7 +385,12 @@ class _Cascade:
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         self._reads = tuple(_array(column) for column in columns)
         reader_start = np.cumsum([0, *map(len, readers)]).astype(np.int64)
-        self._tensor_extent = [self._positions(m) for m in range(len(region.storages))]
+        self._tensor_extent = [
+            region.positions(inner, m)
+            if second is None
+            else region.positions(inner, m) * region.positions(second, m)
+            for m in range(len(region.storages))
+        ]
         # What several ops of the region write is whole once the first has begun.
         self._tensors = (
             _array(region.writers),
@@ -363,15 +409,6 @@ class _Cascade:
         # Then whatever is left of the others.
         known = set(sinks)
         self._sinks = _array(sinks + [k for k in range(len(region.ops)) if k not in known])
-
-    def _positions(self, m: int) -> int:
-        """Positions of a storage along the inner axis."""
-        if m not in self._inner.at:
-            return 1
-        region = self._region
-        shape = region.problem.graph.tensor[region.problem.names[region.storages[m]]].shape
-        assert shape is not None
-        return shape[self._inner.at[m]]
 
     def run(
         self, style: Style, outer: _Family | None, strips: Ints | None, runs: list[Run] | None

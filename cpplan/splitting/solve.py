@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cpplan.aliasing.packed import Packed
@@ -130,8 +130,11 @@ class SplitSearch:
         if best.packed.peak <= self.least.bytes:
             return best
         divisions = self.divisions(deadline)
-        within = _spread([found for found in divisions if found.cost <= most], tuning.levels)
-        for split in self._packings(within, deadline, best.packed.peak):
+        within = [found for found in divisions if found.cost <= most]
+        # The smallest at all the cost that is allowed come first, as they have the fewest pieces.
+        least = [within[-1]._replace(cost=most)] if within else []
+        known_ones = _spread(within, tuning.levels)[::-1]
+        for split in self._packings([least, known_ones], deadline, best.packed.peak):
             if split.cost <= most and split.packed.peak < best.packed.peak:
                 best = split
             if best.packed.peak <= self.least.bytes:
@@ -147,7 +150,7 @@ class SplitSearch:
             for number, division in enumerate(fits):
                 # Of two that cost as good as nothing more, the smaller is easier to pack.
                 share = deadline.share(1.0 if number + 1 == len(fits) else tuning.limit_share)
-                for split in self._packings([division], share, limit + 1):
+                for split in self._packings([[division]], share, limit + 1):
                     if split.packed.peak < best.packed.peak:
                         best = split
                     if best.packed.peak <= limit:
@@ -156,7 +159,7 @@ class SplitSearch:
                     break
             else:
                 # Nothing fits: the smallest says by how much.
-                for split in self._packings(divisions[-1:], deadline, best.packed.peak):
+                for split in self._packings([divisions[-1:]], deadline, best.packed.peak):
                     if split.packed.peak < best.packed.peak:
                         best = split
                     if best.packed.peak <= limit:
@@ -173,26 +176,30 @@ class SplitSearch:
         return replace(best, packed=packed) if packed.peak < best.packed.peak else best
 
     def _packings(
-        self, known: Sequence[Division], deadline: Deadline, below: int
+        self, turns: Iterable[Sequence[Division]], deadline: Deadline, below: int
     ) -> Iterator[Split]:
-        """Packings of fewer than ``below`` bytes: divisions of fewest pieces near known ones."""
+        """Packings of fewer than ``below`` bytes: divisions of fewest pieces near known ones.
+
+        Those of one turn are tried at all multiples of their peaks before those of the next.
+        """
         assert self._frontier is not None
         tuning = tuned(SplittingTuning)
         tried: set[tuple[Choice, ...]] = set()
-        for factor in tuning.looser:
-            for least in known:
-                room = int(least.peak * factor)
-                if deadline.expired():
-                    return
-                if room >= below:
-                    continue
-                division = self._frontier.fewest_pieces(room, least.cost * (1 + _ROUNDING))
-                few = division is not None and division.pieces <= tuning.most_pieces
-                if division is not None and few and division.choices not in tried:
-                    tried.add(division.choices)
-                    for split in self._pack_division(division, deadline):
-                        below = min(below, split.packed.peak)
-                        yield split
+        for factor, least in (
+            (f, each) for known in turns for f in tuning.looser for each in known
+        ):
+            room = int(least.peak * factor)
+            if deadline.expired():
+                return
+            if room >= below:
+                continue
+            division = self._frontier.fewest_pieces(room, least.cost * (1 + _ROUNDING))
+            few = division is not None and division.pieces <= tuning.most_pieces
+            if division is not None and few and division.choices not in tried:
+                tried.add(division.choices)
+                for split in self._pack_division(division, deadline):
+                    below = min(below, split.packed.peak)
+                    yield split
 
     def _pack_division(self, division: Division, deadline: Deadline) -> Iterator[Split]:
         """The packing of a division, unless it has too many pieces."""

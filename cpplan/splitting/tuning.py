@@ -52,7 +52,7 @@ class SplittingTuning:
     most_labels: int = 120
     most_pieces: int = 4_000
     coarser: tuple[int, ...] = (1, 2, 4, 8, 16)
-    looser: tuple[float, ...] = (1.06, 1.2, 1.0, 1.5, 2.0)
+    looser: tuple[float, ...] = (1.2, 1.06, 1.0, 1.12, 1.5, 2.0)
     levels: int = 4
     packing_share: float = 0.03
     limit_share: float = 0.35

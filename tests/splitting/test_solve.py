@@ -209,3 +209,19 @@ def test_a_limit_below_every_plan_is_answered_with_the_smallest_found() -> None:
     found = re.search(r"the best needs (\d+) B", plan.message or "")
     assert found is not None
     assert int(found[1]) < whole.peak
+
+
+def test_tiles_keep_their_halos_both_ways() -> None:
+    net = Network()
+    x = net.image(16, 16, 1)
+    net.conv(net.conv(x, 8), 1)
+    graph = net.graph()
+    plan = cpplan.solve(
+        graph, split=True, inputs="outside", outputs="outside", time_limit=10, workers=1
+    )
+    check(graph, plan)
+    assert plan.cost == plan.base_cost
+    # Of rows of 128 B, whole ones need three; two and what one tile needs are less.
+    assert plan.peak < 3 * 128
+    tiled = next(cut for cut in plan.pieces if cut.op == "conv0")
+    assert sorted(tiled.axes) == ["columns", "rows"]
