@@ -105,3 +105,15 @@ def within(box: Box, outer: Box) -> Box:
     return tuple(
         (start - first, stop - first) for (start, stop), (first, _) in zip(box, outer, strict=True)
     )
+
+
+def common(one: Box, other: Box) -> Box | None:
+    """The box of all positions in two boxes; ``None`` if there are none.
+
+    Examples
+    --------
+    >>> common(((0, 4), (2, 3)), ((3, 8), (0, 3)))
+    ((3, 4), (2, 3))
+    """
+    found = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+    return found if all(low < high for low, high in found) else None

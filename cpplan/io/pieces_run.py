@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cpplan.io.pieces import PieceWork, piece_work, slices, within
+from cpplan.io.pieces import PieceWork, common, piece_work, slices, within
 from cpplan.model.graph import Graph, Op
 from cpplan.model.pieces import Pieces
 from cpplan.verification.execution import Execution, ModelRun
@@ -126,8 +126,8 @@ class PiecesRun:
         gathered = np.empty([high - low for low, high in box], self._values[name].dtype)
         for band, value in bands.items():
             tensor, part = self._described.parts.get(band, ("", ()))
-            if tensor == name:
-                gathered[slices(within(part, box))] = value
+            if tensor == name and (both := common(part, box)) is not None:
+                gathered[slices(within(both, box))] = value[slices(within(both, part))]
         return gathered
 
     def _cut(

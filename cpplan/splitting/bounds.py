@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from typing import NamedTuple
 
+from cpplan.model.axes import Axis
 from cpplan.model.graph import Op
 from cpplan.model.printable import printable
 from cpplan.splitting.problem import SplitProblem
@@ -50,8 +51,13 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
     """
     size = problem.size
     shared = problem.sharing
+
+    def storage(name: str) -> int:
+        # Views lie in the storage, and are none of their own here.
+        return problem.storage(problem.graph.root[name][0])
+
     copied = {
-        problem.storage(name)
+        storage(name)
         for op in problem.ops
         for part, whole, _ in (op.placements if "placement" in shared else ())
         for name in (part, whole)
@@ -67,16 +73,16 @@ def least_piece(problem: SplitProblem) -> LeastPiece:
     least_start: int | None = None
     for op in problem.ops:
         accessed = _accessed(problem, op)
-        over = {problem.storage(o) for o, _ in op.in_place} if "in place" in shared else set()
+        over = {storage(o) for o, _ in op.in_place} if "in place" in shared else set()
         own = {m: least for m, least in accessed.items() if m not in over and m not in throughout}
         need = sum(least for m, least in own.items() if m not in copied)
         need += max((least for m, least in own.items() if m in copied), default=0)
         need += sum(size[m] for m in throughout)
         if need > best.bytes:
-            best = LeastPiece(need, op.name, not problem.axes(op))
-        written = {problem.storage(name) for name in op.outputs + op.workspaces}
+            best = LeastPiece(need, op.name, not _axes(problem, op))
+        written = {storage(name) for name in op.outputs + op.workspaces}
         new = sum(own.get(m, 0) for m in written if not problem.given[m] and m not in copied)
-        if all(problem.given[problem.storage(name)] for name in op.inputs):
+        if all(problem.given[storage(name)] for name in op.inputs):
             least_start = new if least_start is None else min(least_start, new)
     start = _sum(given, size, copied) + (least_start or 0)
     return max(best, LeastPiece(start, None), key=lambda found: found.bytes)
@@ -90,27 +96,33 @@ def _sum(storages: Collection[int], size: list[int], copied: Collection[int]) ->
 
 def _staying(problem: SplitProblem) -> set[int]:
     """Storages that are in the arena to the end."""
-    residency = problem.residency
+    residency, root = problem.residency, problem.graph.root
     kinds = {"output"}
     kinds |= {"input"} if residency.inputs == "keep" else set()
     kinds |= {"constant"} if residency.constants == "keep" else set()
-    return {problem.storage(t.name) for t in problem.graph.tensors if t.kind in kinds}
+    tensors = (t.name for t in problem.graph.tensors if t.kind in kinds)
+    return {problem.storage(root[name][0]) for name in tensors}
+
+
+def _axes(problem: SplitProblem, op: Op) -> list[Axis]:
+    """Axes along which an op may be cut."""
+    return [axis for axis in op.axes if problem.lines.can_cut(op, axis)]
 
 
 def _accessed(problem: SplitProblem, op: Op) -> dict[int, int]:
     """Least bytes of each storage that a piece of an op accesses."""
-    graph, axes = problem.graph, problem.axes(op)
+    graph, lines, axes = problem.graph, problem.lines, _axes(problem, op)
     found: dict[int, int] = {}
     for name in op.tensors:
-        m = problem.storage(name)
+        m = problem.storage(graph.root[name][0])
         tensor, least = graph.tensor[name], problem.size[m]
-        if name in problem.cuttable and least and tensor.shape is not None:
+        if name in lines and least and tensor.shape is not None:
             shape = list(tensor.shape)
-            for axis in axes.values():
+            for axis in axes:
                 window = axis.window.get(name)
-                if window is not None:
+                if window is not None and lines.has(window):
                     low, high = problem.intervals(window, axis)
-                    shortest = max(0, int((high - low).min()))
+                    shortest = max(0, int((high - low).min())) * lines.grain[name][window.axis]
                     shape[window.axis] = min(shape[window.axis], shortest)
             least = least // max(1, math.prod(tensor.shape)) * math.prod(shape)
         elif graph.root[name] != (name, 0):

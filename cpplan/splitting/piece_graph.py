@@ -13,12 +13,17 @@ writer and of its readers access; each product of the parts between is a tensor 
 *band*. It has the tensor's kind, alignment and pools, and bears the intervals of the axes that
 have cuts, in the order of the shape: ``t[0:8]``, ``t[0:8,4:9]``. So each piece reads and writes
 whole bands, and mostly several; a tensor without cuts keeps its name. Not cut are constants,
-tensors of unknown shape or type, elements that are not whole bytes, views, and tensors that have
-views; pieces read them whole, and an op that writes one cannot be cut along an axis of it.
+tensors of unknown shape or type, elements that are not whole bytes, and storages with views that
+have no lines; pieces read them whole, and an op that writes one cannot be cut along an axis of it.
 
 *Equal bands.* The two tensors of an in-place pair, or of a placement, of an op with cuts have the
 same cuts along every axis for which a cut axis has the identity as window of both (stride 1,
-offset 0, size 1, no table) and both have the same extent: their bands correspond to each other.
+offset 0, size 1, no table) and both have the same extent, in equal units: their bands correspond
+to each other.
+
+*Views.* A tensor and its views are cut alike, unit by unit of the lines that
+:mod:`cpplan.splitting.lines` finds; a band of a view is a view of the band of its storage. An
+interval that a piece reads is rounded outwards to whole units.
 
 *Accumulating axes.* Along one, each piece adds to all bands that the op writes. The first piece
 makes ``y+8`` (for band ``y``, where 8 steps of the axis are in it), the next reads it and writes
@@ -42,17 +47,18 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from cpplan.model.axes import Axis, Window
-from cpplan.model.dtypes import BITS
 from cpplan.model.errors import InputError, located
 from cpplan.model.graph import Graph, Op, Placement
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan
 from cpplan.model.tensor import Tensor
 from cpplan.program.anf import Program
+from cpplan.splitting.lines import find_lines
 
 Interval = tuple[int, int]
 Box = tuple[Interval, ...]
 """An interval along each axis of a tensor's shape."""
+_Line = tuple[str, int]
 
 
 class Band(NamedTuple):
@@ -128,32 +134,6 @@ def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, Graph]:
     return replace(plan, pieces=(), copied_bytes=None), graph
 
 
-def can_be_cut(graph: Graph) -> frozenset[str]:
-    """Names of the tensors that may be cut into bands."""
-    bases = {t.view_of[0] for t in graph.tensors if t.view_of is not None}
-    if graph.symbols is not None:
-        return frozenset()
-    return frozenset(
-        t.name for t in graph.tensors if t.name not in bases and _has_whole_elements(t)
-    )
-
-
-def axis_can_be_cut(op: Op, axis: Axis, cuttable: frozenset[str]) -> bool:
-    """True if an op may be cut along one of its axes."""
-    if op.bodies or op.sequence is not None or axis.extent < 2:
-        return False
-    return all(name in cuttable for name in op.outputs)
-
-
-def _has_whole_elements(tensor: Tensor) -> bool:
-    if tensor.view_of is not None or tensor.kind in ("constant", "workspace"):
-        return False
-    if tensor.shape is None or tensor.dtype is None or tensor.symbolic:
-        return False
-    bits = BITS.get(tensor.dtype, 1)
-    return bits % 8 == 0 and tensor.nbytes == math.prod(tensor.shape) * bits // 8 > 0
-
-
 def is_identity(window: Window) -> bool:
     """True if a window's interval is the op's own."""
     return (window.stride, window.offset, window.size, window.table) == (1, 0, 1, None)
@@ -166,7 +146,7 @@ class _Splitter:
         if graph.symbols is not None:
             raise InputError("pieces need fixed sizes: bind the graph's variables first")
         self._graph, self._given = graph, pieces
-        self._cuttable = can_be_cut(graph)
+        self._lines = find_lines(graph)
         self._axes: dict[str, tuple[Axis, ...]] = {}
         self._intervals: dict[str, list[tuple[Interval, ...]]] = {}
         for cut in pieces:
@@ -194,7 +174,7 @@ class _Splitter:
             if name not in known:
                 has = ", ".join(map(repr, known)) or "none"
                 raise InputError(f"{here}: the op has no axis {name!r}: its axes are {has}")
-            if not axis_can_be_cut(op, known[name], self._cuttable):
+            if not self._lines.can_cut(op, known[name]):
                 raise InputError(f"{here}: the op cannot be cut along axis {name!r}")
         axes = tuple(known[name] for name in cut.axes)
         seen: set[tuple[str, int]] = set()
@@ -209,35 +189,42 @@ class _Splitter:
         self._intervals[cut.op] = list(product(*along))
 
     def _windows(self, op: str) -> Iterator[tuple[int, Window]]:
-        """Windows of the axes that an op is cut along, on tensors that may be cut."""
+        """Windows of the axes that an op is cut along, where tensors may be cut."""
         for number, axis in enumerate(self._axes[op]):
             for window in axis.windows:
-                if window.tensor in self._cuttable:
+                if self._lines.has(window):
                     yield number, window
 
     def _tensor_cuts(self) -> dict[str, list[set[int]]]:
         """Interior positions of each tensor's cuts along each of its axes."""
-        tensor = self._graph.tensor
-        cuts = {name: [set[int]() for _ in tensor[name].shape or ()] for name in self._cuttable}
+        tensor, lines = self._graph.tensor, self._lines
+        # Storage and line -> units between which it is cut.
+        cuts: dict[_Line, set[int]] = {}
         for op, all_intervals in self._intervals.items():
             for number, window in self._windows(op):
                 extent = _extent(tensor[window.tensor], window.axis)
-                ends = cuts[window.tensor][window.axis]
+                ends = cuts.setdefault(self._line(window.tensor, window.axis), set())
                 for start, stop in {intervals[number] for intervals in all_intervals}:
-                    low, high = window.interval(start, stop, extent)
+                    low, high = lines.interval(window, start, stop, extent)
                     if low < high:
-                        ends.update((low, high))
-        for name, axes in cuts.items():
-            for axis, ends in enumerate(axes):
-                ends -= {0, _extent(tensor[name], axis)}
+                        grain = lines.grain[window.tensor][window.axis]
+                        ends.update({low // grain, high // grain} - {0, extent // grain})
         self._make_equal(cuts)
-        return cuts
+        found = {}
+        for name in lines.line:
+            found[name] = [set[int]() for _ in tensor[name].shape or ()]
+            for axis, grain in lines.grain[name].items():
+                found[name][axis] = {grain * k for k in cuts.get(self._line(name, axis), ())}
+        return found
 
-    def _make_equal(self, cuts: dict[str, list[set[int]]]) -> None:
-        """Give tensors whose bands correspond the same cuts, by union-find over their axes."""
-        root: dict[tuple[str, int], tuple[str, int]] = {}
+    def _line(self, name: str, axis: int) -> _Line:
+        return self._graph.root[name][0], self._lines.line[name][axis]
 
-        def find(key: tuple[str, int]) -> tuple[str, int]:
+    def _make_equal(self, cuts: dict[_Line, set[int]]) -> None:
+        """Give storages whose bands correspond the same cuts, by union-find over their lines."""
+        root: dict[_Line, _Line] = {}
+
+        def find(key: _Line) -> _Line:
             while root.setdefault(key, key) != key:
                 root[key] = key = root[root[key]]
             return key
@@ -245,17 +232,18 @@ class _Splitter:
         for op in self._axes:
             for one, other in _relations(self._graph.op[op]):
                 for axis in self._common_axes(op, one, other).values():
-                    root[find((one, axis))] = find((other, axis))
-        groups: dict[tuple[str, int], set[int]] = {}
-        for name, axis in root:
-            groups.setdefault(find((name, axis)), set()).update(cuts[name][axis])
-        for name, axis in root:
-            cuts[name][axis] = groups[find((name, axis))]
+                    root[find(self._line(one, axis))] = find(self._line(other, axis))
+        groups: dict[_Line, set[int]] = {}
+        for key in root:
+            groups.setdefault(find(key), set()).update(cuts.get(key, ()))
+        for key in root:
+            cuts[key] = groups[find(key)]
 
     def _common_axes(self, op: str, one: str, other: str) -> dict[int, int]:
         """Number of an axis cut -> the tensors' axis along which their bands correspond."""
         found: dict[int, int] = {}
-        if not self._cuttable >= {one, other}:
+        grain = self._lines.grain
+        if one not in grain or other not in grain:
             return found
         for number, axis in enumerate(self._axes[op]):
             windows = axis.window.get(one), axis.window.get(other)
@@ -263,6 +251,7 @@ class _Splitter:
                 continue
             at = windows[0].axis
             same = _extent(self._graph.tensor[one], at) == _extent(self._graph.tensor[other], at)
+            same &= at in grain[one] and grain[one].get(at) == grain[other].get(at)
             if same and is_identity(windows[0]) and is_identity(windows[1]):
                 found[number] = at
         return found
@@ -288,7 +277,7 @@ class _Splitter:
             if tensor.kind == "workspace" or bands is None:
                 tensors.append(tensor)
             else:
-                tensors.extend(_band(tensor, name, box) for box, name in bands.items())
+                tensors.extend(self._band(tensor, name, box) for box, name in bands.items())
         by_name = {tensor.name: tensor for tensor in tensors}
         names = {
             op.name: {
@@ -315,6 +304,20 @@ class _Splitter:
         part |= {name: part[band] for name, band in self._sums.items() if band in part}
         return PieceGraph(graph, self._given, names, all_bands, source, part)
 
+    def _band(self, tensor: Tensor, name: str, box: Box) -> Tensor:
+        """The band of a tensor; of a view, a view of the band of its storage."""
+        shape = tuple(stop - start for start, stop in box)
+        if tensor.view_of is None:
+            return replace(tensor, name=name, shape=shape, size=None)
+        root, lines = self._graph.root[tensor.name][0], self._lines
+        whole = [(0, extent) for extent in self._graph.tensor[root].shape or ()]
+        for axis, line in lines.line[tensor.name].items():
+            grains = lines.grain[tensor.name][axis], lines.grain[root][line]
+            start, stop = (end // grains[0] * grains[1] for end in box[axis])
+            whole[line] = start, stop
+        base = self._bands[root][tuple(whole)]
+        return replace(tensor, name=name, shape=shape, size=None, view_of=(base, 0))
+
     def _whole(self, op: Op, after: tuple[str, ...]) -> Op:
         """An op without cuts, which reads and writes all bands."""
         if not any(name in self._bands for name in op.tensors) and after == op.after:
@@ -340,7 +343,8 @@ class _Splitter:
             windows = [(n, w) for n, w in self._windows(op) if w.tensor == tensor]
             shape = self._graph.tensor[tensor]
             for number, window in windows:
-                low, high = window.interval(*intervals[number], _extent(shape, window.axis))
+                extent = _extent(shape, window.axis)
+                low, high = self._lines.interval(window, *intervals[number], extent)
                 if low == high:
                     return []
             return [tensor]
@@ -348,7 +352,7 @@ class _Splitter:
         for number, window in self._windows(op):
             if window.tensor == tensor:
                 extent = _extent(self._graph.tensor[tensor], window.axis)
-                low, high = window.interval(*intervals[number], extent)
+                low, high = self._lines.interval(window, *intervals[number], extent)
                 parts[window.axis] = [
                     part for part in parts[window.axis] if low <= part[0] and part[1] <= high
                 ]
@@ -493,8 +497,3 @@ def _extent(tensor: Tensor, axis: int) -> int:
 
 def _text(intervals: Iterable[Interval]) -> str:
     return ",".join(f"{start}:{stop}" for start, stop in intervals)
-
-
-def _band(tensor: Tensor, name: str, box: Box) -> Tensor:
-    shape = tuple(stop - start for start, stop in box)
-    return replace(tensor, name=name, shape=shape, size=None)

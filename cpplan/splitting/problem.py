@@ -15,7 +15,7 @@ from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.program.liveness import is_outside
-from cpplan.splitting.piece_graph import axis_can_be_cut, can_be_cut
+from cpplan.splitting.lines import Lines, find_lines
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,12 +33,14 @@ class SplitProblem:
     sharing
         The kinds of relations that may be chosen.
 
-    Storages are numbered; a tensor that is a view counts as the whole storage it lies in.
+    Storages are numbered. A view that may be cut is one of its own, which takes over the bytes of
+    the tensor it is made from; any other counts as the whole storage it lies in.
     """
 
     program: Program
     residency: Residency
     sharing: frozenset[RelationKind] = frozenset()
+    _axes: dict[str, dict[str, Axis]] = field(default_factory=dict, repr=False)
     _tables: dict[tuple[Window, int], tuple[Ints, Ints]] = field(default_factory=dict, repr=False)
 
     @property
@@ -52,17 +54,50 @@ class SplitProblem:
         return self.program.ops
 
     @cached_property
-    def cuttable(self) -> frozenset[str]:
-        """Names of the tensors that may be cut."""
-        return can_be_cut(self.graph)
+    def lines(self) -> Lines:
+        """Axes along which tensors may be cut."""
+        return find_lines(self.graph)
+
+    @cached_property
+    def separate(self) -> frozenset[str]:
+        """Views that take over the bytes of the tensors they are made from.
+
+        So do all of a storage, if nothing accesses a tensor of it after its view is made.
+        """
+        graph, source = self.graph, self.lines.source
+        last = {name: step for step, op in enumerate(self.ops) for name in op.inputs}
+        made = {name: step for step, op in enumerate(self.ops) for name in op.outputs}
+        stays = {t.name for t in graph.tensors if t.kind == "output"}
+        if self.residency.inputs == "keep":
+            stays |= {t.name for t in graph.tensors if t.kind == "input"}
+        not_passed = {
+            graph.root[view][0]
+            for view, before in source.items()
+            if last[before] > made[view] or before in stays
+        }
+        return frozenset(view for view in source if graph.root[view][0] not in not_passed)
+
+    def cuts(self, window: Window) -> bool:
+        """True if the search may cut a window's tensor along its axis."""
+        views = self.lines.source
+        is_view = window.tensor in views or window.tensor in self._bases
+        return self.lines.has(window) and (not is_view or window.tensor in self._passed)
+
+    @cached_property
+    def _bases(self) -> frozenset[str]:
+        return frozenset(self.lines.source.values())
+
+    @cached_property
+    def _passed(self) -> frozenset[str]:
+        """Tensors of storages with views that take over one another's bytes."""
+        return self.separate | {self.lines.source[view] for view in self.separate}
 
     @cached_property
     def storages(self) -> dict[str, int]:
         """Number of each storage, by name."""
-        graph = self.graph
-        return {
-            t.name: k for k, t in enumerate(t for t in graph.tensors if graph.is_storage(t.name))
-        }
+        graph, separate = self.graph, self.separate
+        names = (t.name for t in graph.tensors if graph.is_storage(t.name) or t.name in separate)
+        return {name: k for k, name in enumerate(names)}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -71,7 +106,7 @@ class SplitProblem:
 
     def storage(self, tensor: str) -> int:
         """Number of the storage that a tensor lies in."""
-        return self.storages[self.graph.root[tensor][0]]
+        return self.storages[tensor if tensor in self.separate else self.graph.root[tensor][0]]
 
     @cached_property
     def size(self) -> list[int]:
@@ -81,7 +116,8 @@ class SplitProblem:
             constant = tensor.kind == "constant" and self.residency.constants == "outside"
             if constant or is_outside(tensor, self.residency):
                 outside.add(graph.root[tensor.name][0])
-        return [0 if name in outside else graph.tensor[name].nbytes for name in self.names]
+        roots = (graph.root[name][0] for name in self.names)
+        return [0 if root in outside else graph.tensor[root].nbytes for root in roots]
 
     @cached_property
     def accessed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -130,11 +166,7 @@ class SplitProblem:
     @cached_property
     def given(self) -> list[bool]:
         """True for the storages that the caller brings."""
-        kinds = {
-            self.storage(t.name): t.kind
-            for t in self.graph.tensors
-            if self.graph.is_storage(t.name)
-        }
+        kinds = {m: self.graph.tensor[name].kind for name, m in self.storages.items()}
         made = {m for _, written in self.accessed for m in written}
         return [kinds[m] in ("input", "constant") or m not in made for m in range(len(self.names))]
 
@@ -144,16 +176,35 @@ class SplitProblem:
         return any(self.size[m] for m in written if m not in read)
 
     def axes(self, op: Op) -> dict[str, Axis]:
-        """Axes along which an op may be cut, by name."""
-        return {axis.name: axis for axis in op.axes if axis_can_be_cut(op, axis, self.cuttable)}
+        """Axes along which the search may cut an op, by name."""
+        if op.name not in self._axes:
+            found = (axis for axis in op.axes if self.lines.can_cut(op, axis))
+            self._axes[op.name] = {
+                axis.name: axis
+                for axis in found
+                if all(self.cuts(axis.window[o]) for o in op.outputs if o in axis.window)
+            }
+        return self._axes[op.name]
+
+    def extent(self, window: Window) -> int:
+        """Units of a window's tensor along its axis."""
+        shape = self.graph.tensor[window.tensor].shape
+        assert shape is not None
+        return shape[window.axis] // self.lines.grain[window.tensor][window.axis]
+
+    def is_identity(self, window: Window) -> bool:
+        """True if each step of an op accesses the unit of its number."""
+        grain = self.lines.grain[window.tensor][window.axis]
+        return (window.stride, window.offset, window.size, window.table) == (grain, 0, grain, None)
 
     def intervals(self, window: Window, axis: Axis) -> tuple[Ints, Ints]:
-        """First position and the one after the last of the window at each step of its axis."""
+        """First unit and the one after the last of the window at each step of its axis."""
         key = window, axis.extent
         if key not in self._tables:
             shape = self.graph.tensor[window.tensor].shape
             assert shape is not None
-            found = [window.interval(k, k + 1, shape[window.axis]) for k in range(axis.extent)]
+            extent = shape[window.axis]
+            found = [self.lines.units(window, k, k + 1, extent) for k in range(axis.extent)]
             array = np.array(found, np.int64).reshape(-1, 2)
             low, high = array[:, 0].copy(), array[:, 1].copy()
             # Padding alone accesses nothing: it needs neither more nor less than its neighbours.

@@ -18,7 +18,6 @@ import numpy as np
 from cpplan.model.axes import Axis, Window
 from cpplan.model.problem import Ints
 from cpplan.splitting.grid import Line, Rows
-from cpplan.splitting.piece_graph import is_identity
 from cpplan.splitting.problem import Floats, SplitProblem
 
 # Rows of a table of no interval.
@@ -169,7 +168,7 @@ class Region:
             if found is None:
                 continue
             for window in found.windows:
-                if window.tensor in problem.cuttable:
+                if problem.cuts(window):
                     m = local[problem.storage(window.tensor)]
                     at.setdefault(m, window.axis)
         if axes[-1] is None:
@@ -181,8 +180,10 @@ class Region:
         if (k, name) not in family.windows:
             axis, m = family.axes[k], self.local[self.problem.storage(name)]
             window = None
-            if axis is not None and name in self.problem.cuttable and m in family.at:
+            if axis is not None and m in family.at:
                 window = axis.window.get(name)
+                if window is not None and not self.problem.cuts(window):
+                    window = None
                 if window is not None and window.axis != family.at[m]:
                     window = None
             family.windows[k, name] = window
@@ -245,9 +246,8 @@ class Region:
         """Positions of a storage along the axes of a family; 1 if they do not cut it."""
         if m not in family.at:
             return 1
-        shape = self.problem.graph.tensor[self.problem.names[self.storages[m]]].shape
-        assert shape is not None
-        return shape[family.at[m]]
+        name = self.problem.names[self.storages[m]]
+        return self.problem.extent(Window(name, family.at[m]))
 
     def _apart(self, inner: _Family, outer: _Family) -> bool:
         """True if no op or tensor is cut twice along one axis, and all ops have an outer one."""
@@ -317,7 +317,7 @@ class Region:
                 if axis.accumulates or window is None or mine is None or reading is None:
                     return None
                 low, high = problem.intervals(window, reading)
-                made = None if is_identity(mine) else problem.intervals(mine, axis)
+                made = None if problem.is_identity(mine) else problem.intervals(mine, axis)
                 edges.append((user, low, high, made))
         outer.edges[k] = edges
         return edges
@@ -358,7 +358,8 @@ class _Cascade:
         readers: list[list[int]] = [[] for _ in region.storages]
         made_table = [_WHOLE] * len(region.storages)
         for k, op in enumerate(region.ops):
-            over = {source for _, source in op.in_place} if in_place else ()
+            over = {source for _, source in op.in_place} if in_place else set[str]()
+            over |= {problem.lines.source[o] for o in op.outputs if o in problem.separate}
             seen: set[tuple[int, int]] = set()
             for name in op.inputs:
                 m = local[problem.storage(name)]
@@ -505,9 +506,7 @@ class _Cascade:
             return None
         problem = region.problem
         name = problem.names[region.storages[m]]
-        shape = problem.graph.tensor[name].shape
-        assert shape is not None
-        extent = shape[outer.at[m]]
+        extent = problem.extent(Window(name, outer.at[m]))
         low = np.full(strips.shape[1], extent)
         high = np.zeros(strips.shape[1], np.int64)
         users = region.readers[m] if region.writers[m] < 0 else [(region.writers[m], name)]

@@ -8,44 +8,32 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
 from cpplan.model.axes import Axis, Window
-from cpplan.model.dtypes import BITS
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.pieces import Pieces
+from cpplan.verification.piece_lines import CutTensors, Place
 
 Span = tuple[int, int]
 Part = tuple[Span, ...]
 """A span along each axis of a tensor."""
 
 
-def cuttable_tensors(graph: Graph) -> set[str]:
-    """Tensors with elements of whole bytes, in storages that no other tensor lies in."""
-    found = set()
-    for tensor in graph.tensors:
-        own = tensor.kind not in ("constant", "workspace") and tensor.view_of is None
-        if not own or tensor.shape is None or tensor.dtype is None or tensor.symbolic:
-            continue
-        width, rest = divmod(BITS[tensor.dtype], 8)
-        if rest == 0 and 0 < tensor.nbytes == width * math.prod(tensor.shape):
-            found.add(tensor.name)
-    return found - {tensor.view_of[0] for tensor in graph.tensors if tensor.view_of is not None}
-
-
 @dataclass(frozen=True, slots=True)
 class CutOp:
     """An op and the axes along which it is cut, each with the ends of its intervals."""
 
+    places: CutTensors
     op: Op
     axes: tuple[Axis, ...]
     ends: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, graph: Graph, entry: Pieces, cuttable: Collection[str]) -> CutOp:
+    def of(cls, graph: Graph, entry: Pieces, places: CutTensors) -> CutOp:
         here = f"pieces of op {entry.op!r}"
         op = graph.op.get(entry.op)
         if op is None:
@@ -66,15 +54,15 @@ class CutOp:
                     f"{here}: axis {name!r}: {list(cuts)} are not ascending positions within its "
                     f"{axis.extent} steps"
                 )
+            uncut = places.refused(op, axis)
+            if uncut is not None:
+                raise VerificationError(f"{here}: it writes {uncut!r}, which cannot be cut so")
             axes.append(axis)
             ends.append(positions)
-        uncut = next((name for name in op.outputs if name not in cuttable), None)
-        if uncut is not None:
-            raise VerificationError(f"{here}: it writes {uncut!r}, which cannot be cut")
         cut_at = [(window.tensor, window.axis) for axis in axes for window in axis.windows]
         if len(set(cut_at)) < len(cut_at):
             raise VerificationError(f"{here}: two axes cut one axis of a tensor")
-        return cls(op, tuple(axes), tuple(ends))
+        return cls(places, op, tuple(axes), tuple(ends))
 
     def works(self) -> Iterator[tuple[Span, ...]]:
         """The spans of each piece, in their order."""
@@ -89,7 +77,12 @@ class CutOp:
         for axis, (first, last) in zip(self.axes, work, strict=True):
             for window in axis.windows:
                 if window.tensor == tensor:
-                    spans[window.axis] = _accessed(window, first, last, shape[window.axis])
+                    span = _accessed(window, first, last, shape[window.axis])
+                    place = self.places.place(tensor, window.axis)
+                    if place is not None:
+                        spans[window.axis] = _widened(span, place.pitch)
+                    elif span[0] >= span[1]:
+                        return None
         return None if any(low >= high for low, high in spans) else tuple(spans)
 
     def name(self, work: Sequence[Span]) -> str:
@@ -100,7 +93,7 @@ class CutOp:
         found = []
         for axis in self.axes:
             at = _common(graph, axis, one, other)
-            if at is None:
+            if at is None or not _same_pitch(self.places, one, other, at):
                 return None
             found.append(at)
         return found
@@ -116,6 +109,18 @@ def _accessed(window: Window, first: int, last: int, extent: int) -> Span:
     return max(0, min(low, extent)), max(0, min(high, extent))
 
 
+def _widened(span: Span, pitch: int) -> Span:
+    """The least span between ends at multiples of a pitch that holds a span."""
+    low, high = span
+    return (low - low % pitch, high + -high % pitch) if low < high else span
+
+
+def _same_pitch(places: CutTensors, one: str, other: str, axis: int) -> bool:
+    found = {places.place(name, axis) is None for name in (one, other)}
+    pitches = {place.pitch for n in (one, other) if (place := places.place(n, axis)) is not None}
+    return found == {False} and len(pitches) == 1
+
+
 def _common(graph: Graph, axis: Axis, one: str, other: str) -> int | None:
     """The axis that an op's axis has of two tensors alike, step by step; else ``None``."""
     windows = [window for window in axis.windows if window.tensor in (one, other)]
@@ -129,31 +134,38 @@ def _common(graph: Graph, axis: Axis, one: str, other: str) -> int | None:
 class Bands:
     """Positions at which each tensor is cut along each of its axes."""
 
-    def __init__(self, graph: Graph, cut: Mapping[str, CutOp], cuttable: Collection[str]):
-        self._graph, self.cuttable = graph, cuttable
+    def __init__(self, graph: Graph, cut: Mapping[str, CutOp], places: CutTensors):
+        self._graph, self._places = graph, places
+        # Base and axis -> cuts, counted in pitches.
         marks: dict[tuple[str, int], set[int]] = {}
         for each in cut.values():
             for axis, ends in zip(each.axes, each.ends, strict=True):
                 for window in axis.windows:
-                    if window.tensor not in self.cuttable:
+                    place = places.place(window.tensor, window.axis)
+                    if place is None:
                         continue
-                    shape = graph.tensor[window.tensor].shape
-                    assert shape is not None
-                    extent = shape[window.axis]
-                    found = marks.setdefault((window.tensor, window.axis), set())
+                    extent = (graph.tensor[window.tensor].shape or ())[window.axis]
+                    found = marks.setdefault(self._key(window.tensor, place), set())
                     for first, last in pairwise(ends):
-                        low, high = _accessed(window, first, last, extent)
-                        found.update({low, high} - {0, extent} if low < high else ())
+                        span = _accessed(window, first, last, extent)
+                        if span[0] < span[1]:
+                            low, high = _widened(span, place.pitch)
+                            found.update({low // place.pitch, high // place.pitch})
+                    found -= {0, extent // place.pitch}
         self._level(marks, cut)
         self._grid: dict[str, list[list[Span]]] = {}
-        for (name, number), found in marks.items():
-            shape = graph.tensor[name].shape
-            assert shape is not None
-            if name not in self._grid and any(marks.get((name, k)) for k in range(len(shape))):
-                self._grid[name] = [[(0, extent)] for extent in shape]
-            if found:
-                positions = [0, *sorted(found), shape[number]]
-                self._grid[name][number] = list(pairwise(positions))
+        for name, axes in places.places.items():
+            shape = graph.tensor[name].shape or ()
+            lines = [[(0, extent)] for extent in shape]
+            for number, place in axes.items():
+                cuts = sorted(marks.get(self._key(name, place), ()))
+                positions = [0, *(cut_at * place.pitch for cut_at in cuts), shape[number]]
+                lines[number] = list(pairwise(positions))
+            if any(len(line) > 1 for line in lines):
+                self._grid[name] = lines
+
+    def _key(self, tensor: str, place: Place) -> tuple[str, int]:
+        return self._graph.root[tensor][0], place.base_axis
 
     def _level(self, marks: dict[tuple[str, int], set[int]], cut: Mapping[str, CutOp]) -> None:
         """Give tensors that lie in one another's place the same cuts, until nothing changes."""
@@ -161,10 +173,14 @@ class Bands:
         for each in cut.values():
             pairs = [*each.op.in_place, *((p.part, p.whole) for p in each.op.placements)]
             for one, other in pairs:
-                if one not in self.cuttable or other not in self.cuttable:
-                    continue
-                common = (_common(self._graph, axis, one, other) for axis in each.axes)
-                linked += [((one, at), (other, at)) for at in common if at is not None]
+                for axis in each.axes:
+                    at = _common(self._graph, axis, one, other)
+                    if at is None or not _same_pitch(self._places, one, other, at):
+                        continue
+                    places = self._places.place(one, at), self._places.place(other, at)
+                    assert places[0] is not None
+                    assert places[1] is not None
+                    linked.append((self._key(one, places[0]), self._key(other, places[1])))
         changed = True
         while changed:
             changed = False
@@ -174,6 +190,16 @@ class Bands:
                     here |= there
                     there |= here
                     changed = True
+
+    def base(self, tensor: str, part: Part) -> str:
+        """The band of a view's base that has the bytes of a part of the view."""
+        base = self._graph.root[tensor][0]
+        spans = [(0, extent) for extent in self._graph.tensor[base].shape or ()]
+        for axis, place in self._places.places[tensor].items():
+            pitch = self._places.places[base][place.base_axis].pitch
+            low, high = part[axis]
+            spans[place.base_axis] = low // place.pitch * pitch, high // place.pitch * pitch
+        return self.name(base, tuple(spans))
 
     def is_cut(self, tensor: str) -> bool:
         return tensor in self._grid

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from cpplan.model.dtypes import BITS
 from cpplan.model.graph import Graph, Op
 from cpplan.model.residency import Residency
+from cpplan.verification.piece_lines import CutTensors, cut_tensors
 from cpplan.verification.storages import Storages
 
 
@@ -30,7 +31,7 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     >>> least_piece(graph, Residency(), ())
     10
     """
-    storages = Storages(graph, residency)
+    storages, places = Storages(graph, residency), cut_tensors(graph)
     copied: set[str] = set()
     if "placement" in sharing:
         copied = {graph.root[n][0] for op in graph.ops for p in op.placements for n in p[:2]}
@@ -46,7 +47,7 @@ def least_piece(graph: Graph, residency: Residency, sharing: Collection[str]) ->
     most = max(together(brought), together({root: storages.size[root] for root in retention}))
     first: list[int] = []
     for op in graph.ops:
-        needs = _needs(graph, storages, op)
+        needs = _needs(graph, storages, op, places)
         if "in place" in sharing:
             for output, _ in op.in_place:
                 needs.pop(graph.root[output][0], None)
@@ -63,39 +64,45 @@ def _made(graph: Graph) -> Collection[str]:
     return graph.producer.keys()
 
 
-def _needs(graph: Graph, storages: Storages, op: Op) -> dict[str, int]:
+def _needs(graph: Graph, storages: Storages, op: Op, places: CutTensors) -> dict[str, int]:
     """Least bytes of each storage that a piece of an op needs."""
     found: dict[str, int] = {}
     for name in op.tensors:
         root = graph.root[name][0]
         if root in storages.size:
-            found[root] = max(found.get(root, 0), _least(graph, op, name))
+            found[root] = max(found.get(root, 0), _least(graph, op, name, places))
     return found
 
 
-def _least(graph: Graph, op: Op, name: str) -> int:
+def _least(graph: Graph, op: Op, name: str, places: CutTensors) -> int:
     """Least bytes of a tensor that a piece of an op needs."""
     tensor = graph.tensor[name]
     whole = not tensor.shape or tensor.dtype is None or tensor.kind in ("constant", "workspace")
     whole |= graph.symbols is not None or bool(op.bodies) or op.sequence is not None
-    bases = {t.view_of[0] for t in graph.tensors if t.view_of is not None}
-    whole |= any(graph.tensor[n].view_of is not None or n in bases for n in (name, *op.outputs))
-    if whole or not op.axes or tensor.nbytes == 0 or BITS.get(str(tensor.dtype), 1) % 8:
+    if whole or not op.axes or name not in places.places:
         return tensor.nbytes
     assert tensor.shape is not None
     extents = list(tensor.shape)
-    for axis, shortest in _shortest(graph, op, name):
+    for axis, shortest in _shortest(graph, op, name, places):
         extents[axis] = min(extents[axis], shortest)
     return math.prod(extents) * BITS[str(tensor.dtype)] // 8
 
 
-def _shortest(graph: Graph, op: Op, name: str) -> Iterator[tuple[int, int]]:
+def _shortest(graph: Graph, op: Op, name: str, places: CutTensors) -> Iterator[tuple[int, int]]:
     """Axes of a tensor, and the fewest positions of each that a step of the op needs."""
     shape = graph.tensor[name].shape
     assert shape is not None
     for axis in op.axes:
-        # An op runs whole along an axis of one step.
-        for window in axis.windows if axis.extent > 1 else ():
-            if window.tensor == name:
-                spans = (window.interval(k, k + 1, shape[window.axis]) for k in range(axis.extent))
-                yield window.axis, min(high - low for low, high in spans)
+        # An op runs whole along an axis of one step, or of an output that cannot be cut so.
+        if axis.extent == 1 or places.refused(op, axis) is not None:
+            continue
+        for window in axis.windows:
+            place = places.place(name, window.axis)
+            if window.tensor != name or place is None:
+                continue
+            spans = (window.interval(k, k + 1, shape[window.axis]) for k in range(axis.extent))
+            pitch = place.pitch
+            yield (
+                window.axis,
+                min((-(-high // pitch) - low // pitch) * pitch for low, high in spans),
+            )

@@ -16,7 +16,8 @@ from cpplan.model.errors import InputError, VerificationError
 from cpplan.model.graph import Graph, Op, Placement
 from cpplan.model.pieces import Pieces
 from cpplan.model.tensor import Tensor
-from cpplan.verification.piece_bands import Bands, CutOp, Part, Span, cuttable_tensors
+from cpplan.verification.piece_bands import Bands, CutOp, Part, Span
+from cpplan.verification.piece_lines import cut_tensors
 
 
 def graph_of_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Graph:
@@ -72,12 +73,12 @@ def describe_pieces(graph: Graph, pieces: Sequence[Pieces]) -> Described:
         As :func:`graph_of_pieces`.
     """
     cut: dict[str, CutOp] = {}
-    cuttable = cuttable_tensors(graph)
+    places = cut_tensors(graph)
     for entry in pieces:
         if entry.op in cut:
             raise VerificationError(f"op {entry.op!r} is cut twice in the plan")
-        cut[entry.op] = CutOp.of(graph, entry, cuttable)
-    bands = Bands(graph, cut, cuttable)
+        cut[entry.op] = CutOp.of(graph, entry, places)
+    bands = Bands(graph, cut, places)
     made = _Making(graph, cut, bands)
     try:
         return made.graph()
@@ -109,7 +110,12 @@ class _Making:
                 if name in source.tensor:
                     raise VerificationError(f"tensor {name!r} has the name of a band")
                 shape = tuple(high - low for low, high in part)
-                self.tensors[name] = replace(tensor, name=name, shape=shape, size=None)
+                view_of = (
+                    None if tensor.view_of is None else (self.bands.base(tensor.name, part), 0)
+                )
+                self.tensors[name] = replace(
+                    tensor, name=name, shape=shape, size=None, view_of=view_of
+                )
                 self.parts[name] = tensor.name, part
         ops = [made for op in source.ops for made in self._made(op)]
         graph = Graph(source.name, tuple(self.tensors.values()), tuple(ops))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cpplan.model.axes import Axis, Window
@@ -64,6 +64,39 @@ class Network:
         y = self._tensor(None, (rows, columns, one + other))
         return self._op("Concat", (a, b), y, self._same(a, b, y)[:2], 0)
 
+    def relu_over(self, x: str) -> str:
+        """A rectifier that writes over what it reads: its output is a view."""
+        y = self._tensor(None, self._shape(x), view_of=(x, 0))
+        return self._op("Relu_", (x,), y, self._same(x, y), 0)
+
+    def fold(self, x: str, columns: int) -> str:
+        """A view in which some columns are channels; rows and groups of columns stay."""
+        rows, wide, channels = self._shape(x)
+        y = self._tensor(None, (rows, wide // columns, channels * columns), view_of=(x, 0))
+        axes = [
+            Axis("rows", rows, (Window(x, ROWS), Window(y, ROWS))),
+            Axis(
+                "columns",
+                wide // columns,
+                (Window(x, COLUMNS, columns, 0, columns), Window(y, COLUMNS)),
+            ),
+        ]
+        return self._op("Reshape", (x,), y, axes, 0)
+
+    def turn(self, x: str) -> str:
+        """A view with rows and columns exchanged."""
+        rows, columns, channels = self._shape(x)
+        y = self._tensor(None, (columns, rows, channels), view_of=(x, 0))
+        axes = [
+            Axis(name, n, (Window(x, axis), Window(y, other)))
+            for name, n, axis, other in (
+                ("rows", columns, COLUMNS, ROWS),
+                ("columns", rows, ROWS, COLUMNS),
+                ("channels", channels, CHANNELS, CHANNELS),
+            )
+        ]
+        return self._op("Transpose", (x,), y, axes, 0)
+
     def dense(self, x: str, channels: int) -> str:
         """A matrix product over everything, which cannot be split."""
         y = self._tensor(None, (1, 1, channels))
@@ -77,10 +110,7 @@ class Network:
             for key, tensor in self.tensors.items()
             if tensor.kind != "input" and (key not in read or key in outputs)
         }
-        tensors = (
-            Tensor(t.name, shape=t.shape, dtype=t.dtype, kind=kinds.get(key, t.kind))
-            for key, t in self.tensors.items()
-        )
+        tensors = (replace(t, kind=kinds.get(key, t.kind)) for key, t in self.tensors.items())
         return Graph(name, tuple(tensors), tuple(self.ops))
 
     def _same(self, *names: str) -> list[Axis]:
@@ -108,7 +138,13 @@ class Network:
         assert shape is not None
         return shape
 
-    def _tensor(self, name: str | None, shape: tuple[int, ...], kind: str = "intermediate") -> str:
+    def _tensor(
+        self,
+        name: str | None,
+        shape: tuple[int, ...],
+        kind: Any = "intermediate",
+        view_of: tuple[str, int] | None = None,
+    ) -> str:
         name = name or f"t{len(self.tensors)}"
-        self.tensors[name] = Tensor(name, shape=shape, dtype=self.dtype, kind=kind)
+        self.tensors[name] = Tensor(name, shape=shape, dtype=self.dtype, kind=kind, view_of=view_of)
         return name

@@ -10,14 +10,15 @@ import cpplan
 from cpplan import Graph, Plan
 from cpplan.model.pieces import Pieces
 from cpplan.splitting.copies import count_copied_bytes
-from cpplan.splitting.piece_graph import axis_can_be_cut, can_be_cut, split_graph
+from cpplan.splitting.lines import find_lines
+from cpplan.splitting.piece_graph import split_graph
 from cpplan.verification.piece_bound import least_piece
 
 
 def random_pieces(rng: random.Random, graph: Graph) -> list[Pieces]:
     """Cuts of some ops along one axis or two; of one op at least, if one can be cut."""
-    cuttable = can_be_cut(graph)
-    there = {op.name: [a for a in op.axes if axis_can_be_cut(op, a, cuttable)] for op in graph.ops}
+    lines = find_lines(graph)
+    there = {op.name: [a for a in op.axes if lines.can_cut(op, a)] for op in graph.ops}
     found: list[Pieces] = []
     while any(there.values()) and not found:
         for name, axes in there.items():

@@ -15,7 +15,10 @@ from tests.support.split_networks import Network
 
 @given(
     rows=st.integers(1, 6),
-    kinds=st.lists(st.sampled_from(["conv", "strided", "relu", "add", "dense"]), max_size=5),
+    kinds=st.lists(
+        st.sampled_from(["conv", "strided", "relu", "add", "dense", "relu_over", "fold", "turn"]),
+        max_size=5,
+    ),
     in_place=st.booleans(),
     inputs=st.sampled_from(["reuse", "keep", "outside"]),
     dtype=st.sampled_from(["int8", "float32"]),
@@ -34,6 +37,10 @@ def test_planner_and_checker_agree_on_the_least_piece(
             x = net.relu(x)
         elif kind == "add":
             x = net.add(x, x)
+        elif kind == "fold":
+            x = net.fold(x, 3 if net.tensors[x].shape[1] % 3 == 0 else 1)
+        elif kind in ("relu_over", "turn"):
+            x = getattr(net, kind)(x)
         else:
             x = net.dense(x, 5)
     graph, residency = net.graph("net", x), Residency(inputs=inputs)

@@ -23,12 +23,14 @@ PLANS: list[tuple[Graph, Plan]] = []
 
 
 def random_network(rng: random.Random) -> Graph:
-    """Two to six layers, some of them branches."""
+    """Two to six layers, some of them branches or views."""
     net = Network(rng.choice(["int8", "float32"]))
     ends = [net.image(rng.randint(4, 12), rng.randint(4, 8), rng.randint(1, 4))]
     for _ in range(rng.randint(2, 6)):
         x = rng.choice(ends[-2:])
-        kind = rng.choice(["conv", "depthwise", "relu", "add", "concat", "dense"])
+        kind = rng.choice(
+            ["conv", "depthwise", "relu", "add", "concat", "dense", "relu_over", "fold", "turn"]
+        )
         shape = net.tensors[x].shape
         assert shape is not None
         if kind == "conv":
@@ -40,6 +42,10 @@ def random_network(rng: random.Random) -> Graph:
         elif kind in ("add", "concat"):
             others = [y for y in ends if net.tensors[y].shape == shape and y != x]
             ends.append(getattr(net, kind)(x, rng.choice(others)) if others else net.relu(x))
+        elif kind == "fold":
+            ends.append(net.fold(x, next(k for k in (2, 3, 1) if shape[1] % k == 0)))
+        elif kind in ("relu_over", "turn"):
+            ends.append(getattr(net, kind)(x))
         else:
             ends.append(net.relu(x))
     return net.graph()

@@ -19,7 +19,7 @@ from cpplan.io.onnx.graph import Source, Translation
 from cpplan.io.onnx.kernels import KernelError, make_kernel, to_numpy
 from cpplan.io.onnx.model import opset_versions
 from cpplan.io.onnx.piece_nodes import piece_node
-from cpplan.io.pieces import Box, PieceWork, piece_work, within
+from cpplan.io.pieces import Box, PieceWork, common, piece_work, within
 from cpplan.model.errors import InputError
 from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Plan
@@ -176,6 +176,15 @@ class _Writer:
         (name,) = found.values()
         return name
 
+    def _outer(self, tensor: str, box: Box) -> Box:
+        """The part of a tensor that the bands make up which a part of it has positions in."""
+        parts = [self._described.parts[name][1] for name in self._bands[tensor]]
+        met = [part for part in parts if common(part, box) is not None]
+        return tuple(
+            (min(low for low, _ in spans), max(high for _, high in spans))
+            for spans in zip(*met, strict=True)
+        )
+
     def _is_done(self, lines: Mapping[Box, object], box: Box) -> bool:
         return next(iter(lines)) == box
 
@@ -186,7 +195,12 @@ class _Writer:
         full = all(span == (0, extent) for span, extent in zip(box, extents, strict=True))
         is_input = self._whole.tensor[tensor].kind == "input"
         if tensor in self._bands and not is_input:
-            return self._joined(tensor, box, f"{label}/{tensor}")
+            outer = self._outer(tensor, box)
+            if outer == box:
+                return self._joined(tensor, box, f"{label}/{tensor}")
+            joined = self._joined(tensor, outer, f"{label}/{tensor}/bands")
+            lengths = [high - low for low, high in outer]
+            return self._slice(joined, within(box, outer), lengths, f"{label}/{tensor}")
         if full:
             return tensor
         if self._whole.tensor[tensor].kind != "constant":

@@ -1,0 +1,93 @@
+"""ONNX networks with views and moves in pieces: channel shuffles, tokens, attention of one head."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cases import seeds
+
+onnx = pytest.importorskip("onnx")
+from support.onnx_networks import OnnxNetwork  # noqa: E402
+from support.split_plans import plan_in_pieces, random_pieces  # noqa: E402
+
+import cpplan  # noqa: E402
+from cpplan.io.onnx.model import read_onnx  # noqa: E402
+
+
+class ViewNetwork(OnnxNetwork):
+    """A network in the making, with views."""
+
+    def reshape(self, x: str, *shape: int) -> str:
+        return self.op("Reshape", [x, self._constant(np.array(shape, np.int64))])
+
+    def shuffle(self, x: str, groups: int) -> str:
+        """Channels of several groups one by one from each."""
+        batch, channels, rows, columns = self.shape[x]
+        apart = self.reshape(x, batch, groups, channels // groups, rows, columns)
+        turned = self.op("Transpose", [apart], perm=[0, 2, 1, 3, 4])
+        return self.reshape(turned, batch, channels, rows, columns)
+
+    def tokens(self, x: str) -> str:
+        """Positions of an image as rows of a matrix."""
+        batch, channels, rows, columns = self.shape[x]
+        flat = self.reshape(x, batch, channels, rows * columns)
+        return self.op("Transpose", [flat], perm=[0, 2, 1])
+
+    def linear(self, x: str, columns: int) -> str:
+        weights = self.rng.standard_normal((self.shape[x][-1], columns)) / 4
+        return self.op("MatMul", [x, self._constant(weights.astype(np.float32))])
+
+    def attention(self, x: str) -> str:
+        """Scores of all pairs of rows, their softmax, and sums of the rows by it."""
+        query, key, value = (self.linear(x, 4) for _ in range(3))
+        turned = self.op("Transpose", [key], perm=[0, 2, 1])
+        scores = self.op("Softmax", [self.op("MatMul", [query, turned])], axis=-1)
+        return self.op("MatMul", [scores, value])
+
+
+def view_network(seed: int) -> onnx.ModelProto:
+    """A convolution, then views of one of three kinds, then another layer."""
+    net = ViewNetwork(seed)
+    rng = net.rng
+    rows, columns = (2 * int(rng.integers(2, 6)) for _ in range(2))
+    x = net.conv(net.image(1, 3, rows, columns), 4, pads=[1] * 4)
+    kind = seed % 4
+    given: dict[str, Any] = {"pads": [1] * 4}
+    if kind == 0:
+        y = net.conv(net.shuffle(net.op("Relu", [x]), 2), 4, **given)
+    elif kind == 1:
+        y = net.attention(net.tokens(x))
+    elif kind == 2:
+        y = net.linear(net.op("Relu", [net.tokens(net.shuffle(x, 2))]), 3)
+    else:
+        squeezed = net.op("Squeeze", [net.op("Sigmoid", [x])])
+        y = net.op("Softmax", [net.op("Transpose", [squeezed], perm=[1, 0, 2])], axis=1)
+    return net.model(y)
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_networks_with_views_compute_the_same_in_pieces(seed: int) -> None:
+    print(f"seed {seed}")
+    model = view_network(seed)
+    graph = read_onnx(model)
+    plan = plan_in_pieces(graph, random_pieces(random.Random(seed), graph))
+    cpplan.verify(graph, plan)
+    done = cpplan.execute(model, plan)
+    whole = cpplan.execute(model, cpplan.solve(graph, time_limit=1))
+    for name, value in whole.outputs.items():
+        # Without pieces, kernels add up in the order that a library chooses.
+        np.testing.assert_allclose(done.outputs[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_the_shuffle_of_channels_is_cut_between_rows() -> None:
+    model = view_network(0)
+    graph = read_onnx(model)
+    plan = cpplan.solve(graph, split=True, in_place=True, time_limit=10)
+    assert plan.peak < cpplan.solve(graph, in_place=True, time_limit=5).peak
+    cut = {entry.op for entry in plan.pieces}
+    assert any(graph.op[name].kind == "Reshape" for name in cut)
+    assert any(graph.op[name].kind == "Transpose" for name in cut)
+    cpplan.execute(model, plan)
