@@ -153,11 +153,11 @@ def read_plan(path: str) -> Plan:
 def read_planned(path: str) -> Plan | SizesPlan:
     """Plan or plans for several sizes in a file of either command; raises as :func:`read_plan`."""
     from cpplan.io.plan_json import plan_from_dict
+    from cpplan.io.plan_rows import read_rows
     from cpplan.io.sizes_json import FORMAT, sizes_from_dict
-    from cpplan.runtime.json_file import read_json
 
-    values = read_json(path)
+    values, buffers = read_rows(path)
     with located(path):
         if isinstance(values, Mapping) and values.get("format") == FORMAT:
             return sizes_from_dict(values)
-        return plan_from_dict(values)
+        return plan_from_dict(values, buffers)

@@ -156,12 +156,6 @@ def check_fields(values: Mapping[str, Any]) -> None:
         _check_object(f"pieces {number}", pieces, _PIECES)
         if len(pieces) > len(_PIECES):
             raise InputError(f"pieces {number}: expected {', '.join(_PIECES)} and nothing else")
-    if not _all_buffers_right(values["buffers"]):
-        for number, row in enumerate(values["buffers"]):
-            _check_object(f"buffer {number}", row, _BUFFER)
-            if row["offset"] is not None and row["offset"] + row["size"] >= _LIMIT:
-                raise InputError(f"not a valid plan: buffer {number}: must end below 2**63")
-    check_names("a buffer's name", [row["name"] for row in values["buffers"]])
     for name, gaps in values["gaps"].items():
         for gap in gaps if isinstance(gaps, list) else [gaps]:
             _check_list(f"gap of {name!r}", gap, (_INTEGER,) * 4)
@@ -171,21 +165,52 @@ def check_fields(values: Mapping[str, Any]) -> None:
         _check_list(f"history: event {number}", event, _EVENT)
 
 
-def _all_buffers_right(rows: list[Any]) -> bool:
-    """True if no row breaks a rule; checked by column, as there may be a million rows."""
+def buffer_columns(rows: list[Any]) -> dict[str, list[Any]]:
+    """The columns of a plan's buffers.
+
+    Raises
+    ------
+    InputError
+        Names the buffer, the field and the type expected.
+
+    Examples
+    --------
+    >>> buffer_columns([{"name": 12}])
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: not a valid plan: buffer 0: name must be a string, not 12
+    """
+    columns = right_columns(rows)
+    for number, row in enumerate(rows if columns is None else ()):
+        _check_object(f"buffer {number}", row, _BUFFER)
+        if row["offset"] is not None and row["offset"] + row["size"] >= _LIMIT:
+            raise InputError(f"not a valid plan: buffer {number}: must end below 2**63")
+    return columns or {key: [row[key] for row in rows] for key in _BUFFER}
+
+
+def right_columns(rows: list[Any]) -> dict[str, list[Any]] | None:
+    """The columns of buffers; ``None`` if a row breaks a rule, which is told of all at once.
+
+    Examples
+    --------
+    >>> row = {"name": "a", "size": 8, "lower": 0, "upper": 1, "offset": 0, "pool": "sram"}
+    >>> right_columns([row])["size"]
+    [8]
+    >>> right_columns([{**row, "size": "8"}])
+    """
     if not set(map(type, rows)) <= {dict}:
-        return False
+        return None
     # Mostly there is one list of keys for all.
     if not all(_BUFFER.keys() <= set(keys) for keys in set(map(tuple, rows))):
-        return False
+        return None
     columns = {key: [row[key] for row in rows] for key in _BUFFER}
     if not all(set(map(type, columns[key])) <= set(types) for key, types in _BUFFER.items()):
-        return False
-    columns["offset"] = [offset or 0 for offset in columns["offset"]]
-    numbers = [columns[key] for key, types in _BUFFER.items() if int in types]
+        return None
+    offsets = [offset or 0 for offset in columns["offset"]]
+    numbers = [offsets, columns["size"], columns["lower"], columns["upper"]]
     if any(max(map(abs, column), default=0) >= _LIMIT for column in numbers):
-        return False
-    return max(map(add, columns["offset"], columns["size"]), default=0) < _LIMIT
+        return None
+    return columns if max(map(add, offsets, columns["size"]), default=0) < _LIMIT else None
 
 
 def check_derived(values: Mapping[str, Any], plan: Plan) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan.io.plan_fields import check_derived, check_fields
+from cpplan.io.plan_fields import buffer_columns, check_derived, check_fields
+from cpplan.io.plan_rows import BufferColumns, columns_of, read_rows
 from cpplan.model.certificates import (
     Certificate,
     RoomPrices,
@@ -20,16 +21,15 @@ from cpplan.model.certificates import (
 )
 from cpplan.model.errors import InputError, located
 from cpplan.model.moves import read_moves
+from cpplan.model.names import check_names
 from cpplan.model.pieces import Pieces
 from cpplan.model.plan import Plan, Progress, Relation
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap
 from cpplan.model.residency import Residency
 from cpplan.runtime.atomic import write_pieces
-from cpplan.runtime.json_file import read_json
 
 if TYPE_CHECKING:
-    from cpplan.model.problem import Ints
     from cpplan.symbolic.layout import SymbolicLayout
 
 FORMAT, VERSION = "cpplan.plan", 1
@@ -77,9 +77,9 @@ def load_plan(path: str | PathLike[str]) -> Plan:
     InputError
         If the file cannot be read or is no plan; names the file.
     """
-    values = read_json(path)
+    values, buffers = read_rows(path)
     with located(path):
-        return plan_from_dict(values)
+        return plan_from_dict(values, buffers)
 
 
 def _rows(plan: Plan, start: int, stop: int) -> Iterator[dict[str, Any]]:
@@ -219,8 +219,8 @@ def _quoted(names: Sequence[str | int]) -> list[str]:
     return json.dumps(names, separators=("\n", ":"))[1:-1].split("\n") if names else []
 
 
-def plan_from_dict(values: Mapping[str, Any]) -> Plan:
-    """Read a plan from the values of :func:`plan_to_dict`.
+def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = None) -> Plan:
+    """Read a plan from the values of :func:`plan_to_dict`; ``columns`` are its buffers if given.
 
     Raises
     ------
@@ -233,32 +233,33 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
     if version != VERSION or type(version) is not int:  # True == 1 == 1.0
         raise InputError(f"plan version {version!r} is not understood: expected {VERSION}")
     check_fields(values)
-    rows = values["buffers"]
+    if columns is None:
+        columns = columns_of([buffer_columns(values["buffers"])])
+    check_names("a buffer's name", columns.name)
     pools = tuple(Pool(**pool) for pool in values["pools"])
     pool_number = {pool.name: k for k, pool in enumerate(pools)}
     if len(pool_number) < len(pools) or not pools:
         raise InputError("not a valid plan: pools must have different names, and be at least one")
-    pool_names = [row["pool"] for row in rows]
-    if not set(pool_names) <= pool_number.keys():
-        lost = next(row for row in rows if row["pool"] not in pool_number)
-        raise InputError(f"buffer {lost['name']!r}: unknown pool {lost['pool']!r}")
-    buffers = tuple([row["name"] for row in rows])
+    for k, name in enumerate(columns.pools):
+        if name not in pool_number:
+            lost = columns.name[int(np.argmax(columns.pool == k))]
+            raise InputError(f"buffer {lost!r}: unknown pool {name!r}")
+    buffers = tuple(columns.name)
     number = dict(zip(buffers, range(len(buffers)), strict=True))
     stray = next((name for name in values["gaps"] if name not in number), None)
     if stray is not None:
         raise InputError(f"not a valid plan: gaps of unknown buffer {stray!r}")
-    offsets = [row["offset"] for row in rows]
-    placed = values["status"] in ("optimal", "feasible")
+    placed = bool(buffers) or values["status"] in ("optimal", "feasible")
     plan = Plan(
         name=values["name"],
         status=values["status"],
         buffers=buffers,
-        size=_column(rows, "size"),
-        lower=_column(rows, "lower"),
-        upper=_column(rows, "upper"),
-        offset=None if None in offsets or not (offsets or placed) else np.array(offsets, np.int64),
+        size=columns.size,
+        lower=columns.lower,
+        upper=columns.upper,
+        offset=columns.offset if placed else None,
         pools=pools,
-        pool=np.array([pool_number[name] for name in pool_names], np.int64),
+        pool=np.array([pool_number[name] for name in columns.pools], np.int64)[columns.pool],
         peak=values["peak"],
         lower_bound=values["lower_bound"],
         scope=values["scope"],
@@ -299,10 +300,6 @@ def plan_from_dict(values: Mapping[str, Any]) -> Plan:
     )
     check_derived(values, plan)
     return plan
-
-
-def _column(rows: list[dict[str, Any]], key: str) -> Ints:
-    return np.array([row[key] for row in rows], np.int64)
 
 
 def _certificate(values: Any) -> Certificate | None:

@@ -63,7 +63,24 @@ def read_json(path: str | PathLike[str]) -> Any:
     InputError
         If it cannot be read or is not JSON; names the file, line and column.
     """
-    text = read_text(path)
+    return parse_json(read_text(path), path)
+
+
+def parse_json(text: str, path: str | PathLike[str]) -> Any:
+    """The JSON value of a file's text.
+
+    Raises
+    ------
+    InputError
+        If it is not JSON; names the file, line and column.
+
+    Examples
+    --------
+    >>> parse_json("[1, 2", "plan.json")
+    Traceback (most recent call last):
+    ...
+    cpplan.model.errors.InputError: plan.json: not JSON: Expecting ',' delimiter at line 1, column 6
+    """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
