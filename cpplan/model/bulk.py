@@ -7,7 +7,7 @@ which say what is wrong.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -98,8 +98,9 @@ def _pairs_in_place(
     for k, pairs in enumerate(column_of(rows, "in_place", ())):
         if pairs:
             found[k] = tuple(map(tuple, pairs))
+            read, written = _quick(inputs[k]), _quick(outputs[k])
             for pair in found[k]:
-                if len(pair) != 2 or pair[0] not in outputs[k] or pair[1] not in inputs[k]:
+                if len(pair) != 2 or pair[0] not in written or pair[1] not in read:
                     return None
     return found
 
@@ -115,13 +116,19 @@ def _placements(
         if set(map(len, placements)) != {3}:
             return None
         found[k] = tuple(map(Placement._make, placements))
+        read, written = _quick(inputs[k]), _quick(outputs[k])
         for part, whole, offset in found[k]:
-            joined = part in inputs[k] and whole in outputs[k]
-            if not (joined or (part in outputs[k] and whole in inputs[k])):
+            joined = part in read and whole in written
+            if not (joined or (part in written and whole in read)):
                 return None
             if type(offset) is not int or not 0 <= offset < LIMIT:
                 return None
     return found
+
+
+def _quick(names: tuple[str, ...]) -> Collection[str]:
+    """The names, so that it is quick to ask which are among them: an op may read thousands."""
+    return names if len(names) < 8 else frozenset(names)
 
 
 def column_of(rows: Sequence[Mapping[str, Any]], key: str, default: Any = None) -> list[Any]:

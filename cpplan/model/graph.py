@@ -38,6 +38,8 @@ __all__ = ["Graph", "Op", "Placement", "Tensor"]
 # Sums of a million such numbers are still finite.
 _MOST_COST = 1e300
 _NAMES = frozenset({str})
+# Pairs in place above which they are looked up in sets.
+_MANY_PAIRS = 8
 
 
 class Placement(NamedTuple):
@@ -148,22 +150,24 @@ class Op:
             raise InputError(
                 f"op {self.name!r}: cost must be a number >= 0 below 1e300, not {quote(self.cost)}"
             )
+        read, written = frozenset(self.inputs), frozenset(self.outputs)
         for output, source in self.in_place:
-            if output not in self.outputs or source not in self.inputs:
+            if not (_is_among(output, written) and _is_among(source, read)):
                 raise InputError(
                     f"op {self.name!r}: in_place pair ({output!r}, {source!r}) must name one of "
                     "its outputs and one of its inputs"
                 )
         for part, whole, _ in self.placements:
             here = f"op {self.name!r}: placement of {part!r} within {whole!r}"
-            ends = {part in self.inputs and whole in self.outputs}
-            ends.add(part in self.outputs and whole in self.inputs)
-            if True not in ends:
+            joined = _is_among(part, read) and _is_among(whole, written)
+            if not (joined or (_is_among(part, written) and _is_among(whole, read))):
                 raise InputError(f"{here} must name one of its inputs and one of its outputs")
 
     def _is_plain(self) -> bool:
         """True if a quick check finds all fields right, as for most ops; graphs have many."""
         inputs, outputs = self.inputs, self.outputs
+        if len(self.in_place) > _MANY_PAIRS:
+            return False
         return (
             type(self.name) is type(self.kind) is str
             and self.name != ""
@@ -366,6 +370,11 @@ class Graph:
         """
         found: Graph = open_door("Graph.at")(self, {**(values or {}), **named})
         return found
+
+
+def _is_among(name: object, names: frozenset[str]) -> bool:
+    """True if a value, of whatever type, is one of these names."""
+    return isinstance(name, str) and name in names
 
 
 def _depends_on_variables(tensors: Iterable[Tensor], ops: Iterable[Op]) -> bool:

@@ -1,132 +1,217 @@
-"""Plans in which storages only hand bytes over in place, checked in bulk if ops run once each.
+"""Plans in which storages only hand bytes over, checked in bulk if ops run once each.
 
-Most programs of many ops share bytes in one way: an op writes its result over an input that nothing
-reads again, and neither storage has another tensor in it. Then two facts say all that the access
-trace (:mod:`cpplan.verification.access_trace`) would: the input ends with the op, and the result
-lies at its address. What is not of this kind, or not right, is left to the trace, which also says
-what is wrong.
+Most programs of many ops share bytes in two ways. An op writes its result over an input that
+nothing reads again; or it only copies an input that nothing reads again into its result, or a part
+of one out of it. If no storage of these has another tensor in it, the addresses and the lifespans
+say all that the access trace (:mod:`cpplan.verification.access_trace`) would: during the op, the
+bytes of the one storage are those of the other. What is not of this kind, or not right, is left to
+the trace, which also says what is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cpplan.model.columns import GraphColumns
+from cpplan.model.graph import Graph, Op
 from cpplan.model.plan import Relation
 from cpplan.model.problem import Ints, Problem
 from cpplan.model.residency import Residency
 from cpplan.program.anf import Program
 from cpplan.verification.rectangles import Rectangles, cut_gaps, find_overlap
+from cpplan.verification.shared_bound import joined_places
 
 
 class HandOvers(NamedTuple):
-    """Pairs in place by which a result may take over the bytes of an input that ends with its op.
+    """Relations by which one buffer may hand its bytes over to another while an op runs.
 
     Attributes
     ----------
-    output, source
-        Numbers of the tensors.
-    new, old
-        Rows of their buffers.
+    number
+        Relation -> its position in the columns.
+    inner, outer
+        Rows of the buffers of the relation's tensors.
+    shift
+        Address of the inner buffer less that of the outer one, bytes.
+    late
+        True for a part that is copied out of a whole: it has bytes of its own only when the op has
+        run. In all others, the input has none of its own any more when the op begins to run.
+    input, output
+        Rows of the buffers that the op reads and writes.
+    in_place
+        True if the op writes over its input.
     """
 
+    number: Mapping[Relation, int]
+    inner: Ints
+    outer: Ints
+    shift: Ints
+    late: NDArray[np.bool_]
+    input: Ints
     output: Ints
-    source: Ints
-    new: Ints
-    old: Ints
+    in_place: NDArray[np.bool_]
+
+    def chosen(self, which: Ints | NDArray[np.bool_]) -> HandOvers:
+        """Some of them, without their relations."""
+        return HandOvers(
+            {}, self.inner[which], self.outer[which], self.shift[which], self.late[which],
+            self.input[which], self.output[which], self.in_place[which],
+        )  # fmt: skip
+
+    def cut(self, rectangles: Rectangles) -> Rectangles:
+        """The rectangles less the steps at which their bytes are those of another buffer."""
+        count = int(rectangles.buffer.max(initial=-1)) + 1
+        given, taken = np.zeros((2, count), np.int64)
+        given[self.input[~self.late]] = 1
+        taken[self.output[self.late]] = 1
+        lower = rectangles.lower + taken[rectangles.buffer]
+        upper = rectangles.upper - given[rectangles.buffer]
+        left = rectangles._replace(lower=lower, upper=upper)
+        return Rectangles(*(column[lower < upper] for column in left))
+
+
+class Allowed(NamedTuple):
+    """Hand-overs of a program, and all pairs of buffers that placements join, with distances."""
+
+    hand_overs: HandOvers
+    joined: list[tuple[int, int, int]]
 
 
 def find_hand_overs(
     program: Program, residency: Residency, needed: Problem, kinds: Collection[str]
-) -> HandOvers | None:
-    """All hand-overs that a program allows; ``None`` if bytes may be shared in another way, too.
+) -> Allowed | None:
+    """The hand-overs that a program allows; ``None`` if it takes the access trace to tell.
 
     ``needed`` has the program's buffers. O(ops + tensors).
     """
     graph, columns = program.graph, program.graph.columns
-    if "placement" in kinds and any(op.placements for op in graph.ops):
+    if not len(needed):
         return None
-    op, output, source = columns.in_place
-    if "in place" not in kinds:
-        op, output, source = (column[:0] for column in (op, output, source))
-    alone = np.bincount(columns.root, minlength=len(columns.names)) == 1
-    if not (alone[output].all() and alone[source].all()):
+    alone = (np.bincount(columns.root, minlength=len(columns.names)) == 1).tolist()
+    found = list(_relations(graph, kinds, alone))
+    if None in found:
         return None
-    row = _rows(columns, needed)
+    relations = [pair for pair in found if pair is not None]
+    ops = np.array([op for op, _, _ in relations], np.int64)
+    number, never = columns.number, columns.are({"constant", "workspace"})
+    row = np.full(len(columns.names), -1, np.int64)
+    row[[number[name] for name in needed.names]] = np.arange(len(needed))
+    row[never] = -1
+    inner = row[[number[relation.tensor] for _, relation, _ in relations]]
+    outer = row[[number[relation.other] for _, relation, _ in relations]]
+    shift = np.array([relation.offset for _, relation, _ in relations], np.int64)
+    in_place = np.array([relation.kind == "in place" for _, relation, _ in relations], np.bool_)
+    written = np.array([reads_outer for _, _, reads_outer in relations], np.bool_)
+    there = (inner >= 0) & (outer >= 0)
+    copied = there & ~in_place & (needed.size[inner] > 0)
+    joined = list(
+        zip(inner[copied].tolist(), outer[copied].tolist(), shift[copied].tolist(), strict=True)
+    )
+    source, result = np.where(written, outer, inner), np.where(written, inner, outer)
+    stays = columns.are({"output", *(["input"] * (residency.inputs == "keep"))})
+    kept = np.zeros(len(needed) + 1, np.bool_)
+    kept[row[stays]] = True
     step = np.zeros(len(graph.ops), np.int64)
     step[np.array(program.order, np.int64)] = np.arange(len(program.order))
-    stays = columns.are({"constant", "output", *(["input"] * (residency.inputs == "keep"))})
-    new, old = row[output], row[source]
-    ends = (new >= 0) & (old >= 0) & ~stays[source]
-    ends &= (needed.upper[old] == step[op] + 1) & (needed.lower[new] == step[op])
-    return HandOvers(output[ends], source[ends], new[ends], old[ends])
+    ends = there & ~kept[source] & (needed.upper[source] == step[ops] + 1)
+    ends &= (needed.lower[result] == step[ops]) & (needed.size[inner] > 0)
+    late = written & ~in_place
+    all_of_them = HandOvers({}, inner, outer, shift, late, source, result, in_place)
+    listed = [relations[k][1] for k in np.flatnonzero(ends).tolist()]
+    numbered = {relation: k for k, relation in enumerate(listed)}
+    return Allowed(all_of_them.chosen(ends)._replace(number=numbered), joined)
+
+
+def _relations(
+    graph: Graph, kinds: Collection[str], alone: Sequence[bool]
+) -> Iterator[tuple[int, Relation, bool] | None]:
+    """Op, relation, and whether its other tensor is the one read; ``None`` where others matter."""
+    number = graph.columns.number
+    for k, op in enumerate(graph.ops):
+        pairs = op.in_place if "in place" in kinds else ()
+        placements = op.placements if "placement" in kinds else ()
+        if not (pairs or placements):
+            continue
+        named = chain(*pairs, *((part, whole) for part, whole, _ in placements))
+        if not all(alone[number[name]] for name in named) or (pairs and op.placements):
+            yield None
+            return
+        for pair in dict.fromkeys(pairs):
+            yield k, Relation("in place", *pair), True
+        if placements and _copies_out_twice(op):
+            yield None
+            return
+        for placement in dict.fromkeys(placements):
+            yield k, Relation("placement", *placement), placement.part in op.outputs
+
+
+def _copies_out_twice(op: Op) -> bool:
+    """True if a result of an op is a part of one tensor, and also part or whole of another."""
+    parts = [part for part, _, _ in op.placements if part in op.outputs]
+    wholes = {whole for _, whole, _ in op.placements}
+    return len(set(parts)) < len(parts) or not wholes.isdisjoint(parts)
 
 
 def find_disjoint(
-    relations: Collection[Relation],
-    allowed: HandOvers,
-    columns: GraphColumns,
-    needed: Problem,
-    offset: Ints,
+    relations: Collection[Relation], allowed: HandOvers, needed: Problem, offset: Ints
 ) -> bool:
-    """True if every relation is a hand-over at one address, and nothing else shares bytes.
-
-    An input that is handed over gives up its bytes as the op begins to run: its result has them.
-    """
-    number = columns.number
-    pairs = [
-        (number.get(one, -1), number.get(other, -1))
-        for kind, one, other, shift in relations
-        if kind == "in place" and shift == 0
-    ]
-    if len(pairs) < len(relations):
+    """True if every relation is a hand-over at the right address, and nothing else shares bytes."""
+    numbers = [allowed.number.get(relation, -1) for relation in relations]
+    if -1 in numbers:
         return False
-    claimed = np.array(pairs, np.int64).reshape(-1, 2) @ [len(columns.names), 1]
-    may = allowed.output * len(columns.names) + allowed.source
-    if not np.isin(claimed, may).all():
+    used = allowed.chosen(np.array(numbers, np.int64))
+    if (offset[used.inner] != offset[used.outer] + used.shift).any():
         return False
-    used = np.isin(may, claimed)
-    new, old = allowed.new[used], allowed.old[used]
-    if (offset[new] != offset[old]).any() or not needed.size[new].all():
-        return False
-    whole = cut_gaps(needed)
-    handed = np.zeros(len(needed), np.int64)
-    handed[old] = 1
-    upper = whole.upper - handed[whole.buffer]
-    there = upper > whole.lower
-    columns_left = whole._replace(upper=upper)
-    return find_overlap(Rectangles(*(column[there] for column in columns_left)), offset) is None
+    return find_overlap(used.cut(cut_gaps(needed)), offset) is None
 
 
-def least_bytes_handed_over(allowed: HandOvers, needed: Problem) -> int:
-    """Bytes that some step needs if every hand-over takes place.
+def least_bytes_handed_over(allowed: Allowed, needed: Problem) -> int | None:
+    """Bytes that some step needs if every hand-over takes place; ``None`` if more may be shared.
 
     Examples
     --------
-    >>> none = np.zeros(0, np.int64)
+    >>> from cpplan.model.graph import Tensor
+    >>> from cpplan.program.anf import to_anf
+    >>> tensors = Tensor("x", 8, kind="input"), Tensor("y", 8, kind="output")
+    >>> op = Op("relu", inputs=("x",), outputs=("y",), in_place=(("y", "x"),))
+    >>> program = to_anf(Graph("g", tensors, (op,)))
     >>> needed = Problem(("x", "y"), [0, 0], [1, 1], [8, 8])
-    >>> least_bytes_handed_over(HandOvers(none, none, none, none), needed)
+    >>> for kinds in ("placement",), ("in place",):
+    ...     least_bytes_handed_over(find_hand_overs(program, Residency(), needed, kinds), needed)
     16
-    >>> least_bytes_handed_over(HandOvers(*map(np.array, ([1], [0], [1], [0]))), needed)
     8
     """
+    hand_overs = allowed.hand_overs
+    rectangles = hand_overs.chosen(~hand_overs.in_place).cut(cut_gaps(needed))
+    if not _are_apart_when_joined(allowed, needed, rectangles):
+        return None
     steps = np.unique(np.concatenate([needed.lower, needed.upper]))
     change = np.zeros(len(steps), np.int64)
-    np.add.at(change, np.searchsorted(steps, needed.lower), needed.size)
-    np.subtract.at(change, np.searchsorted(steps, needed.upper), needed.size)
+    size = rectangles.end - rectangles.begin
+    np.add.at(change, np.searchsorted(steps, rectangles.lower), size)
+    np.subtract.at(change, np.searchsorted(steps, rectangles.upper), size)
     live = np.cumsum(change)
     # A result takes over the bytes of one input, however many it may.
-    new = np.unique(allowed.new)
+    new = np.unique(hand_overs.output[hand_overs.in_place])
     np.subtract.at(live, np.searchsorted(steps, needed.lower[new]), needed.size[new])
     return int(live.max(initial=0))
 
 
-def _rows(columns: GraphColumns, needed: Problem) -> Ints:
-    """Row of every tensor's own buffer, or -1 if it has none."""
-    row = np.full(len(columns.names), -1, np.int64)
-    number = columns.number
-    row[[number[name] for name in needed.names]] = np.arange(len(needed))
-    return row
+def _are_apart_when_joined(allowed: Allowed, needed: Problem, rectangles: Rectangles) -> bool:
+    """True if buffers joined by all placements at once share no more bytes than they hand over."""
+    groups = joined_places(allowed.joined)
+    place, at = np.zeros(len(needed), np.int64), 0
+    joined = np.zeros(len(needed), np.bool_)
+    for places in groups:
+        rows, lies = [*places], [*places.values()]
+        if None in lies:
+            return False
+        begin = np.array(lies, np.int64)
+        place[rows], joined[rows] = begin - begin.min() + at, True
+        at = int((place[rows] + needed.size[rows]).max())
+    here = Rectangles(*(column[joined[rectangles.buffer]] for column in rectangles))
+    return find_overlap(here, place) is None

@@ -6,13 +6,15 @@ alone. Slow and plain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import TypeVar
 
 from cpplan.verification.access_trace import Access, lifespans
 from cpplan.verification.aliasing import sharing_retentions
 from cpplan.verification.runs import Place, Retention, Run
 
+Key = TypeVar("Key", bound=Hashable)
 Places = Mapping[str, int] | Mapping[str, None]
 
 
@@ -116,7 +118,9 @@ class Sharing:
         return sum(saved.values())
 
 
-def joined_places(placements: Iterable[tuple[str, str, int]]) -> list[Places]:
+def joined_places(
+    placements: Iterable[tuple[Key, Key, int]],
+) -> list[Mapping[Key, int] | Mapping[Key, None]]:
     """Groups that pairs join, with their distances; ``None`` where these contradict.
 
     Each pair comes with the distance of the first above the second.
@@ -128,16 +132,16 @@ def joined_places(placements: Iterable[tuple[str, str, int]]) -> list[Places]:
     >>> joined_places([("a", "c", 0), ("a", "c", 4)])
     [{'c': None, 'a': None}]
     """
-    edges: dict[str, list[tuple[str, int]]] = {}
+    edges: dict[Key, list[tuple[Key, int]]] = {}
     for inner, outer, distance in placements:
         edges.setdefault(outer, []).append((inner, distance))
         edges.setdefault(inner, []).append((outer, -distance))
-    groups: list[Places] = []
-    seen: set[str] = set()
+    groups: list[Mapping[Key, int] | Mapping[Key, None]] = []
+    seen: set[Key] = set()
     for first in edges:
         if first in seen:
             continue
-        places: dict[str, int] = {first: 0}
+        places: dict[Key, int] = {first: 0}
         waiting, contradiction = [first], False
         while waiting:
             name = waiting.pop()

@@ -314,14 +314,17 @@ def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
         offset, _ = _match_buffers(needed, plan, planned_offsets(plan))
     except VerificationError:
         return None
-    if not find_disjoint(plan.relations, allowed, program.graph.columns, needed, offset):
+    if not find_disjoint(plan.relations, allowed.hand_overs, needed, offset):
         return None
+    floors = Floors()
+    if plan.sharing and plan.bound_by == SHARED:
+        shared = least_bytes_handed_over(allowed, needed)
+        if shared is None:
+            return None
+        floors = Floors(shared=shared)
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, None)
-    floors = Floors()
-    if plan.sharing and plan.bound_by == SHARED:
-        floors = Floors(shared=least_bytes_handed_over(allowed, needed))
     return _Needs(needed, floors=floors, disjoint=True)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cpplan
-from cpplan import Graph, Op, Plan, Residency, Tensor
+from cpplan import Graph, Op, Placement, Plan, Residency, Tensor
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Relation
 from cpplan.verification import verifier
@@ -17,18 +17,35 @@ from cpplan.verification.verifier import verify
 
 
 def random_graph(chance: random.Random) -> Graph:
-    """Up to eight ops that read one or two tensors, and may write over those of equal size."""
+    """Up to eight ops that compute, join tensors or take them apart; some may run in place."""
     count = chance.randint(2, 8)
     tensors = [Tensor("x", chance.choice((0, 4, 8)), kind="input")]
     ops = []
     for k in range(count):
         read = chance.sample(tensors, min(len(tensors), chance.randint(1, 2)))
-        kind = "output" if k == count - 1 or chance.random() < 0.2 else "intermediate"
-        written = Tensor(f"t{k}", chance.choice((0, 4, 4, 8)), kind=kind)
-        over = tuple((written.name, t.name) for t in read if t.nbytes == written.nbytes)
         names = tuple(t.name for t in read)
-        ops.append(Op(f"op{k}", inputs=names, outputs=(written.name,), in_place=over))
-        tensors.append(written)
+        kind = "output" if k == count - 1 or chance.random() < 0.2 else "intermediate"
+        what = chance.random()
+        if what < 0.3:  # a concatenation
+            ends = [sum(t.nbytes for t in read[:j]) for j in range(len(read) + 1)]
+            written = [Tensor(f"t{k}", ends[-1], kind=kind)]
+            placements = tuple(
+                Placement(t.name, f"t{k}", at) for t, at in zip(read, ends, strict=False)
+            )
+            ops.append(Op(f"op{k}", inputs=names, outputs=(f"t{k}",), placements=placements))
+        elif what < 0.5 and read[0].nbytes == 8:  # a split
+            written = [Tensor(f"t{k}_{j}", 4, kind=kind) for j in range(2)]
+            placements = tuple(
+                Placement(t.name, names[0], chance.choice((0, 4 * j)))
+                for j, t in enumerate(written)
+            )
+            outputs = tuple(t.name for t in written)
+            ops.append(Op(f"op{k}", inputs=names, outputs=outputs, placements=placements))
+        else:
+            written = [Tensor(f"t{k}", chance.choice((0, 4, 4, 8)), kind=kind)]
+            over = tuple((f"t{k}", t.name) for t in read if t.nbytes == written[0].nbytes)
+            ops.append(Op(f"op{k}", inputs=names, outputs=(f"t{k}",), in_place=over))
+        tensors += written
     return Graph("random", tuple(tensors), tuple(ops))
 
 
@@ -47,6 +64,8 @@ def mutated(plan: Plan, graph: Graph, chance: random.Random) -> Plan:
     if what == 3:
         op = chance.choice(graph.ops)
         stray = Relation("in place", op.outputs[0], op.inputs[0])
+        if op.placements:
+            stray = Relation("placement", *chance.choice(op.placements))
         return replace(plan, relations=(*plan.relations, stray))
     if what == 4:
         return replace(plan, lower_bound=(plan.lower_bound or 0) + 4)
@@ -65,7 +84,7 @@ def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.Mo
     in_bulk, taken = verifier._check_single_runs, []
     chance = random.Random(5)
     counts = {True: 0, False: 0}
-    for _ in range(150):
+    for _ in range(70):
         graph = random_graph(chance)
         kept = chance.choice(("keep", "reuse", "outside"))
         residency = Residency(inputs=kept)
@@ -83,9 +102,8 @@ def test_bulk_check_accepts_what_the_access_trace_accepts(monkeypatch: pytest.Mo
                 )
                 assert is_accepted(graph, plan) == expected
             counts[expected] += 1
-    assert min(counts.values()) > 50
-    shared = [needs for needs in taken if needs is not None and needs.disjoint]
-    assert len(shared) > 100
+    assert min(counts.values()) > 30
+    assert sum(needs is not None and needs.disjoint for needs in taken) > 50
 
 
 def test_result_over_an_input_that_is_read_later_is_refused() -> None:
