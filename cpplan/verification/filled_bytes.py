@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cpplan.model.problem import Ints
 from cpplan.verification.script import Script, copies
@@ -14,7 +15,7 @@ _BYTES_AT_MOST = 1 << 30
 _CHUNK = 1 << 20
 
 # Pattern that access number k writes to, or looks for in, cells [low, high).
-_Pattern = Callable[[int, int, int], "Ints | int"]
+_Pattern = Callable[[int, int, int], "Ints | NDArray[np.uint8] | int"]
 
 
 def run_in_bytes(
@@ -58,15 +59,24 @@ def _patterns(script: Script, offset: Ints, borders: Ints | None) -> list[_Patte
         return lambda k, low, high: serial[k] >> shift & 255
 
     def number_of_byte(shift: int) -> _Pattern:
-        def pattern(k: int, low: int, high: int) -> Ints:
-            address = np.arange(low, high) if borders is None else borders[low:high]
-            position: Ints = address - origin[k]
-            return position >> shift & 255
-
-        return pattern
+        if borders is not None:
+            return lambda k, low, high: borders[low:high] - origin[k] >> shift & 255
+        numbers = _numbers_of_bytes(shift, _last_byte(script))
+        return lambda k, low, high: numbers[low - origin[k] : high - origin[k]]
 
     of_writes, of_bytes = _shifts(script)
     return [*map(number_of_write, of_writes), *map(number_of_byte, of_bytes)]
+
+
+def _numbers_of_bytes(shift: int, last: int) -> NDArray[np.uint8]:
+    """Eight bits, from ``shift`` on, of the numbers 0 to ``last``."""
+    period = np.repeat(np.arange(min(256, (last >> shift) + 1), dtype=np.uint8), 1 << shift)
+    return np.resize(period, last + 1)
+
+
+def _last_byte(script: Script) -> int:
+    """Largest number of a byte within the write that an access begins in."""
+    return int((script.start + script.end - script.begin).max()) - 1
 
 
 def _shifts(script: Script) -> tuple[range, range]:
@@ -75,5 +85,5 @@ def _shifts(script: Script) -> tuple[range, range]:
     of_writes = range(0, max(1, last.bit_length()), 8)
     if not copies(script):
         return of_writes, range(0)
-    last = int((script.start + script.end - script.begin).max()) - 1
+    last = _last_byte(script)
     return of_writes, range(0, max(1, last.bit_length()), 8)
