@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from cpplan.model.doors import DOORS as BEHIND
@@ -61,16 +62,18 @@ def imported(tree: ast.AST) -> Iterator[str]:
         yield from imported(node)
 
 
-def arrows() -> Iterator[tuple[str, str]]:
+@cache
+def arrows() -> tuple[tuple[str, str], ...]:
     """Importing module, and what it imports of the project; the door of the package is no room."""
-    for folder in ("cpplan", "formulations"):
-        for path in sorted((ROOT / folder).glob("**/*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            if module in ("cpplan.__init__", "cpplan.__main__"):
-                continue
-            for name in imported(ast.parse(path.read_text("utf-8"))):
-                if name.split(".")[0] in ("cpplan", "formulations", "ortools"):
-                    yield module.removesuffix(".__init__"), name
+    return tuple(
+        (module.removesuffix(".__init__"), name)
+        for folder in ("cpplan", "formulations")
+        for path in sorted((ROOT / folder).glob("**/*.py"))
+        if (module := ".".join(path.relative_to(ROOT).with_suffix("").parts))
+        not in ("cpplan.__init__", "cpplan.__main__")
+        for name in imported(ast.parse(path.read_text("utf-8")))
+        if name.split(".")[0] in ("cpplan", "formulations", "ortools")
+    )
 
 
 def room_of(name: str) -> str | None:

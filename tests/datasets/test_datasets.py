@@ -57,6 +57,7 @@ def test_a_light_model_is_what_the_onnx_package_carries(file: str) -> None:
     assert graph_to_dict(read_graph(DATASETS / file)) == graph_to_dict(read)
 
 
+@pytest.mark.slow
 def test_making_the_data_sets_again_changes_nothing(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     copy = tmp_path / "datasets"

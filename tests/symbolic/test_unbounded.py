@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
+from support.cases import examples
 from support.random_symbolic import symbolic_graphs, values
 
 from cpplan.cli.main import main
@@ -88,7 +89,7 @@ def test_only_pairs_of_provably_equal_size_are_in_place():
     }
 
 
-@settings(max_examples=40, derandomize=True)
+@settings(max_examples=examples(15), derandomize=True)
 @given(symbolic_graphs(bodies=False), values())
 def test_the_bounded_part_holds_at_every_value(graph, at):
     values = graph_to_dict(graph)

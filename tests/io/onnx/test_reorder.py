@@ -71,7 +71,9 @@ def nodes(proto: onnx.ModelProto) -> list[bytes]:
 # --- whole models --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["light_squeezenet", "light_shufflenet"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("light_squeezenet", marks=pytest.mark.slow), "light_shufflenet"]
+)
 def test_light_models_compute_the_same_in_any_order(name: str) -> None:
     loaded = with_random_weights(LIGHT / f"{name}.onnx")
     order = random_order(read_onnx(loaded), seed=1)

@@ -56,7 +56,15 @@ CLASSIFIERS = {
 }
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in ("densenet121", "inception_v3")
+        else name
+        for name in CLASSIFIERS
+    ],
+)
 def test_classifiers_lose_nothing(name: str) -> None:
     spatial = CLASSIFIERS[name]
     model, dims = dynamic(FOLDER / f"{name}.onnx", spatial)
@@ -174,7 +182,9 @@ def test_offsets_of_copies_are_expressions() -> None:
     assert ops["side"].placements == ()
 
 
-@pytest.mark.parametrize("name", ["squeezenet1_1", "inception_v3"])
+@pytest.mark.parametrize(
+    "name", ["squeezenet1_1", pytest.param("inception_v3", marks=pytest.mark.slow)]
+)
 def test_offsets_of_copies_are_those_of_the_model_read_at_each_size(name: str) -> None:
     model, dims = dynamic(FOLDER / f"{name}.onnx", spatial=True)
     graph = read_symbolic_onnx(model, {**dims, "N": 1})
