@@ -47,5 +47,5 @@ def test_a_buffer_that_is_all_gap_still_has_its_size():
     assert lower_bound(problem) == Bound(4, "largest buffer", None)
 
 
-def test_nothing_needs_nothing():
+def test_empty_problem_has_bound_zero():
     assert lower_bound(Problem((), [], [], [])).value == 0

@@ -55,7 +55,7 @@ def test_plain_plans_come_before_any_waiting(waits):
 
 
 @pytest.mark.parametrize("rule", ["gaps", "fixed"])
-def test_what_first_fit_needs_loops_for_is_left_to_others(waits, rule):
+def test_gaps_and_fixed_offsets_skip_first_fit_without_loops(waits, rule):
     problem = random_lifespans(300, live=50, seed=0)
     row = int((problem.upper - problem.lower).argmax())
     lower, upper = int(problem.lower[row]), int(problem.upper[row])
@@ -65,7 +65,7 @@ def test_what_first_fit_needs_loops_for_is_left_to_others(waits, rule):
     assert sources == ["bump", "size_classes", "lowest_offset_first"]
 
 
-def test_what_takes_long_in_python_waits_for_the_loops_first(waits, monkeypatch, tune):
+def test_slow_heuristics_wait_for_compiled_loops(waits, monkeypatch, tune):
     tune(PackingTuning, soon=0.0)
     events: list[str] = []
     monkeypatch.setattr(first_plans, "prepare_all", lambda *_: events.append("wait"))

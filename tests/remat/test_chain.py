@@ -36,14 +36,14 @@ def test_published_optima():
         assert solve(problem, 4 * case["budget"]) == case["min_total_evals"], case
 
 
-def test_by_hand():
+def test_chain_of_five_units_by_hand():
     """5 units. In three slots, t0 gives way to t2 and is made again."""
     problem = remat_problem(remat_chain(2, 10))
     assert as_chain(problem) == Chain((0, 1, 2), (4, 3), 10, 0)
     assert [solve(problem, limit) for limit in (29, 30, 39, 40)] == [None, 6, 6, 5]
 
 
-def test_one_unit():
+def test_chain_of_one_unit_needs_one_slot():
     problem = remat_problem(remat_chain(0, 10))
     assert [solve(problem, limit) for limit in (9, 10)] == [None, 1]
 
@@ -60,7 +60,7 @@ def test_any_costs_agree_with_brute_force(seed):
         assert solve(problem, limit) == least_cost(problem, limit), limit
 
 
-def test_what_always_lives_is_taken_off():
+def test_always_live_bytes_are_subtracted():
     graph = remat_chain(3, 4)
     idle = replace(graph.tensors[0], name="idle", size=100, kind="output")
     source = replace(graph.ops[0], outputs=("t0", "idle"))
@@ -94,7 +94,7 @@ def _one_read_less(graph):
 
 
 @pytest.mark.parametrize("change", [_without_repeats, _other_size, _kept, _one_read_less])
-def test_what_is_no_chain(change):
+def test_changed_chains_are_rejected(change):
     assert as_chain(remat_problem(remat_chain(3))) is not None
     assert as_chain(remat_problem(change(remat_chain(3)))) is None
 
@@ -105,7 +105,7 @@ def test_a_kept_end_is_still_a_chain():
     assert solve(remat_problem(graph), 4) == solve(remat_problem(remat_chain(3)), 4)
 
 
-def test_time_that_is_up_ends_it():
+def test_expired_deadline_raises():
     problem = remat_problem(remat_chain(5))
     deadline = Deadline(60)
     deadline.cancel()

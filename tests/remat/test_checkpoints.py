@@ -38,7 +38,7 @@ def test_an_order_that_fits_is_left_alone(seed):
     assert checkpoint(problem, problem.peak(order), Deadline(10)) == order
 
 
-def test_training_graph():
+def test_training_step_fits_into_60_percent():
     problem = remat_problem(cpplan.load(DATASETS / "training/resnet18_training.json"))
     limit = problem.peak(given_order(problem)) * 6 // 10
     schedule = checkpoint(problem, limit, Deadline(60))
@@ -47,6 +47,6 @@ def test_training_graph():
     assert problem.peak(schedule) <= limit
 
 
-def test_time_is_up():
+def test_expired_deadline_raises():
     with pytest.raises(TimeUpError):
         checkpoint(remat_problem(remat_chain(2)), 3, Deadline(0))

@@ -27,7 +27,7 @@ from cpplan.runtime.deadline import Deadline
 
 
 @pytest.mark.parametrize("seed", range(1, 40, 2))
-def test_what_is_proved_holds_for_all_schedules(seed):
+def test_proved_bound_holds_for_every_schedule(seed):
     problem = random_remat_problem(seed, 5)
     limit = interesting_limits(problem)[-2]
     best = least_cost(problem, limit)

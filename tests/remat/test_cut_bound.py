@@ -36,7 +36,7 @@ def test_never_above_the_optimum(seed):
             assert sum(problem.cost) <= bound.cost <= best
 
 
-def test_bounds_are_worth_it():
+def test_bounds_are_mostly_tight():
     """Where something must run again, the bound mostly says so, and mostly is the optimum."""
     dear, said, tight = 0, 0, 0
     for seed in seeds(25):
@@ -104,7 +104,7 @@ def test_below_the_footprint_is_infeasible_at_the_unit():
     assert bound.cuts in ((3,), (4,))
 
 
-def test_what_is_kept_does_not_fit():
+def test_kept_outputs_beyond_the_limit_are_infeasible():
     """Three outputs of 5 bytes: each unit fits into 14, the end does not."""
     tensors = tuple(Tensor(f"y{k}", 5, kind="output") for k in range(3))
     ops = tuple(Op(f"f{k}", outputs=(f"y{k}",)) for k in range(3))
@@ -173,7 +173,7 @@ def test_sizes_and_costs_of_any_magnitude():
     assert 13 < bounds[0] <= 16
 
 
-def test_the_same_again():
+def test_same_seed_gives_the_same_bound():
     problem = remat_problem(remat_chain(8))
     bounds = {
         cut_bound(problem, 5, Budget(Deadline(3, deterministic=True), seed=3)) for _ in range(2)
@@ -181,7 +181,7 @@ def test_the_same_again():
     assert len(bounds) == 1
 
 
-def test_no_units_and_no_time():
+def test_empty_problem_and_expired_deadline_give_the_base_cost():
     idle = remat_problem(Graph("idle", (Tensor("x", 3, kind="input"),), ()))
     assert cut_bound(idle, 3, Budget(Deadline(60))) == CutBound(0, RUNS_ONCE, ())
     chain = remat_problem(remat_chain(4))

@@ -42,7 +42,7 @@ def test_a_chain_of_thousands():
     assert problem.peak(schedule) <= 200
 
 
-def test_training_graph():
+def test_training_step_fits_into_half_its_memory():
     """Half of the memory; the program's live bytes, by liveness, say the same."""
     problem = remat_problem(cpplan.load(DATASETS / "training/resnet18_training.json"))
     order = given_order(problem)
@@ -55,6 +55,6 @@ def test_training_graph():
         assert live.max() == problem.peak(schedule) <= limit
 
 
-def test_time_is_up():
+def test_expired_deadline_raises():
     with pytest.raises(TimeUpError):
         evict(remat_problem(remat_chain(2)), range(5), 3, Deadline(0))

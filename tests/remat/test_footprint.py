@@ -12,7 +12,7 @@ from cpplan.remat.problem import remat_problem
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_nothing_fits_below(seed):
+def test_no_schedule_fits_below_the_footprint(seed):
     problem = random_remat_problem(seed, 5)
     assert least_cost(problem, least_footprint(problem).bytes - 1) is None
 
@@ -33,7 +33,7 @@ def test_outputs_meet_at_the_end():
     assert least_footprint(problem) == Footprint(15, None)
 
 
-def test_what_runs_but_once_stays_until_it_is_read():
+def test_tensor_of_a_single_run_stays_until_it_is_read():
     """d is random: its 8 bytes are there while g runs, whose own are 1 + 4; y reads both."""
     tensors = Tensor("x", 1, kind="input"), Tensor("d", 8), Tensor("a", 1), Tensor("b", 4)
     tensors += (Tensor("y", 1, kind="output"),)
@@ -58,6 +58,6 @@ def test_what_runs_but_once_stays_until_it_is_read():
     assert least_footprint(problem(False)) == Footprint(13, 2)
 
 
-def test_no_units():
+def test_footprint_without_ops_names_no_unit():
     problem = remat_problem(Graph("idle", (Tensor("x", 3, kind="input"),), ()))
     assert least_footprint(problem) == Footprint(3, None)

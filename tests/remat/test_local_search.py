@@ -84,7 +84,7 @@ def test_order_alone():
     assert outcome.cost < 1.005 * outcome.bound
 
 
-def test_nothing_fits():
+def test_infeasible_limit_gives_the_least_peak():
     """2 slots do not hold what unit 3 accesses: the least peak is 3, and it says so."""
     problem = remat_problem(remat_chain(3))
     outcome = search_schedules(problem, 2, range(7), Budget(Deadline(60)), moves=100_000)

@@ -27,7 +27,7 @@ def diamond(recomputable: bool = True) -> RematProblem:
     return remat_problem(Graph("diamond", tensors, ops))
 
 
-def test_what_is_missing_is_computed_again():
+def test_missing_values_are_recomputed():
     """Nothing stays: before each first run everything it needs runs, in order."""
     nothing: list[set[int]] = [set(), set(), set(), set()]
     again = complete(diamond(), range(4), nothing)
@@ -38,19 +38,19 @@ def test_what_is_missing_is_computed_again():
     assert complete(diamond(), range(4), [{1}, {2}, {3}, set()]) == (0, 1, 2, 0, 3)
 
 
-def test_what_stays_for_nobody_is_not_computed_for_that():
+def test_unread_values_are_not_recomputed():
     # b is said to stay to the end, but not before h, and nobody reads it after h.
     assert complete(diamond(), range(4), [{1, 2, 3}, {2, 3, 4}, {3}, set()]) == (0, 1, 2, 3)
     # a is said to stay before k, but not before h: it is made in h's stage, though h reads b only.
     assert complete(diamond(), range(4), [{1, 3}, {2}, {3}, set()]) == (0, 1, 0, 2, 3)
 
 
-def test_what_cannot_be_computed_again_has_stayed():
+def test_unrepeatable_values_are_kept():
     nothing: list[set[int]] = [set(), set(), set(), set()]
     assert complete(diamond(recomputable=False), range(4), nothing) == (0, 1, 1, 2, 1, 2, 3)
 
 
-def test_what_is_kept_is_there_at_the_end():
+def test_kept_values_are_live_at_the_end():
     tensors = Tensor("a", 4, kind="output"), Tensor("y", 1, kind="output")
     ops = Op("f", outputs=("a",)), Op("g", outputs=("y",))
     problem = remat_problem(Graph("kept", tensors, ops))
@@ -103,7 +103,7 @@ def test_chains():
     assert sum(ratio == 1 for ratio in ratios) >= 6
 
 
-def test_the_same_again():
+def test_rounding_is_deterministic():
     problem = remat_problem(remat_chain(9))
     first = round_relaxation(problem, 5, range(19), Deadline(60))
     assert first is not None
@@ -117,7 +117,7 @@ def test_the_same_again():
 
 
 @pytest.mark.parametrize("method", [round_relaxation, cheapest_staged])
-def test_out_of_time(method):
+def test_expired_deadline_raises(method):
     problem = remat_problem(remat_chain(4))
     with pytest.raises(TimeUpError):
         method(problem, 5, range(9), Deadline(0))
@@ -125,7 +125,7 @@ def test_out_of_time(method):
 
 @pytest.mark.parametrize("method", [round_relaxation, cheapest_staged])
 @pytest.mark.parametrize("seconds", [1e300, float("inf")])
-def test_all_the_time_in_the_world(method, seconds):
+def test_endless_deadline_ends(method, seconds):
     assert method(diamond(), 12, range(4), Deadline(seconds)) == (0, 1, 2, 0, 3)
 
 
@@ -148,7 +148,7 @@ def test_without_ops():
             assert method(problem, least - 1, (), Deadline(60)) is None
 
 
-def test_what_is_written_anyway_need_not_stay():
+def test_rewritten_values_need_not_stay():
     """f makes a and b, k reads both. a is missing, and f brings both: b need not stay."""
     tensors = Tensor("a", 4), Tensor("b", 4), Tensor("c", 1), Tensor("y", 1, kind="output")
     ops = (

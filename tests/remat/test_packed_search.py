@@ -75,7 +75,7 @@ def test_alignment():
     assert search_packed(problem, 34, [0, 1, 2], Budget(Deadline(60)), moves=3000) is None
 
 
-def test_what_no_op_accesses_has_its_place():
+def test_unaccessed_tensors_have_offsets():
     """An unread input, an output handed through, and a body's own buffers."""
     body = Graph(
         "body",

@@ -18,7 +18,7 @@ DATASETS = Path(__file__).parents[2] / "datasets"
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_nothing_fits_below(seed):
+def test_no_schedule_fits_below_the_reach(seed):
     problem = random_remat_problem(seed, 6)
     bound = reach_bound(problem, Deadline(60))
     assert bound.bytes >= least_footprint(problem).bytes
@@ -45,6 +45,6 @@ def test_one_unit_takes_no_more_than_its_time():
     assert 9.8 < whole.remaining() <= 9.9
 
 
-def test_no_sets_no_gain():
+def test_limit_of_zero_sets_gives_the_footprint():
     problem = remat_problem(remat_chain(4))
     assert reach_bound(problem, Deadline(60), states=0) == least_footprint(problem)

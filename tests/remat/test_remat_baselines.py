@@ -13,7 +13,7 @@ LIMITED = ("chen", "dtr", "farthest_use", "checkmate_lp", "checkmate_milp")
 
 
 @pytest.mark.parametrize("name", LIMITED)
-def test_within_the_limit(name):
+def test_baselines_keep_the_limit(name):
     """n = 16 in 10 slots: the optimum costs 41."""
     problem = remat_problem(remat_chain(16))
     schedule = baselines.get(name)(problem, 10, Deadline(60))
@@ -23,11 +23,11 @@ def test_within_the_limit(name):
     assert problem.total_cost(schedule) >= 41
 
 
-def test_the_built_in_ones():
+def test_built_in_baselines_are_registered():
     assert set(baselines.names()) >= {"given_order", "chen_sqrt_n", *LIMITED}
 
 
-def test_two_look_at_no_limit():
+def test_two_baselines_ignore_the_limit():
     """n = 16: 33 ops once need 18 B. Four segments need 8 B and 43 runs: the optimum."""
     problem = remat_problem(remat_chain(16))
     given = baselines.get("given_order")(problem, 1, Deadline(60))

@@ -43,7 +43,7 @@ def separate(retentions: Retentions, limit: int, seed: int = 0, moves: int = 20_
 
 @pytest.mark.parametrize("step", [1, 4])
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_said_to_be_shared_is(seed, step):
+def test_reported_shared_bytes_are_shared(seed, step):
     """Also where there is too little room for all."""
     retentions = random_retentions(seed, 25, step)
     live = max(
@@ -86,7 +86,7 @@ def test_same_seed_same_offsets():
     assert one.tolist() == two.tolist()
 
 
-def test_too_many(tune):
+def test_too_many_retentions_are_refused(tune):
     tune(RematTuning, most_retentions=6)
     with pytest.raises(ValueError, match="7 retentions: at most 6"):
         separate(random_retentions(0, 7), 100)

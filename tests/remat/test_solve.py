@@ -80,7 +80,7 @@ def test_costs_are_those_of_brute_force_or_honestly_more(block: int):
     assert met >= 0.8 * checked_ones > 0
 
 
-def test_what_may_not_run_again_does_not():
+def test_unrepeatable_ops_run_once():
     graph = remat_chain(2)
     once = replace(graph, ops=tuple(replace(op, recomputable=False) for op in graph.ops))
     plan = cpplan.solve(once, remat=True, memory_limit=3, time_limit=2)
@@ -149,12 +149,12 @@ def test_interrupted_at_any_event_it_hands_out_a_plan():
         ({"memory_limit": 3, "first": ["n0"]}, "cannot be combined with first and last"),
     ],
 )
-def test_what_it_needs_and_cannot_be_combined_with(options: dict[str, object], message: str):
+def test_missing_and_conflicting_options_are_named(options: dict[str, object], message: str):
     with pytest.raises(InputError, match=message):
         cpplan.solve(remat_chain(2), remat=True, **options)
 
 
-def test_it_needs_a_graph():
+def test_bare_problem_is_refused():
     with pytest.raises(InputError, match="needs a graph"):
         cpplan.solve(Problem(("a",), [0], [1], [4]), remat=True, memory_limit=3)
     with pytest.raises(InputError, match="needs remat=True"):
@@ -228,7 +228,7 @@ def test_writing_in_place_needs_less_and_so_less_runs_again():
     assert (plan.status, plan.lower_bound) == ("infeasible", 24)
 
 
-def test_what_was_overwritten_is_not_read_again():
+def test_overwritten_tensors_are_not_read_again():
     """The footprint of g0 with a result in place is 16 B: nothing fits into less."""
     plan = cpplan.solve(overwriting_chain(), remat=True, memory_limit=15, in_place=True)
     assert (plan.status, plan.lower_bound) == ("infeasible", 16)
@@ -261,7 +261,7 @@ def test_sharing_that_no_op_offers_leaves_every_proof():
     assert plan == cpplan.solve(graph, **options)
 
 
-def test_what_every_op_once_costs_does_not_depend_on_the_order():
+def test_base_cost_is_independent_of_the_order():
     # 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1. As listed the ops need 9 B, the last one first 8 B.
     tensors = Tensor("a", 1), Tensor("b", 8), Tensor("y", 1, kind="output")
     ops = (

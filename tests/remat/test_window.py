@@ -46,7 +46,7 @@ def test_the_pressure_is_that_of_the_whole(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(30))
-def test_what_takes_its_place_fits(seed):
+def test_replaced_window_keeps_the_limit(seed):
     rng = random.Random(seed)
     problem = random_remat_problem(seed, rng.randint(2, 7))
     schedule = tuple(random_schedule(rng, problem))
@@ -93,7 +93,7 @@ def test_a_start_that_does_not_fit_is_refused():
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 0), (-1, 2), (2, 6)])
-def test_what_is_no_window(begin, end):
+def test_invalid_windows_are_refused(begin, end):
     problem = remat_problem(remat_chain(2))
     with pytest.raises(InputError, match="is no window of 5 runs"):
         remat_window(problem, range(5), begin, end)

@@ -44,7 +44,7 @@ def test_share_of_a_symbolic_graph_is_taken_at_its_bounds() -> None:
 
 
 @pytest.mark.parametrize("share", ["0%", "-5%", "%", "60%%", "a%"])
-def test_what_is_no_share_is_refused(share: str, tmp_path, capsys) -> None:
+def test_invalid_shares_are_refused(share: str, tmp_path, capsys) -> None:
     with pytest.raises(InputError, match=r"is not a share: expected e\.g\. '60%'"):
         cpplan.solve(remat_chain(2), memory_limit=share)
     path = tmp_path / "chain.json"

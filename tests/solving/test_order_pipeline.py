@@ -170,7 +170,7 @@ def test_an_interrupt_at_any_event_gives_a_verified_plan():
         assert plan.offset is not None
 
 
-def test_no_time_limit_ends_by_itself():
+def test_search_without_time_limit_ends_with_a_proof():
     graph = _as_graph(layered(2, layers=4, width=3))
     assert cpplan.solve(graph, order="search", time_limit=math.inf).status == "optimal"
 
@@ -215,7 +215,7 @@ def test_tensors_named_like_a_body_s_are_not_a_body_s():
     assert searched.status == "optimal"
 
 
-def test_what_lives_while_nothing_runs_is_bounded_too():
+def test_graph_without_ops_is_bounded_by_its_inputs():
     graph = Graph("idle", (Tensor("x", 4, kind="input"),), ())
     plan = cpplan.solve(graph, order="search")
     assert (plan.status, plan.peak) == ("optimal", 4)

@@ -93,7 +93,7 @@ def test_history_improves_monotonically_and_ends_at_the_answer():
     assert (peaks[-1], plan.history[-1].lower_bound) == (plan.peak, plan.lower_bound)
 
 
-def test_when_time_is_up_the_best_plan_is_returned():
+def test_expired_time_limit_returns_the_best_plan():
     plan = cpplan.solve(stubborn(), time_limit=1)
     assert plan.status == "feasible"
     assert plan.peak > plan.lower_bound
@@ -128,7 +128,7 @@ def test_pool_capacity_is_a_limit_too():
     assert (plan.status, plan.pools) == ("infeasible", (Pool("sram", 4),))
 
 
-def test_what_does_not_fit_says_how_many_bytes_are_missing_and_who_is_live():
+def test_infeasible_capacity_names_missing_bytes_and_live_buffers():
     plan = cpplan.solve(chain(6, size=8), capacity=12)
     assert (plan.status, plan.peak, plan.offset, plan.gap) == ("infeasible", None, None, None)
     assert plan.lower_bound == 16
@@ -153,7 +153,7 @@ def test_a_capacity_that_two_parts_exceed_is_refuted():
     assert plan.lower_bound in (6, 7)
 
 
-def test_what_is_missing_where_no_byte_is_ever_held():
+def test_hollow_and_empty_buffers_count_by_their_end():
     """In a gap throughout, and of no size at a fixed offset: what counts is where they end."""
     hollow = Problem(("a",), [0], [2], [4], gaps={0: [Gap(0, 2)]})
     pinned = Problem(("a",), [0], [2], [0], fixed={0: 4})
@@ -367,7 +367,7 @@ def test_an_easy_model_loads_no_solver():
         (lambda: cpplan.batch({"g": TWO_OPS}, 3), "settings must be a mapping"),
     ],
 )
-def test_what_is_of_another_type_is_refused_by_name(call, message):
+def test_wrong_argument_types_are_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
 

@@ -39,7 +39,7 @@ def plan(graph, sizes, **options) -> SizesPlan:
     return cpplan.plan_sizes(graph, sizes, deterministic=True, **options)
 
 
-def test_what_grows_most_lies_on_top():
+def test_fastest_growing_tensor_lies_on_top():
     """With b below, n = 1 needs 20 + 100; with a below, 1100 + 10."""
     found = plan(growing(), [ONE, ELEVEN], prefix_stable=True)
     assert found.status == "optimal"
@@ -54,7 +54,7 @@ def test_what_grows_most_lies_on_top():
     assert found.plan.offset_of("a") == 20
 
 
-def test_the_table():
+def test_table_and_text_list_every_size():
     found = plan(growing(), [ONE, ELEVEN], prefix_stable=True)
     frame = found.to_frame()
     assert frame["n"].tolist() == [1, 11]
@@ -98,7 +98,7 @@ def test_largest_values_need_not_come_together():
     assert found.plan.at(n=2, m=4).peak == 10
 
 
-def test_what_is_empty_at_a_size_leaves_its_room_there():
+def test_empty_tensors_leave_their_room_at_that_size():
     """One of a and b is empty at either size: both lie at 0."""
     graph = graph_of("7*n", "5*(1 - n)", n=(0, 1))
     found = plan(graph, [{"n": 0}, {"n": 1}])
@@ -154,7 +154,7 @@ def chain(least: int = 1) -> Graph:
     return Graph("chain", (*tensors, Tensor("w", 4)), ops, Symbols({"n": (least, 8)}))
 
 
-def test_what_is_written_in_place_is_one_buffer():
+def test_in_place_chain_is_one_buffer():
     """x, y and z at one address, above w: 8 n + 4; two of them at once without in_place."""
     graph, sizes = chain(), [{"n": 1}, {"n": 4}]
     apart = plan(graph, sizes, prefix_stable=True)
@@ -173,7 +173,7 @@ def test_what_is_written_in_place_is_one_buffer():
     assert none.plan.lower_bound is None
 
 
-def test_what_is_written_in_place_may_be_empty():
+def test_in_place_tensors_may_be_empty():
     """At n = 0 only w has bytes: there is nothing to share."""
     graph = chain(least=0)
     found = plan(graph, [{"n": 0}, {"n": 4}], in_place=True)
@@ -207,7 +207,7 @@ def test_a_program_keeps_its_order():
     assert (found.plan.order, found.sizes[0].arena) == (order, 34)
 
 
-def test_capacities():
+def test_capacities_are_kept_or_named():
     """119 bytes at n = 1 are one too few for any layout, 109 too few for the size alone."""
     graph, sizes = growing(), [ONE, ELEVEN]
     fits = plan(graph, sizes, capacities=["120 B", None])

@@ -54,7 +54,7 @@ def chain(*sizes: int, pools: dict[int, tuple[str, ...]] | None = None, **fields
     return Graph("chain", tensors, ops)
 
 
-def test_what_fits_goes_to_the_first_pool_though_the_last_one_s_peak_stands():
+def test_tensors_that_fit_go_to_the_first_pool():
     """t0 (12 B) fits nowhere but into slow. t1, t2 and t3, at most 8 B at a time, go to fast."""
     plan = planned(chain(12, 5, 3, 4), pools=(Pool("fast", 8), Pool("slow")))
     assert (plan.status, plan.objective_value) == ("optimal", (12, 12, 8))
@@ -63,7 +63,7 @@ def test_what_fits_goes_to_the_first_pool_though_the_last_one_s_peak_stands():
     assert (plan.peak, plan.lower_bound) == (20, 17)
 
 
-def test_what_holds_everything_is_kept_small_too():
+def test_first_pool_that_holds_everything_is_minimised():
     """5 + 3 B at a time, in a pool of 100."""
     plan = planned(chain(5, 3, 4), pools=(Pool("fast", 100), Pool("slow")))
     assert (plan.status, plan.objective_value) == ("optimal", (0, 0, 8))

@@ -27,7 +27,7 @@ def meet(plan: Plan, one: str, other: str) -> bool:
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_what_a_cast_shows_is_not_overwritten_while_the_cast_is_needed(in_place: bool):
+def test_base_of_a_cast_is_kept_while_the_cast_is_read(in_place: bool):
     # left is src under another name, so that right, written while left is needed, lies elsewhere.
     # Without sharing x, src and right are live at once: 24 B. Otherwise right lies over x: 16 B.
     graph = Graph(
@@ -58,7 +58,7 @@ def test_what_a_cast_shows_is_not_overwritten_while_the_cast_is_needed(in_place:
     assert not meet(plan, "src", "right")
 
 
-def test_what_a_reshape_shows_lives_until_the_reshape_is_read_for_the_last_time():
+def test_base_of_a_reshape_lives_until_its_last_reader():
     # t is needed by use, under the name v: u lies beside it, 16 B, and use's result makes it 20.
     graph = Graph(
         "reshape",

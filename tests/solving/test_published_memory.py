@@ -156,7 +156,7 @@ def test_lifespans_within_a_function_need_half_of_its_scopes(alignment, optimum,
     assert kept.peak == with_constant < summed(LOCAL, alignment)
 
 
-def test_a_buffer_of_vectors():
+def test_vector_workspace_takes_64_bytes():
     # float32x4 times four.
     tensors = (Tensor("C", shape=(4, 4), dtype="float32", kind="workspace"),)
     plan = proved(Graph("decl_vector_type", tensors, (Op("f", workspaces=("C",)),)))

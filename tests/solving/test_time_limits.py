@@ -168,7 +168,7 @@ def test_in_place_chains_of_very_many_ops_take_linear_memory():
     assert shared.peak(given) < ordering.peak(given)
 
 
-def test_what_is_handed_over_at_a_glance_is_shared_in_any_order(tune):
+def test_linear_sharing_holds_in_any_order(tune):
     """The linear way shares no more than the exact one, and a chain as much."""
     graph = GRAPHS["chain"](60)
     ordering = order_problem(graph)
@@ -279,7 +279,7 @@ def test_time_for_the_checker_is_kept_before_a_search_begins(options, search, mo
     assert kept[0] > 0
 
 
-def test_what_only_pools_need_is_not_derived_for_one(monkeypatch):
+def test_one_pool_derives_no_never_shared_bytes(monkeypatch):
     monkeypatch.setattr(verifier, "never_shared", None)
     plan = solve(GRAPHS["concatenations"](27), in_place=True, deterministic=True, time_limit=1)
     assert plan.relations

@@ -175,7 +175,7 @@ def test_a_view_that_is_rerun_stays_in_what_it_reads() -> None:
     rejected(Graph("view", tensors, ops), replace(plan, views={}), "tensor 'v' at None")
 
 
-def test_what_is_written_into_a_constant_again_is_outside_too() -> None:
+def test_rewritten_constant_stays_outside_the_arena() -> None:
     tensors = (Tensor("c", 4, kind="constant"), Tensor("v", 4, view_of=("c", 0)))
     program = Program(Graph("constant", tensors, (Op("a", outputs=("v",)),)), (0, 0))
     assert to_problem(program).names == ()

@@ -75,7 +75,7 @@ def activation() -> Program:
 PLACES = {"x": 8, "a": 0, "r": 0, "u": 12, "a_1": 0, "r_1": 0, "v": 8}
 
 
-def test_both_copies_in_place(activation):
+def test_both_copies_may_be_in_place(activation):
     plan = plan_at(activation, ("r", "a"), ("r~1", "a~1"), **PLACES)
     verify(activation, plan)
     assert simulate(activation, plan).arena_bytes == 14
@@ -170,7 +170,7 @@ def test_views_bear_the_number_of_their_buffer():
         rejected(verify, program, made_up, "no op of the model allows it$")
 
 
-def test_which_tensor_a_relation_means():
+def test_relations_name_graph_tensors_before_copies():
     """v~1 is the graph's own; the second copy of v, in no buffer of that name, is v~2."""
     tensors = (
         Tensor("x", 4, kind="input"),

@@ -185,7 +185,7 @@ def test_branches_share_bytes_but_spare_what_the_op_accesses() -> None:
     )
 
 
-def test_what_a_body_is_given_lives_as_long_as_it_runs() -> None:
+def test_inputs_of_a_body_live_while_it_runs() -> None:
     carried = (Tensor("i", 4, kind="input"), Tensor("o", 4, kind="output"), Tensor("t", 4))
     body = Graph("turn", carried, (Op("f", outputs=("t",)), Op("g", inputs=("t",), outputs=("o",))))
     program = to_anf(
@@ -199,7 +199,7 @@ def test_what_a_body_is_given_lives_as_long_as_it_runs() -> None:
     rejected(program, moved(plan, **{"loop/0/i": start}), "'i' in buffer.*'o' in buffer 'loop/0/o'")
 
 
-def test_what_a_body_gives_back_needs_no_bytes_before_it_is_written() -> None:
+def test_outputs_of_a_body_live_from_their_write() -> None:
     tensors = (
         *(Tensor("i", 4, kind="input"), Tensor("t", 8), Tensor("u", 2)),
         *(Tensor("o", 8, kind="output"), Tensor("same", 1, kind="output")),

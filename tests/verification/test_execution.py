@@ -287,7 +287,7 @@ def test_addresses_that_suit_no_element_type() -> None:
     assert execute(model(text), moved(plan, odd)).steps == 4
 
 
-def test_tensors_without_bytes() -> None:
+def test_empty_tensors_are_executed() -> None:
     text = "g (float[0,4] x, float[4] y) => (float[K,4] z) { t = Exp(x) z = Add(t, y) }"
     done = execute(model(text), first_fit(read_onnx(model(text))))
     assert (done.outputs["z"].shape, done.arena_bytes) == ((0, 4), 16)

@@ -86,7 +86,7 @@ def test_the_relations_are_those_of_the_ops():
 
 @pytest.mark.parametrize("switch", [{"placement": False}, {"in_place": False, "placement": True}])
 @pytest.mark.parametrize("text", [HALVES, JOINED])
-def test_either_kind_alone(text, switch):
+def test_one_kind_of_sharing_alone_runs(text, switch):
     plan = planned(text, **switch)
     assert len({relation.kind for relation in plan.relations}) <= 1
     assert execute(model(text), plan).arena_bytes == plan.peak

@@ -116,14 +116,14 @@ def test_training_step_that_recomputes_runs_right() -> None:
         pytest.param(LIGHT, "light_densenet121", marks=pytest.mark.slow),
     ],
 )
-def test_densely_connected_networks(folder: Path, name: str) -> None:
+def test_densely_connected_networks_run_right(folder: Path, name: str) -> None:
     # Each layer of a block reads all before it: what it concatenates can be put together again.
     model = with_random_weights(folder / f"{name}.onnx", extent=EXTENT)
     assert_runs(model, within(model, 0.96, seconds=60))
 
 
 @pytest.mark.parametrize(("second", "fits"), [("Tanh(r)", True), ("Dropout(r, p, on)", False)])
-def test_what_is_dropped_at_random_is_kept(second: str, fits: bool) -> None:
+def test_random_results_are_kept(second: str, fits: bool) -> None:
     # While n is computed from b, d need not be there if it can be computed again from x:
     # 128 + 128 + 4 B; else d of 32 B is.
     text = f"""g (float[1] x) => (float[8] y)
@@ -141,7 +141,9 @@ def test_what_is_dropped_at_random_is_kept(second: str, fits: bool) -> None:
         assert cpplan.execute(model, plan).arena_bytes == 260
 
 
-def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_plans_writes_and_verifies_a_recomputing_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, written = tmp_path / "step.onnx", tmp_path / "again.onnx"
     saved = tmp_path / "plan.json"
     onnx.save(training_step(6), source)

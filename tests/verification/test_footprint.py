@@ -39,7 +39,7 @@ def proved(program: Program, residency: Residency | None = None, sharing=()) -> 
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_nothing_fits_below(seed):
+def test_no_schedule_fits_below_the_footprint(seed):
     problem = random_remat_problem(seed, 5)
     bound = proved(to_anf(problem.graph))
     assert bound == planners_footprint(problem).bytes
@@ -53,7 +53,7 @@ def test_a_chain_whatever_runs_again():
     assert proved(to_anf(graph)) == proved(to_anf(graph, [*names[:3], *names])) == 3
 
 
-def test_what_runs_but_once_is_there_until_it_is_read():
+def test_tensor_of_a_single_run_is_live_until_it_is_read():
     """d cannot be drawn again: 8 B while g runs (1 + 4 of its own); h reads b, d, writes y: 13."""
     tensors = Tensor("x", 1, kind="input"), Tensor("d", 8), Tensor("a", 1), Tensor("b", 4)
     tensors += (Tensor("y", 0, kind="output"),)
@@ -130,7 +130,7 @@ def test_as_much_as_the_planner_claims(program, residency):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_shared_needs_no_less(seed):
+def test_footprint_with_sharing_is_at_most_the_peak(seed):
     graph = random_sharing_graph(seed, 6)
     for kinds in KINDS:
         plan = cpplan.solve(
@@ -163,7 +163,7 @@ def test_a_bare_problem_has_no_ops():
 
 
 @pytest.mark.parametrize(("reads", "least"), [(False, 4), (True, 3)])
-def test_what_a_body_writes_into_lies_apart(reads, least):
+def test_storage_written_by_a_body_lies_apart(reads, least):
     # x, 1 B, may lie within y, 3 B, where the body of a call only passes it on.
     graph = calling(reads=reads)
     candidates = find_candidates(graph, Residency())

@@ -50,7 +50,7 @@ def all_at_once(problem, plan):
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_the_same_addresses_or_the_same_complaint(seed):
+def test_bulk_and_single_checks_agree(seed):
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(1, 9))
     plan, count = plan_for(problem), len(problem)

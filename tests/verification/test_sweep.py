@@ -18,14 +18,14 @@ from cpplan.zoo.packing import random_lifespans
 
 
 @given(problem=problems(), seed=st.integers(0, 1000))
-def test_the_same_verdict_on_any_offsets(problem, seed):
+def test_sweep_agrees_with_pairwise_check(problem, seed):
     offsets = np.random.default_rng(seed).integers(0, 30, len(problem))
     filled = cut_gaps(problem)
     assert all_apart(filled, offsets) == (find_overlap(filled, offsets) is None)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_same_verdict_on_packings_with_one_buffer_moved(seed):
+def test_sweep_agrees_when_one_buffer_is_moved(seed):
     """Three hundred live at once: the arrays of the sweep grow beyond where they start."""
     problem = random_lifespans(1000, seed=seed, live=300)
     filled = cut_gaps(problem)
@@ -47,7 +47,7 @@ def test_nothing_is_compiled_to_check_a_packing(monkeypatch):
     assert find_overlap(filled, np.arange(20) * 2**30) is None
 
 
-def test_what_the_compiled_sweep_refuses_is_named(monkeypatch):
+def test_overlap_found_by_the_compiled_sweep_is_named(monkeypatch):
     monkeypatch.setattr(rectangles, "_VERY_MANY", 100)
     monkeypatch.setattr(rectangles, "_sweep_is_compiled", lambda: True)
     problem = random_lifespans(200, seed=0)

@@ -14,7 +14,7 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 NAMES = ("usmp_greedy_by_size", "usmp_greedy_by_conflicts", "usmp_hill_climb")
 
 
-def test_they_are_marked_as_published():
+def test_usmp_heuristics_are_marked_as_published():
     assert set(heuristics.names()) - set(heuristics.names(as_published=False)) == set(NAMES)
 
 

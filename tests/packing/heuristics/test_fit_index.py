@@ -56,7 +56,7 @@ def test_first_fit_over_many_levels(seed, count):
     assert place(problem, order)[filled].tolist() == expected[filled].tolist()
 
 
-def test_what_is_removed_leaves_its_place():
+def test_removed_buffers_free_their_place():
     problem = random_problem(3, 200)
     order = np.arange(200)
     index = fit_index(problem)

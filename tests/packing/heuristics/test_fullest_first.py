@@ -35,7 +35,7 @@ def test_a_hundred_thousand_within_half_a_percent(seed):
     assert plan.peak <= 1.005 * plan.lower_bound
 
 
-def test_the_same_offsets_every_time():
+def test_fullest_first_is_deterministic():
     problem = random_lifespans(3000, seed=5, live=100)
     one, other = (fullest_first(problem, Deadline(math.inf)) for _ in range(2))
     assert one.tobytes() == other.tobytes()
@@ -58,7 +58,7 @@ def test_first_fit_of_many_is_first_fit(tune, fixed):
     assert first_fit_in_order(problem, order, Deadline(math.inf)).tolist() == many.tolist()
 
 
-def test_what_a_user_registers_for_the_portfolio_is_tried_on_many_too():
+def test_registered_heuristic_runs_on_a_million_buffers():
     @heuristics.register("mine", portfolio=True)
     def mine(problem, deadline):
         return np.cumsum(problem.size) - problem.size

@@ -22,7 +22,7 @@ from cpplan.runtime.deadline import Deadline, TimeUpError
 
 
 @pytest.mark.parametrize("name", heuristics.names(as_published=False))
-def test_whatever_it_places_is_valid(name):
+def test_placed_layouts_are_valid_in_pools(name):
     placed = 0
     for seed in seeds(20):
         problem = random_pooled(random.Random(f"in pools {seed}"), most=8)
@@ -33,7 +33,7 @@ def test_whatever_it_places_is_valid(name):
     assert placed >= 5
 
 
-def test_with_one_pool_it_is_the_heuristic_itself():
+def test_one_pool_gives_the_offsets_of_the_plain_heuristic():
     problem = perfect_packing(1, 30)
     for name in heuristics.names(as_published=False):
         layout = run_in_pools(name, problem, Deadline(60))
@@ -55,7 +55,7 @@ def test_each_buffer_s_own_order_of_pools_counts():
     assert layout.offset.tolist() == [0, 0, 6]
 
 
-def test_what_fits_nowhere_is_said():
+def test_buffer_larger_than_every_pool_gives_no_layout():
     problem = Problem(("a",), [0], [1], [8], pools=(Pool("p", 4), Pool("q", 7)))
     assert run_in_pools("first_fit", problem, Deadline(60)) is None
 

@@ -28,7 +28,7 @@ def test_holes_are_used_again_and_joined():
     assert segregated_fit(problem, ENDLESS).tolist() == [0, 4, 12, 0, 14]
 
 
-def test_what_is_left_for_alignment_is_a_hole():
+def test_alignment_padding_is_a_hole():
     problem = Problem(("a", "b", "c"), [0, 0, 0], [1, 1, 1], [3, 4, 5], alignment=[1, 8, 1])
     assert segregated_fit(problem, ENDLESS).tolist() == [0, 8, 3]
 
@@ -51,6 +51,6 @@ def test_many_random_lifespans_take_little_more_than_their_bound(live, alignment
     assert int((offset + problem.size).max()) <= 1.5 * lower_bound(problem).value
 
 
-def test_the_same_offsets_every_time():
+def test_segregated_fit_is_deterministic():
     problem = random_lifespans(3000, seed=5)
     assert np.array_equal(segregated_fit(problem, ENDLESS), segregated_fit(problem, ENDLESS))

@@ -58,7 +58,7 @@ def test_time_for_one_division_is_enough():
         size_classes(problem, Deadline(0.0005, deterministic=True))
 
 
-def test_the_same_offsets_every_time():
+def test_size_classes_are_deterministic():
     problem = random_lifespans(3000, seed=5)
     one, other = (size_classes(problem, Deadline(60)) for _ in range(2))
     assert np.array_equal(one, other)

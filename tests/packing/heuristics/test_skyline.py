@@ -27,7 +27,7 @@ def random_problem(count: int, seed: int, *, aligned: bool = False) -> Problem:
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 60))
-def test_as_the_plain_one(seed: int, count: int) -> None:
+def test_skyline_agrees_with_plain_lowest_first(seed: int, count: int) -> None:
     problem = random_problem(count, seed)
     ranked = np.random.default_rng(seed).permutation(count)
     expected = place_lowest_first(problem, ranked, Deadline(60))
@@ -53,7 +53,7 @@ def test_a_limit_is_kept_or_refused(seed: int) -> None:
     assert skyline.place(ranked, peak).tolist() == free.tolist()
 
 
-def test_no_buffers() -> None:
+def test_empty_problem_has_an_empty_skyline() -> None:
     problem = Problem((), lower=[], upper=[], size=[])
     assert Skyline(problem).place(np.arange(0)).tolist() == []
 

@@ -37,12 +37,12 @@ def test_apart_in_time_everyone_pays():
     assert misplaced(in_two(8, [0, 0, 1, 1], [1, 1, 2, 2], [8, 4, 8, 4])) == 8
 
 
-def test_what_is_too_large_pays_in_full_and_frees_its_bytes():
+def test_too_large_buffer_pays_in_full_and_frees_its_bytes():
     """b0 (9 B) goes anyway; b1 and b2 then fit."""
     assert misplaced(in_two(8, [0, 0, 0], [1, 1, 1], [9, 5, 3])) == 9
 
 
-def test_what_cannot_go_leaves_less_room():
+def test_pinned_buffer_leaves_less_room():
     """b0 must lie in p: of b1 and b2, 4 B each, none fits beside its 5."""
     assert misplaced(in_two(8, [0, 0, 0], [1, 1, 1], [5, 4, 4], candidates={0: (0,)})) == 8
 

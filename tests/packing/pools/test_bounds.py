@@ -40,25 +40,25 @@ def test_no_bound_is_above_the_optimum():
     assert min(met.values()) > 15
 
 
-def test_what_fits_elsewhere_is_a_subset_sum():
+def test_bytes_in_other_pools_are_a_subset_sum():
     """Of 4, 5 and 6 bytes at most 6 fit into 7: 9 stay, not 8."""
     problem = together(4, 5, 6, pools=(Pool("fast", 7), Pool("slow")))
     assert least_peak(problem, 1, [7, None]).value == 9
 
 
-def test_what_is_larger_than_the_other_pools_counts_in_full():
+def test_buffer_larger_than_other_pools_counts_in_full():
     problem = together(8, 3, pools=(Pool("fast", 7), Pool("slow")))
     assert least_peak(problem, 1, [7, None]).value == 8
 
 
-def test_what_may_go_nowhere_else_counts_in_full():
+def test_buffer_of_one_candidate_pool_counts_in_full():
     """b0 may only go to slow: 4 of fast's 7 bytes are of use to b1, none to b0."""
     problem = together(3, 4, pools=(Pool("fast", 7), Pool("slow")), candidates={0: (1,)})
     assert least_peak(problem, 1, [7, None]).value == 3
     assert least_peak(problem, 0, [7, None]).value == 0
 
 
-def test_too_many_sums_leave_the_limit_itself():
+def test_too_many_subset_sums_fall_back_to_the_capacity():
     """10^12 odd bytes: no table of sums, but 2·10^12 + 2 − 10^12 are left all the same."""
     problem = together(10**12 + 1, 10**12 + 1, 3, pools=(Pool("fast", 10**12 + 2), Pool("slow")))
     bound = least_peak(problem, 1, [10**12 + 2, None])

@@ -56,7 +56,7 @@ def test_one_pool_is_a_case_like_any_other():
     assert pack_pools(problem, "total", Budget(Deadline(60))).objective_value == (12,)
 
 
-def test_what_is_missing_is_said_and_where():
+def test_message_names_missing_bytes_pool_and_step():
     """Step 1 holds 8 + 4 bytes: 4 fit into fast, and slow misses 2 of the other 8.
 
     Or fast misses 4 of b's 8; the pool that misses less is named.
@@ -71,7 +71,7 @@ def test_what_is_missing_is_said_and_where():
     )
 
 
-def test_what_only_a_search_can_rule_out_is_infeasible_too():
+def test_search_proves_infeasibility_above_live_bytes():
     """Any two of three meet, never all three: 2 bytes are live, 3 needed."""
     problem = Problem(
         ("a", "b", "c"),
@@ -87,7 +87,7 @@ def test_what_only_a_search_can_rule_out_is_infeasible_too():
     assert "at least 1 B are missing in all (CP-SAT)" in packing.message
 
 
-def test_what_is_not_found_in_time_is_unknown():
+def test_expired_deadline_without_layout_is_unknown():
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q", 600_000)))
     packing = pack_pools(problem, "total", Budget(Deadline(0)))
     assert packing.status == "unknown"
@@ -147,7 +147,7 @@ def test_same_seed_same_layout():
     assert first.objective_bound == second.objective_bound
 
 
-def test_what_no_search_can_take_on_ends_with_the_heuristics(tune):
+def test_problem_too_large_for_searches_keeps_the_heuristic_layout(tune):
     tune(PackingTuning, pools_entries=0, pools_ordered_buffers=0)
     problem = replace(stubborn(), pools=(Pool("p", 1 << 19), Pool("q")))
     packing = pack_pools(problem, "total", Budget(Deadline(600, deterministic=True)))

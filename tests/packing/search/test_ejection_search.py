@@ -76,7 +76,7 @@ def test_two_runs_make_one_and_both_repeat_themselves() -> None:
     assert run(600, 400).offsets.tolist() == run(1000).offsets.tolist()
 
 
-def test_something_lower_found_elsewhere_is_where_it_goes_on() -> None:
+def test_search_continues_from_a_lower_packing() -> None:
     problem = random_problem(60, seed=2)
     search, state = EjectionSearch(problem, seed=0), start(problem)
     search.run(state, moves=1, target=state.bound, deadline=endless())
@@ -86,7 +86,7 @@ def test_something_lower_found_elsewhere_is_where_it_goes_on() -> None:
     assert search.run(other, moves=1, target=state.bound, deadline=endless()).peak <= other.peak
 
 
-def test_what_was_reached_when_time_is_up_is_kept() -> None:
+def test_expired_deadline_keeps_the_lower_packing() -> None:
     problem = random_problem(80, seed=4)
     search, state = EjectionSearch(problem, seed=0), start(problem)
     with pytest.raises(TimeUpError):

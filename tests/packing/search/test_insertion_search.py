@@ -122,13 +122,13 @@ def test_boxes_are_put_together_again(seed: int) -> None:
     assert searched(cut_box(30, seed), 20_000).peak == 400
 
 
-def test_the_same_seed_makes_the_same_moves() -> None:
+def test_same_seed_gives_the_same_packing() -> None:
     problem = cut_box(60, seed=5, height=997)
     one, other = (searched(problem, 2000, seed=3) for _ in range(2))
     assert one.offsets.tolist() == other.offsets.tolist()
 
 
-def test_it_goes_on_from_a_better_packing() -> None:
+def test_search_continues_from_a_better_packing() -> None:
     problem = cut_box(30, seed=1)
     search = InsertionSearch(problem, 0)
     search.run(start_of(problem), moves=1, target=400, deadline=Deadline(60))
@@ -136,7 +136,7 @@ def test_it_goes_on_from_a_better_packing() -> None:
     assert search.run(better, moves=0, target=400, deadline=Deadline(60)).peak == better.peak
 
 
-def test_when_time_is_up_the_best_remains() -> None:
+def test_expired_deadline_keeps_the_best_packing() -> None:
     problem = cut_box(60, seed=2)
     state = start_of(problem)
     search = InsertionSearch(problem, 0)

@@ -39,7 +39,7 @@ def start(problem: Problem) -> Outcome:
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 1000), aligned=st.booleans())
-def test_what_it_finds_is_valid_and_reaches_what_is_live(seed: int, aligned: bool) -> None:
+def test_packings_are_valid_and_near_the_live_bytes(seed: int, aligned: bool) -> None:
     problem = layers(20, seed).aligned_to(8 if aligned else 1)
     state = start(problem)
     found = PrioritySearch(problem, seed).run(
@@ -64,7 +64,7 @@ def test_two_runs_make_one_and_both_repeat_themselves() -> None:
     assert run(30, 30).offsets.tolist() == run(60).offsets.tolist()
 
 
-def test_what_was_reached_when_time_is_up_is_kept() -> None:
+def test_expired_deadline_keeps_the_lower_packing() -> None:
     problem = layers(40, seed=1)
     state, search = start(problem), PrioritySearch(problem, seed=0)
     with pytest.raises(TimeUpError):
@@ -72,7 +72,7 @@ def test_what_was_reached_when_time_is_up_is_kept() -> None:
     assert search.best(state).peak < state.peak
 
 
-def test_gaps_and_fixed_offsets_are_not_for_it() -> None:
+def test_gaps_and_fixed_offsets_are_not_applied_to() -> None:
     columns = ("a", "b"), [0, 1], [4, 3], [8, 4]
     assert PrioritySearch.applies_to(Problem(*columns))
     assert not PrioritySearch.applies_to(Problem(*columns, gaps={0: [Gap(1, 2)]}))
@@ -81,7 +81,7 @@ def test_gaps_and_fixed_offsets_are_not_for_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "lstm", "vit_b_16"])
-def test_training_graphs_reach_what_is_live(name: str) -> None:
+def test_training_graphs_reach_their_live_bytes(name: str) -> None:
     graph = cpplan.load(DATASETS / "zoo" / f"{name}.train.json.gz")
     problem = reduce_problem(to_problem(to_anf(graph))).problem
     state = start(problem)

@@ -49,7 +49,7 @@ def test_gaps_windows_and_fixed_offsets_are_kept():
     assert found.peak < start.peak
 
 
-def test_the_same_seed_gives_the_same_packing():
+def test_same_seed_gives_the_same_packing():
     problem = reduce_problem(random_lifespans(600, seed=5, live=30)).problem
     start = start_of(problem)
     runs = [
@@ -87,7 +87,7 @@ def test_windows_meet_no_more_than_asked_and_contain_the_lifespan():
         assert steps[0] <= problem.lower[row] < problem.upper[row] <= steps[1]
 
 
-def test_what_was_cut_off_an_obstacle_is_noticed():
+def test_clash_with_a_clipped_obstacle_is_detected():
     problem = Problem(("a", "b"), lower=[0, 1], upper=[3, 9], size=[8, 8])
     piece = TimeWindows(problem).piece(0, 4, np.array([8, 0]), 4)
     assert piece.rows.tolist() == [0]

@@ -36,7 +36,7 @@ def plan(problem, bytes, **options):
     )
 
 
-def test_what_grows_most_lies_on_top():
+def test_fastest_growing_buffer_lies_on_top():
     """a grows from 1 to 100, b from 2 to 50. With b below, small needs 50 + 1, else 100 + 2."""
     found = plan(together(2), [[1, 2], [100, 50]], prefix_stable=True)
     assert found.status == "optimal"
@@ -172,7 +172,7 @@ def test_capacities_are_kept_wherever_some_layout_keeps_them(seed):
         assert found.arena.max() == min(fitting)
 
 
-def test_text_is_short():
+def test_layout_prints_one_line_a_size():
     bytes = [[1024, 2048], [102400, 51200]]
     found = plan(together(2), bytes, labels=["n=1", "n=100"], prefix_stable=True)
     assert str(found).splitlines() == [
@@ -208,7 +208,7 @@ def test_every_plan_is_valid_at_every_size_and_in_between(seed):
     assert (found.arena >= found.alone).all()
 
 
-def test_the_same_input_and_seed_give_the_same_offsets():
+def test_same_input_and_seed_give_the_same_offsets():
     problem = perfect_packing(3, 25)
     bytes = np.array([problem.size // 7 + 1, problem.size])
 

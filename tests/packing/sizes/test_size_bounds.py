@@ -18,7 +18,7 @@ from cpplan.packing.sizes.size_set import SizeSet
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_layout_needs_less(seed):
+def test_bound_is_at_most_every_layout(seed):
     problem, bytes = random_sizes(random.Random(seed), 1 + seed % 5)
     bounds = arena_bounds(SizeSet(problem, bytes))
     for offset in pushed_down(problem, bytes):

@@ -66,7 +66,7 @@ def test_a_buffer_that_never_holds_a_byte_still_wants_its_size():
     assert (plan.status, plan.total) == ("optimal", 11)
 
 
-def test_what_is_not_proved_is_between_bound_and_baselines():
+def test_unproved_total_lies_between_bound_and_baselines():
     problem = perfect_packing(3, 200)
     plan = share_storages(problem, time_limit=1, workers=1)
     assert plan.lower_bound is not None
@@ -82,7 +82,7 @@ def test_an_endless_search_ends_in_time_with_the_best_so_far():
     assert plan.total == int(problem.size.sum())
 
 
-def test_the_same_input_gives_the_same_assignment():
+def test_same_input_gives_the_same_assignment():
     problem = perfect_packing(2, 40, steps=100, height=256)
     one, other = (share_storages(problem, deterministic=True, time_limit=20) for _ in range(2))
     assert one.to_dict() == other.to_dict()

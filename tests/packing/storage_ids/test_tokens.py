@@ -24,7 +24,7 @@ def one_after_another(*size: int) -> Problem:
     return Problem([f"b{k}" for k in steps], lower=steps, upper=steps + 1, size=size)
 
 
-def test_plan_memory():
+def test_alternating_tensors_take_two_storages():
     """x and y keep theirs; y2 and z0, z1, … alternate between two, of which one grows to 40."""
     case = tvm_case("relay_graph_plan_memory", "relay/plan_memory")
     calls, last = case["calls"], case["calls"][-1]["out"]
