@@ -357,7 +357,8 @@ def _schedules(program: Program, request: Request, budget: Budget) -> Iterator[t
             memory_limit=limit,
             order="search",
         )
-        share = budget.share(tuning.spill_schedule_share)
+        part = tuning.spill_schedule_share if level else tuning.spill_first_share
+        share = budget.share(part)
         found = _make_run(program, alone, share).rematerialize(program)
         if isinstance(found.packed.source, Program):
             yield found.packed.source.names

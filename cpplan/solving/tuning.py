@@ -51,8 +51,8 @@ class SolvingTuning:
     spill_schedules
         Numbers of bytes, from the fast pool's capacity up, within which ops run again alone before
         recomputation and moves are planned together.
-    spill_schedule_share
-        Of the time left, for each of them.
+    spill_first_share, spill_schedule_share
+        Of the time left, for the first of them, and for each other.
     spill_split_share, spill_unsplit_share
         Of the time left, for pieces before their bands move, and then for the moves of the model
         without pieces.
@@ -72,6 +72,7 @@ class SolvingTuning:
     growth_seconds: float = 10.0
     choice_share: float = 0.4
     spill_schedules: int = 3
+    spill_first_share: float = 0.4
     spill_schedule_share: float = 0.1
     spill_split_share: float = 0.4
     spill_unsplit_share: float = 0.3

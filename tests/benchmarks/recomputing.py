@@ -1,7 +1,7 @@
 """Time of training steps by capacity: recomputation alone, moves alone, and both together.
 
-    python tests/benchmarks/recomputing.py [--time-limit 20] [--bandwidth 0.03] [--csv FILE]
-        [MODEL ...]
+    python tests/benchmarks/recomputing.py [--time-limit 20] [--bandwidth 0.03]
+        [--shares 85 70 60 50 40] [--csv FILE] [MODEL ...]
 
 Times are multiples of the cost of running every op once. Moves are weighed against work by the
 slow pool's bandwidth, in bytes a unit of cost: costs are floating-point operations, so 0.03 stands
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", type=Path)
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--bandwidth", type=float, default=0.03)
+    parser.add_argument("--shares", type=int, nargs="+", default=SHARES)
     parser.add_argument("--csv", type=Path, help="also write all rows to this file")
     chosen = parser.parse_args()
     options = {"in_place": True, "time_limit": chosen.time_limit, "deterministic": True}
@@ -48,7 +49,7 @@ def main() -> None:
         graph = cpplan.load(path)
         peak = cpplan.solve(graph, placement=False, **options).peak
         assert peak is not None
-        for share in SHARES:
+        for share in chosen.shares:
             capacity = peak * share // 100
             moving = {
                 "pools": [Pool("fast", capacity), Pool("slow", **speed)],

@@ -3,14 +3,15 @@
 A schedule is an order of ops with repetitions; its moves are planned in its graph of runs, in which
 every run and every copy stand by themselves. Of the best schedule, each tensor that is reloaded may
 be computed again right before the op that needs it, with what that needs in turn if it is cheaper
-again. All such changes that promise to save time are made at once, then half of them, and so on,
-until one saves time by the estimate of two eviction rules.
+again; and each run that is not an op's first may be left out, if moving its results promises to be
+cheaper. All such changes are made at once, then half of them, and so on, until one saves time by
+the estimate of two eviction rules.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -103,38 +104,56 @@ class Schedules:
         return best
 
     def _better(self, known: Estimate, deadline: Deadline) -> Estimate | None:
-        changes = self._changes(known)
-        count = len(changes)
-        while count:
+        for changes in (self._insertions(known), self._removals(known)):
+            groups = [changes[: len(changes) >> k] for k in range(len(changes).bit_length())]
             # The most promising together, then the others one by one.
-            found = self._changed(known, changes[:count], deadline)
-            if found is not None and found.time < known.time:
-                return found
-            count //= 2
-        for change in changes[1:]:
-            found = self._changed(known, [change], deadline)
-            if found is not None and found.time < known.time:
-                return found
+            for group in (*groups, *([change] for change in changes[1:])):
+                found = self._changed(known, group, deadline)
+                if found is not None and found.time < known.time:
+                    return found
         return None
 
     def _changed(
-        self, known: Estimate, changes: Iterable[tuple[int, tuple[str, ...]]], deadline: Deadline
+        self, known: Estimate, changes: Sequence[tuple[int, tuple[str, ...]]], deadline: Deadline
     ) -> Estimate | None:
-        """The estimate with ops inserted before some steps; ``None`` if that cannot be run."""
+        """The estimate after some changes; ``None`` if that cannot be run.
+
+        A change inserts ops before a step, or leaves the step out if there are none.
+        """
         deadline.check()
         before: dict[int, dict[str, None]] = {}
+        left_out = {step for step, ops in changes if not ops}
         for step, ops in changes:
             before.setdefault(step, {}).update(dict.fromkeys(ops))
         schedule: list[str] = []
         for step, name in enumerate(known.schedule):
             schedule += before.get(step, ())
-            schedule.append(name)
+            if step not in left_out:
+                schedule.append(name)
         try:
             return self.estimate(schedule, deadline)
         except InputError:
             return None
 
-    def _changes(self, known: Estimate) -> list[tuple[int, tuple[str, ...]]]:
+    def _removals(self, known: Estimate) -> list[tuple[int, tuple[str, ...]]]:
+        """Steps of further runs that cost more than to move what they write out and back."""
+        problem, origin = known.problem, known.runs.origin
+        rows = zip(problem.names, (problem.spill_cost + problem.reload_cost).tolist(), strict=True)
+        moves = {origin[name]: cost for name, cost in rows}
+        seen: set[str] = set()
+        found = []
+        for step, name in enumerate(known.schedule):
+            if name in seen:
+                op = self.graph.op[name]
+                roots = {self.graph.root[output][0] for output in op.outputs}
+                saved = op.cost - sum(moves.get(root, 0) for root in roots)
+                if saved > 0:
+                    found.append((saved, step))
+            seen.add(name)
+        found.sort(key=lambda change: (-change[0], change[1]))
+        return [(step, ()) for _, step in found]
+
+    def _insertions(self, known: Estimate) -> list[tuple[int, tuple[str, ...]]]:
         """Ops to insert before a step, those that promise to save the most time first."""
         problem, kept, origin = known.problem, known.kept, known.runs.origin
         accessed = problem.near(kept)
