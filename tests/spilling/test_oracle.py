@@ -29,3 +29,24 @@ def test_given_order_is_bounded_by_brute_force(seed: int) -> None:
         return
     assert plan.moved_bytes_bound == least <= plan.moved_bytes
     cpplan.simulate(case.graph, plan)
+
+
+@pytest.mark.slow
+def test_two_hundred_graphs_agree_with_brute_force_in_both_orders() -> None:
+    compared = 0
+    for seed in range(5000, 5200):
+        case = random_spill_case(seed, uniform=seed % 2 == 0)
+        given, every = case.least(any_order=False), case.least(any_order=True)
+        plan, searched = case.solve(), case.solve("search")
+        if given is None:
+            assert plan.status == "infeasible"
+        else:
+            assert plan.moved_bytes_bound == given <= plan.moved_bytes
+            cpplan.simulate(case.graph, plan)
+        if every is None:
+            assert searched.status == "infeasible"
+        else:
+            assert searched.moved_bytes_bound <= every <= searched.moved_bytes
+            cpplan.simulate(case.graph, searched)
+        compared += 1
+    assert compared == 200

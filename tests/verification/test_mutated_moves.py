@@ -200,11 +200,11 @@ MUTATIONS: list[Mutation] = [
 ]
 
 
-@pytest.mark.parametrize("seed", seeds(8))
-def test_mutated_plans_are_rejected(seed: int) -> None:
+def rejected(seed: int) -> int:
+    """Plans changed in one thing that are rejected; all of those of one seed are."""
     graph, plan = _plan(seed)
     cpplan.verify(graph, plan)
-    rng = random.Random(seed)
+    rng, count = random.Random(seed), 0
     for mutate in MUTATIONS:
         changed = mutate(rng, plan)
         if changed is None or changed == plan:
@@ -212,6 +212,18 @@ def test_mutated_plans_are_rejected(seed: int) -> None:
         with pytest.raises(VerificationError) as caught:
             cpplan.verify(graph, changed)
         assert "\n" not in str(caught.value)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_mutated_plans_are_rejected(seed: int) -> None:
+    assert rejected(seed)
+
+
+@pytest.mark.slow
+def test_five_hundred_mutated_plans_are_rejected() -> None:
+    assert sum(rejected(seed) for seed in range(100, 150)) >= 500
 
 
 @pytest.mark.parametrize("seed", seeds(4))
