@@ -105,7 +105,8 @@ def compare(
             found = compare_remat_rows(source, memory_limit=memory_limit, **options)
             table, rows = format_remat_comparison(found), [asdict(row) for row in found]
         elif spill:
-            moved = compare_spill_rows(source, **options)  # type: ignore[arg-type]
+            placers = _placers()
+            moved = compare_spill_rows(source, placers=placers, **options)  # type: ignore[arg-type]
             table, rows = format_spill_comparison(moved), [asdict(row) for row in moved]
         else:
             packed = compare_rows(source, answers=answers, **options)
@@ -117,6 +118,17 @@ def compare(
             return
         write_text(json_path, text)
     print_out(table)
+
+
+def _placers() -> dict[str, Any]:
+    """Planners of whole tensors that are installed, by name."""
+    from importlib.util import find_spec
+
+    if find_spec("executorch") is None:
+        return {}
+    from cpplan.io.executorch.whole_tensors import banked_greedy
+
+    return {"executorch banked_greedy": banked_greedy}
 
 
 def _check_names(algorithms: tuple[str, ...], *, remat: bool, spill: bool) -> None:

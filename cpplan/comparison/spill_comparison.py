@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from cpplan.spilling.packed import lay_out
 from cpplan.spilling.problem import SpillProblem, spill_problem
 
 SOLVE = "cpplan"
+Placer = Callable[[Program, Residency, tuple[Pool, Pool]], set[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def compare_spill_rows(
     source: Graph | Program,
     *,
     algorithms: Iterable[str] | None = None,
+    placers: Mapping[str, Placer] | None = None,
     time_limit: float = 10.0,
     **options: Any,
 ) -> list[SpillBaseline]:
@@ -93,6 +95,9 @@ def compare_spill_rows(
         A graph or a program.
     algorithms
         Names of eviction rules; all registered ones if left out.
+    placers
+        Other planners by name, which place whole tensors for life: each gives the names of the
+        buffers in the fast pool, or ``None`` if it finds no room.
     time_limit
         Seconds for each row.
     options
@@ -133,6 +138,11 @@ def compare_spill_rows(
             for name in chosen
             if not interrupted()
         ]
+        rows += [
+            _run_placer(name, placer, program, problem, plan)
+            for name, placer in (placers or {}).items()
+            if not interrupted()
+        ]
     bound = plan.moved_bytes_bound
     judged = [_judged(row, bound) for row in rows]
     return sorted(judged, key=lambda row: (row.moved is None, row.moved or 0))
@@ -169,6 +179,24 @@ def _run_rule(
     moved = int(problem.paid(kept).sum())
     status = "feasible" if layout.fits else "not packed"
     return SpillBaseline(name, moved, None, time.perf_counter() - start, status)
+
+
+def _run_placer(
+    name: str, placer: Placer, program: Program, problem: SpillProblem, plan: Plan
+) -> SpillBaseline:
+    """The row of a planner that places whole tensors; it packs them itself."""
+    start = time.perf_counter()
+    fast = placer(program, plan.residency, (plan.pools[0], plan.pools[1]))
+    seconds = time.perf_counter() - start
+    if fast is None:
+        return SpillBaseline(name, None, None, seconds, "does not fit")
+    there = np.array([storage in fast for storage in problem.names], bool)
+    kept = there[problem.gap_storage] & (problem.gap_fixed != 0)
+    # Operands that must be copied to the fast pool have no room beside those that lie there.
+    copied = problem.access_near & ~there[problem.access_storage]
+    if copied.any() and (problem.load(kept) > problem.capacity).any():
+        return SpillBaseline(name, None, None, seconds, "does not fit")
+    return SpillBaseline(name, int(problem.paid(kept).sum()), None, seconds, "feasible")
 
 
 def _program(source: Graph | Program) -> Program:

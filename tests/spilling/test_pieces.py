@@ -72,7 +72,7 @@ def test_mobilenet_of_bytes_moves_less_in_pieces() -> None:
     """In 128 KiB of SRAM beside PSRAM that ops may read and write."""
     read = cpplan.load(ONNX / "mobilenet_v2.onnx")
     tensors = tuple(
-        replace(t, dtype="int8") if t.dtype == "float32" and t.shape is not None else t
+        replace(t, dtype="int8", size=None) if t.dtype == "float32" and t.shape is not None else t
         for t in read.tensors
     )
     graph = Graph("mobilenet_v2 int8", tensors, read.ops)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ from support.executorch_models import bytes_of, finish, lower, run, same  # noqa
 from torch import nn  # noqa: E402
 
 import cpplan  # noqa: E402
+from cpplan.comparison.spill_comparison import compare_spill_rows  # noqa: E402
 from cpplan.io.executorch import (  # noqa: E402
     algorithm,
     fold_constants,
@@ -32,8 +34,10 @@ from cpplan.io.executorch import (  # noqa: E402
     read_program,
     verify_program,
 )
+from cpplan.io.executorch.whole_tensors import banked_greedy  # noqa: E402
 from cpplan.model.errors import InfeasibleError, InputError  # noqa: E402
 
+ROOT = Path(__file__).resolve().parents[3]
 FAST = {"time_limit": 5, "workers": 1}
 INPUTS = (torch.randn(2, 64),)
 
@@ -179,3 +183,14 @@ def test_the_default_overlaps_submodules_as_a_rival_too():
     table = cpplan.compare(problem, algorithms=[], time_limit=2).set_index("algorithm")
     assert table.status["executorch"] in ("optimal", "feasible")
     assert table.status["greedy"] == "invalid"
+
+
+def test_banked_greedy_is_compared_where_tensors_move():
+    cell = ROOT / "datasets" / "ordering" / "nasnet_cell.json"
+    pools = [cpplan.Pool("sram", 1_400_000), cpplan.Pool("dram", direct=True)]
+    rows = compare_spill_rows(
+        cpplan.load(cell), algorithms=[], placers={"banked_greedy": banked_greedy}, pools=pools
+    )
+    ours, theirs = (row.moved for row in rows)
+    assert [row.algorithm for row in rows] == ["cpplan", "banked_greedy"]
+    assert 0 < ours < theirs
