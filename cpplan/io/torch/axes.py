@@ -1,8 +1,9 @@
 """Axes of ATen's operators: the table of rules, and nodes as the rules see them.
 
-Rules are for operators whatever their overload: ``aten.conv2d``. Point-wise ones need none. Views
-and what is written in place have no axes: only storages are cut. Images are ``(batch, channels,
-rows, columns)``.
+Rules are for operators whatever their overload: ``aten.conv2d``. Point-wise ones need none, those
+that write over their operand (``aten.relu_``) neither. Views of all of a tensor take its axes
+along; slices, which are views of a part, have none. Images are ``(batch, channels, rows,
+columns)``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import torch
 from torch.fx import Node
 
 from cpplan.io.axes import find_axes
-from cpplan.io.axes.moves import block_axes, concat_axes, gather_axes, pad_axes
+from cpplan.io.axes.moves import (
+    block_axes,
+    concat_axes,
+    gather_axes,
+    pad_axes,
+    reshape_axes,
+    transpose_axes,
+)
 from cpplan.io.axes.operation import (
     NoAxes,
     Operation,
@@ -31,10 +39,17 @@ from cpplan.io.axes.resizing import between, nearest, resize_axes
 from cpplan.io.axes.windows import Slide, channel_axes, slide_axes, transposed_axes
 from cpplan.io.torch.effects import bind
 from cpplan.io.torch.nodes import Names, names_in
-from cpplan.model.axes import Axis
+from cpplan.model.axes import Axis, Window
 from cpplan.model.tensor import Tensor
 
 _POINTWISE = "aten point-wise"
+# Ops that compute nothing, or each element alone, and are not marked as point-wise.
+_IDENTITIES = """
+    _to_copy alias clone contiguous detach dropout dropout_ hardswish hardswish_ lift_fresh to
+""".split()  # noqa: SIM905
+_RESHAPES = """
+    _unsafe_view expand flatten reshape squeeze squeeze_ unflatten unsqueeze unsqueeze_ view
+""".split()  # noqa: SIM905
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 _WIDE = (*_FLOATS, "int32", "int64")
 
@@ -55,7 +70,7 @@ def axes_of(
     if not isinstance(overload, torch._ops.OpOverload):
         return ()
     outputs = [tensors[name] for name in names_in(name_of(node))]
-    if not outputs or any(tensor.view_of is not None for tensor in outputs):
+    if not outputs or (len(outputs) > 1 and any(t.view_of is not None for t in outputs)):
         return ()
     inputs: list[Tensor | None] = []
     attributes: dict[str, Any] = {}
@@ -210,9 +225,24 @@ def _addmm(operation: Operation) -> Iterable[Axis]:
 
 def _attention(operation: Operation) -> list[Axis]:
     given = operation.attributes
-    if given.get("is_causal") or given.get("dropout_p") or given.get("enable_gqa"):
+    if given.get("dropout_p") or given.get("enable_gqa"):
         raise NoAxes
-    return attention_axes(operation, (0, 1, 2), 3)
+    found = attention_axes(operation, (0, 1, 2), 3)
+    # The mask of some query rows is not that of the first ones.
+    return [axis for axis in found if axis.name != "rows" or not given.get("is_causal")]
+
+
+def _cross_entropy(operation: Operation) -> Iterator[Axis]:
+    """Rows of scores, whose losses are added up."""
+    given, scores, wanted = operation.attributes, operation.input(), operation.input(1)
+    if len(shape_of(scores)) != 2 or len(shape_of(wanted)) != 1 or given.get("label_smoothing"):
+        raise NoAxes
+    rows = shape_of(scores)[0]
+    windows = Window(scores.name, 0), Window(wanted.name, 0)
+    if given.get("reduction") == 0:
+        yield Axis("rows", rows, (*windows, Window(operation.output.name, 0)))
+    else:
+        yield Axis("terms of rows", rows, windows, accumulates=True)
 
 
 def _reduce(operation: Operation, *, adds: bool = False) -> Iterable[Axis]:
@@ -267,6 +297,31 @@ def _embedding(operation: Operation) -> list[Axis]:
     return gather_axes(operation, 0)
 
 
+def _permute(operation: Operation) -> Iterable[Axis]:
+    rank = len(operation.shape())
+    return transpose_axes(operation, [axis % rank for axis in operation.attributes["dims"]])
+
+
+def _transpose(operation: Operation) -> Iterable[Axis]:
+    rank, given = len(operation.shape()), operation.attributes
+    order = list(range(rank))
+    one, other = (checked_axis(given.get(k, at), rank) for at, k in enumerate(("dim0", "dim1")))
+    order[one], order[other] = order[other], order[one]
+    return transpose_axes(operation, order)
+
+
+def _roll(operation: Operation) -> list[Axis]:
+    """All axes but those along which positions come round."""
+    given = operation.attributes
+    if not given.get("dims"):
+        raise NoAxes
+    return alike(operation, but=given["dims"])
+
+
+def _cumulative(operation: Operation) -> list[Axis]:
+    return alike(operation, but=(operation.attributes["dim"],))
+
+
 def _shuffled(operation: Operation, name: str, *, deeper: bool) -> Sequence[Axis]:
     return list(block_axes(operation, operation.attributes[name], deeper=deeper))
 
@@ -283,13 +338,19 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("addmm", "baddbmm"), _addmm),
     **dict.fromkeys(("amax", "amin", "argmax", "argmin", "mean", "var", "std"), _reduce),
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
-    **dict.fromkeys(("clone", "contiguous", "to", "_to_copy", "dropout"), element_wise),
+    **dict.fromkeys(_IDENTITIES, element_wise),
+    **dict.fromkeys(_RESHAPES, reshape_axes),
+    **dict.fromkeys(("t", "transpose", "transpose_"), _transpose),
+    **dict.fromkeys(("cumprod", "cumsum"), _cumulative),
     "batch_norm": _batch_norm,
     "cat": _cat,
+    "cross_entropy_loss": _cross_entropy,
     "embedding": _embedding,
     "linear": _linear,
+    "permute": _permute,
     "pixel_shuffle": partial(_shuffled, name="upscale_factor", deeper=False),
     "pixel_unshuffle": partial(_shuffled, name="downscale_factor", deeper=True),
+    "roll": _roll,
     "scaled_dot_product_attention": _attention,
     "sum": partial(_reduce, adds=True),
     "upsample_bilinear2d": partial(_upsample, linear=True),

@@ -12,6 +12,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from cpplan.io.pieces import piece_work, slices  # noqa: E402
 from cpplan.io.torch import read_torch  # noqa: E402
+from cpplan.splitting.lines import find_lines  # noqa: E402
 
 
 def _case(run: Callable[..., object], *shapes: tuple[int, ...]) -> tuple[object, ...]:
@@ -49,6 +50,10 @@ CASES = {
     "bilinear": _case(lambda x: F.interpolate(x, size=(7, 3), mode="bilinear"), (1, 2, 4, 5)),
     "shuffle": _case(lambda x: F.pixel_shuffle(x, 2), (1, 8, 3, 4)),
     "gelu": _case(lambda x: F.gelu(x), (3, 4)),
+    "permuted": _case(lambda x: x.permute(2, 0, 1) * 1, (2, 3, 4)),
+    "reshaped": _case(lambda x: x.reshape(6, 2, 2) + 1, (2, 3, 4)),
+    "roll": _case(lambda x: x.roll(1, 1), (3, 4, 2)),
+    "cumsum": _case(lambda x: x.cumsum(0), (3, 4)),
     "clone": _case(lambda x: x.permute(0, 2, 1).contiguous(), (2, 3, 4)),
 }
 
@@ -85,11 +90,37 @@ def test_a_piece_depends_on_its_windows_only(name: str) -> None:
     assert checked
 
 
-def test_what_is_written_in_place_has_no_axes() -> None:
+def test_what_is_written_in_place_has_the_axes_of_its_operand() -> None:
     class Module(torch.nn.Module):
         def forward(self, x):  # type: ignore[no-untyped-def]
             return torch.relu_(x * 2)
 
     graph = read_torch(torch.export.export(Module(), (torch.ones(2, 3),)))
-    found = {op.kind: bool(op.axes) for op in graph.ops}
-    assert found == {"aten.mul.Tensor": True, "aten.relu_.default": False}
+    assert all([axis.extent for axis in op.axes] == [2, 3] for op in graph.ops)
+    assert find_lines(graph).grain["relu_"] == {0: 1, 1: 1}
+
+
+def test_views_take_axes_along_and_slices_do_not() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            heads = (x * 2).view(6, 2, 4).transpose(0, 1)
+            return heads.unsqueeze(0) + 1, (x + 1)[:, 2:5] * 3
+
+    graph = read_torch(torch.export.export(Module(), (torch.ones(6, 8),)))
+    grain = find_lines(graph).grain
+    # A head is four columns.
+    assert grain["mul"] == {0: 1, 1: 4}
+    assert grain["unsqueeze"] == {2: 1, 1: 1}
+    assert "add_1" not in grain
+
+
+def test_the_loss_of_rows_is_added_up() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x, y):  # type: ignore[no-untyped-def]
+            return F.cross_entropy(x, y)
+
+    args = torch.ones(6, 8), torch.ones(6, dtype=torch.int64)
+    graph = read_torch(torch.export.export(Module(), args))
+    (axis,) = graph.ops[-1].axes
+    assert axis.accumulates
+    assert axis.extent == 6
