@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ from formulations.polled_model import PolledModel, poll
 ZERO, ONE = -1, -2
 # Binary places kept of a dual, many since the duals of a row of bytes are small.
 _PLACES = 96
+# For shorter proofs fewer are tried first.
+_FEW_PLACES = (8, 16, 24, 32, 40, 48, 64)
 # Seconds of a relaxation per iteration and coefficient: the clock of deterministic runs.
 _SECONDS_PER_ITERATION = 5e-9
 
@@ -45,11 +47,14 @@ class Relaxed(NamedTuple):
         There is no solution.
     seconds
         Estimated work, the same every time that the run is repeated.
+    duals
+        Of every row, in floating point, from which that was proved.
     """
 
     bound: int | None
     infeasible: bool
     seconds: float
+    duals: Sequence[float] = ()
 
 
 @dataclass(eq=False)
@@ -62,6 +67,8 @@ class IntegerRows:
         Upper limit and cost of every variable.
     rows
         For every row its columns, their coefficients and the lower limit of the sum.
+    labels
+        For every row what it was added as.
     impossible
         True if a row was added that no values satisfy.
     constant
@@ -84,6 +91,7 @@ class IntegerRows:
     upper: list[int] = field(default_factory=list)
     cost: list[int] = field(default_factory=list)
     rows: list[tuple[list[int], list[int], int]] = field(default_factory=list)
+    labels: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     impossible: bool = False
     constant: int = 0
 
@@ -98,8 +106,13 @@ class IntegerRows:
         self.constant += cost
         return ONE
 
-    def add(self, terms: Iterable[tuple[int, int]], at_least: int) -> None:
-        """Add a row of coefficients and columns, unless it always holds."""
+    def add(
+        self, terms: Iterable[tuple[int, int]], at_least: int, rule: str = "", *indices: int
+    ) -> None:
+        """Add a row of coefficients and columns, unless it always holds.
+
+        ``rule`` and ``indices`` are its label.
+        """
         poll()
         sums: dict[int, int] = {}
         for coefficient, column in terms:
@@ -114,24 +127,55 @@ class IntegerRows:
         self.impossible |= most < at_least
         kept = {x: a for x, a in sums.items() if a}
         self.rows.append((list(kept), list(kept.values()), at_least))
+        self.labels.append((rule, indices))
 
     def relaxed(self, seconds: float, *, deterministic: bool = False) -> Relaxed:
         """Solve the linear relaxation within a time limit and return what it proves."""
         if self.impossible:
-            return Relaxed(None, True, 0.0)
+            return Relaxed(None, True, 0.0, [float(self._missed(row)) for row in self.rows])
         began = time.monotonic()
         duals, status, work = self._duals(self.cost, seconds, deterministic)
         if duals is not None:
             value = self._certified(duals, self.cost)
-            return Relaxed(self.constant + value, False, work)
+            return Relaxed(self.constant + value, False, work, duals)
         if status not in (pywraplp.Solver.INFEASIBLE, pywraplp.Solver.ABNORMAL):
             return Relaxed(None, False, work)
         # Minimise the largest violation of a row: the duals of that program prove infeasibility.
         spent = work if deterministic else time.monotonic() - began
         duals, _, more = self._duals(None, max(0.0, seconds - spent), deterministic)
-        nothing = [0] * len(self.cost)
-        missed = duals is not None and self._certified(duals, nothing) > 0
-        return Relaxed(None, missed, work + more)
+        if duals is None or self._certified(duals, self._nothing) <= 0:
+            return Relaxed(None, False, work + more)
+        return Relaxed(None, True, work + more, duals)
+
+    def multipliers(self, relaxed: Relaxed) -> tuple[int, dict[int, int]]:
+        """Integers that prove what a relaxation proved: binary places, and multipliers by row.
+
+        The multipliers are duals in units of ``2**-places``; the fewest places tried that prove it.
+
+        Examples
+        --------
+        >>> rows = IntegerRows()
+        >>> rows.add([(4, rows.variable(3)), (4, rows.variable(2))], 5)
+        >>> rows.multipliers(rows.relaxed(60.0))
+        (8, {0: 192})
+        """
+        cost = self._nothing if relaxed.infeasible else self.cost
+        wanted = 1 if relaxed.bound is None else relaxed.bound - self.constant
+        places = next(
+            (few for few in _FEW_PLACES if self._certified(relaxed.duals, cost, few) >= wanted),
+            _PLACES,
+        )
+        return places, dict(_rounded(relaxed.duals, places))
+
+    @property
+    def _nothing(self) -> list[int]:
+        return [0] * len(self.cost)
+
+    def _missed(self, row: tuple[list[int], list[int], int]) -> bool:
+        """True if no values satisfy a row."""
+        columns, coefficients, at_least = row
+        pairs = zip(columns, coefficients, strict=True)
+        return sum(a * self.upper[x] for x, a in pairs if a > 0) < at_least
 
     def _duals(
         self, cost: list[int] | None, seconds: float, deterministic: bool
@@ -174,17 +218,16 @@ class IntegerRows:
         found = zip(constraints, scales, strict=True)
         return [unit * c.dual_value() / scale for c, scale in found], status, work
 
-    def _certified(self, duals: list[float], cost: list[int]) -> int:
+    def _certified(self, duals: Sequence[float], cost: list[int], places: int = _PLACES) -> int:
         """The bound that these duals give on the optimum, valid for any duals, rounded up."""
-        factor = 1 << _PLACES
+        factor = 1 << places
         left = [amount * factor for amount in cost]
         total = 0
-        for y, (row, coefficients, at_least) in zip(duals, self.rows, strict=True):
-            weight = int(y * factor) if 0.0 < y < math.inf else 0
-            if weight:
-                total += weight * at_least
-                for x, a in zip(row, coefficients, strict=True):
-                    left[x] -= weight * a
+        for k, weight in _rounded(duals, places):
+            row, coefficients, at_least = self.rows[k]
+            total += weight * at_least
+            for x, a in zip(row, coefficients, strict=True):
+                left[x] -= weight * a
         total += sum(u * d for u, d in zip(self.upper, left, strict=True) if d < 0)
         return -(-total // factor)
 
@@ -197,3 +240,12 @@ class IntegerRows:
             model.add(terms >= at_least)
         model.minimize(cp_model.LinearExpr.weighted_sum(columns, self.cost))
         return model
+
+
+def _rounded(duals: Sequence[float], places: int) -> Iterator[tuple[int, int]]:
+    """Rows with positive duals, and these in units of ``2**-places``."""
+    factor = 1 << places
+    for k, y in enumerate(duals):
+        weight = int(y * factor) if 0.0 < y < math.inf else 0
+        if weight:
+            yield k, weight

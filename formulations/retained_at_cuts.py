@@ -25,25 +25,33 @@ Variables (all 0 or 1, but G_j)
     g_js     s is live throughout interval j, as no unit writes it there
     G_j      bytes live throughout interval j
 
-Constraints
-    done     d_{j-1,v} <= d_jv <= d_jp  for p in P_v;  d_jv = 0 for j < L_v,  1 for j >= U_v
-    first    d_jv - d_{j-1,v} <= r_jv <= d_jv;  the sum of r_jv is 1 if v runs only once
-    read     for s in Q_v:  r_jv <= k_js + sum over w in W_s of r_jw,  and if L_v <= j <= U_v
-             1 - d_{j-1,v} <= k_js + sum over w in W_s and i in j..U_v of r_iw
-    retained k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is there from the start,
-             k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j}, 0 if no w in W_s has run
-    later    r_jv <= t_jv <= sum over i >= j of r_iv;  t_{j+1,v} <= t_jv;  1 - d_{j-1,v} <= t_jv
-             t_jv <= k_js + sum over w in W_s of t_jw                           for s in Q_v
-             k_{m+1,s} <= k_js + sum over w in W_s of t_jw
-    at cuts  sum of s_i k_ji + x_{u_j} <= H
-    between  k_{j+1,s} <= g_js + sum over w in W_s of r_jw;  sum of s_i g_ji <= G_j
-             G_j - sum over i in T_v of s_i g_ji + r_jv (x_v + sum over i in T_v of s_i) <= H
+Constraints (each row has a rule, the name by which certificates cite it, and the indices shown)
+    stays done jv       d_{j-1,v} <= d_jv
+    waits jvp           d_jv <= d_jp  for p in P_v;  d_jv = 0 for j < L_v,  1 for j >= U_v
+    run done jv         r_jv <= d_jv
+    first run jv        d_jv - d_{j-1,v} <= r_jv
+    once v              the sum of r_jv is 1 if v runs only once
+    read jvs            r_jv <= k_js + sum over w in W_s of r_jw  for s in Q_v
+    read by then jvs    1 - d_{j-1,v} <= k_js + sum over w in W_s and i in j..U_v of r_iw
+    retained js         k_{j+1,s} <= k_js + sum over w in W_s of r_jw;  k_0s = 1 if s is there from
+                        the start, k_{m+1,s} = 1 if it is kept, k_js = 1 if s is in T_{u_j}, 0 if no
+                        w in W_s has run
+    run later jv        r_jv <= t_jv
+    later jv            t_{j+1,v} <= t_jv
+    not yet jv          1 - d_{j-1,v} <= t_jv
+    some time jv        t_jv <= sum over i >= j of r_iv
+    read later jvs      t_jv <= k_js + sum over w in W_s of t_jw  for s in Q_v
+    kept later js       1 <= k_js + sum over w in W_s of t_jw  if s is kept
+    at cut j            sum of s_i k_ji + x_{u_j} <= H
+    throughout js       k_{j+1,s} <= g_js + sum over w in W_s of r_jw
+    held j              sum of s_i g_ji <= G_j
+    between jv          G_j - sum over i in T_v of s_i g_ji + r_jv (x_v + sum over T_v of s_i) <= H
 
 Objective
     minimise the sum of f_v (sum over j of r_jv, less 1)
 
 Checkmate (Jain et al., 2020) with cuts in place of stages and no given order; with one cut, a
-knapsack problem of the storages to retain. With `later`, several cuts give a bound at least that of
+knapsack problem of the storages to retain. With t, several cuts give a bound at least that of
 each cut alone. A storage that is there from the start and that units also write counts only at cuts
 with the storage in their T.
 """
@@ -161,8 +169,7 @@ class CutModel:
 
     def __post_init__(self) -> None:
         problem, ordering = self.problem, self.problem.ordering
-        amounts = (*ordering.size.tolist(), *ordering.extra.tolist(), ordering.entry)
-        self.unit = math.gcd(*amounts) or 1
+        self.unit = math.gcd(*ordering.size.tolist(), *ordering.extra.tolist()) or 1
         self.capacity = (self.memory_limit - ordering.base) // self.unit
         self.rows.impossible = self.capacity < 0
         self._size = (ordering.size // self.unit).tolist()
@@ -241,10 +248,11 @@ class CutModel:
     def add_done(self) -> None:
         """d_{j-1,v} <= d_jv <= d_jp for the units p that v waits for."""
         for v, waits_for in enumerate(self.problem.ordering.predecessors):
-            for j in range(self._earliest[v], self._latest[v]):
-                self._implies(self.done[j, v], self.done[j + 1, v])
+            for j in range(int(self._earliest[v]), int(self._latest[v])):
+                self._implies(self.done[j, v], self.done[j + 1, v], (), "stays done", j, v)
                 for p in waits_for:
-                    self._implies(self.done[j + 1, v], self.done[j + 1, p])
+                    now = self.done[j + 1]
+                    self._implies(now[v], now[p], (), "waits", j, v, p)
 
     def add_first_runs(self) -> None:
         """d_jv - d_{j-1,v} <= r_jv <= d_jv; the sum of r_jv is 1 if v runs only once."""
@@ -253,11 +261,12 @@ class CutModel:
             if first == end:
                 continue
             for j in range(first, end + 1):
-                self._implies(self.runs[j, v], self.done[j + 1, v])
+                self._implies(self.runs[j, v], self.done[j + 1, v], (), "run done", j, v)
                 run = [(1, self.runs[j, v]), (1, self.done[j, v])]
-                self.rows.add([*run, (-1, self.done[j + 1, v])], 0)
+                self.rows.add([*run, (-1, self.done[j + 1, v])], 0, "first run", j, v)
             if not again:
-                self.rows.add(((-1, self.runs[j, v]) for j in range(first, end + 1)), -1)
+                runs = ((-1, self.runs[j, v]) for j in range(first, end + 1))
+                self.rows.add(runs, -1, "once", v)
 
     def add_reads(self) -> None:
         """A storage that is read was live at the last cut, or a writer of it has run since."""
@@ -267,10 +276,11 @@ class CutModel:
             for s in read:
                 for j in range(first, last + 1):
                     source = self._written(s, self.runs, j, j)
-                    self._implies(self.runs[j, v], self.live[j, s], source)
+                    self._implies(self.runs[j, v], self.live[j, s], source, "read", j, v, s)
                 for j in range(first, end):
                     by_then = [(1, self.live[j, s]), *self._written(s, self.runs, j, end)]
-                    self.rows.add([*by_then, (1, self.done[j, v])], 1)
+                    by_then.append((1, self.done[j, v]))
+                    self.rows.add(by_then, 1, "read by then", j, v, s)
 
     def add_retained(self) -> None:
         """k_{j+1,s} <= k_js + sum of r_jw."""
@@ -278,7 +288,7 @@ class CutModel:
             for j in range(len(self.cuts) + 1):
                 if self._known[s]:
                     source = self._written(s, self.runs, j, j)
-                    self._implies(self.live[j + 1, s], self.live[j, s], source)
+                    self._implies(self.live[j + 1, s], self.live[j, s], source, "retained", j, s)
 
     def add_later(self) -> None:
         """t_jv, and the storages that must be live at cut j for v to run in interval j or later."""
@@ -293,29 +303,25 @@ class CutModel:
                     self.later[j, v] = ONE
                 elif any(run != ZERO for run in ahead):
                     later = self.later[j, v] = rows.variable()
-                    self._implies(self.runs[j, v], later)
-                    self._implies(self.later[j + 1, v], later)
-                    rows.add([(1, later), (1, self.done[j, v])], 1)
-                    rows.add([*((1, run) for run in ahead), (-1, later)], 0)
+                    self._implies(self.runs[j, v], later, (), "run later", j, v)
+                    self._implies(self.later[j + 1, v], later, (), "later", j, v)
+                    rows.add([(1, later), (1, self.done[j, v])], 1, "not yet", j, v)
+                    rows.add([*((1, run) for run in ahead), (-1, later)], 0, "some time", j, v)
         for j in range(1, last):
             for v, read in enumerate(self._reads):
                 for s in read:
                     source = self._written(s, self.later, j, j)
-                    self._implies(self.later[j, v], self.live[j, s], source)
+                    self._implies(self.later[j, v], self.live[j, s], source, "read later", j, v, s)
             for s in np.flatnonzero(self.live[last + 1] == ONE).tolist():
                 source = self._written(s, self.later, j, j)
-                rows.add([(1, self.live[j, s]), *source], 1)
+                rows.add([(1, self.live[j, s]), *source], 1, "kept later", j, s)
 
     def add_memory_at_cuts(self) -> None:
         """sum of s_i k_ji + x_{u_j} <= H; all kept storages fit at the end."""
-        ordering = self.problem.ordering
-        sources = [unit for unit, before in enumerate(ordering.predecessors) if not before]
         own = [*(self._extra[unit] for unit in self.cuts), 0]
         for j, extra in enumerate(own, 1):
-            if j <= len(self.cuts) and sources == [self.cuts[j - 1]]:
-                extra += ordering.entry // self.unit
             live = zip(self._size, self.live[j].tolist(), strict=True)
-            self.rows.add(((-size, k) for size, k in live), extra - self.capacity)
+            self.rows.add(((-size, k) for size, k in live), extra - self.capacity, "at cut", j)
 
     def add_memory_between(self) -> None:
         """g_js and G_j; a unit that runs between two cuts fits beside G_j."""
@@ -328,12 +334,13 @@ class CutModel:
             most = sum(size[s] for s, column in enumerate(through) if column != ZERO)
             total = rows.variable(upper=min(most, self.capacity)) if most else ZERO
             held = [(-size[s], column) for s, column in enumerate(through)]
-            rows.add([(1, total), *held], 0)
+            rows.add([(1, total), *held], 0, "held", j)
             for v in np.flatnonzero(self.runs[j] != ZERO).tolist():
                 during = [s for s in self._during[v] if self._known[s]]
                 own = self._extra[v] + sum(size[s] for s in during)
                 beside = [(size[s], through[s]) for s in during]
-                rows.add([(-1, total), *beside, (-own, self.runs[j, v])], -self.capacity)
+                row = [(-1, total), *beside, (-own, self.runs[j, v])]
+                rows.add(row, -self.capacity, "between", j, v)
 
     def _throughout(self, j: int, storage: int) -> int:
         """The column of g_js."""
@@ -343,7 +350,8 @@ class CutModel:
         if not written:
             return int(self.live[j + 1, storage])
         through = self.rows.variable()
-        self._implies(self.live[j + 1, storage], through, written)
+        what = self.live[j + 1, storage]
+        self._implies(what, through, written, "throughout", j, storage)
         return through
 
     def _written(
@@ -353,15 +361,22 @@ class CutModel:
         found = (int(runs[j, w]) for w in self._writers[storage] for j in range(first, last + 1))
         return [(1, run) for run in found if run != ZERO]
 
-    def _implies(self, what: int, then: int, other: Sequence[tuple[int, int]] = ()) -> None:
+    def _implies(
+        self, what: int, then: int, other: Sequence[tuple[int, int]], rule: str, *indices: int
+    ) -> None:
         """Add the row what <= then + other."""
         if what != ZERO and then != ONE:
-            self.rows.add([(1, int(then)), *other, (-1, int(what))], 0)
+            terms = [(1, int(then)), *other, (-1, int(what))]
+            self.rows.add(terms, 0, rule, *map(int, indices))
+
+    def extra_of(self, bound: int) -> Fraction:
+        """The bound on a schedule's cost beside every unit once, for a bound of the rows."""
+        return max(0, bound) * self.cost_unit
 
     def cost_of(self, bound: int) -> int | float:
         """The bound on a schedule's cost for a bound of the rows."""
         base = sum((Fraction(amount) for amount in self.problem.cost), Fraction(0))
-        cost = base + max(0, bound) * self.cost_unit
+        cost = base + self.extra_of(bound)
         return int(cost) if cost.denominator == 1 else _rounded_down(cost)
 
     def in_bytes(self, objective: float) -> int:

@@ -11,6 +11,7 @@ from cpplan.model.plan import Plan, Status
 from cpplan.packing.problem import as_program
 from cpplan.program.anf import Program
 from cpplan.remat.cut_bounds import RUNS_ONCE
+from cpplan.remat.known_schedules import CostBound
 from cpplan.runtime.interrupts import noting_interrupts
 from cpplan.solving.pipeline import solve_request
 from cpplan.solving.request import Request
@@ -18,9 +19,6 @@ from cpplan.solving.split_curve import split_curve
 
 if TYPE_CHECKING:
     import pandas
-
-Bound = tuple[int | float, str]
-"""A proved bound on the cost of every plan within a limit, and its name."""
 
 
 def pareto(
@@ -122,11 +120,12 @@ def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
     memory. A bound on the cost within a looser limit also holds within a tighter one. ``first``
     runs every op once.
     """
-    bounds: list[Bound | None] = []
-    bound = None if first.base_cost is None else (first.base_cost, RUNS_ONCE)
+    bounds: list[CostBound | None] = []
+    bound = None if first.base_cost is None else CostBound(first.base_cost, RUNS_ONCE)
     for plan in plans:
-        if plan.cost_bound is not None and (bound is None or plan.cost_bound > bound[0]):
-            bound = plan.cost_bound, str(plan.cost_bound_by)
+        if plan.cost_bound is not None and (bound is None or plan.cost_bound > bound.cost):
+            name, duals = str(plan.cost_bound_by), plan.cost_certificate
+            bound = CostBound(plan.cost_bound, name, duals)
         # With symbolic shapes, costs are known only at the bounds: no bound on them is proved.
         bounds.append(bound if plan.symbols is None else None)
     rows: list[Plan] = []
@@ -144,7 +143,7 @@ def _costs_less(one: Plan, other: Plan) -> bool:
     return other.offset is None or other.cost is None or one.cost < other.cost
 
 
-def _within(plan: Plan, row: Plan, bound: Bound | None) -> Plan:
+def _within(plan: Plan, row: Plan, bound: CostBound | None) -> Plan:
     """``plan`` as the plan found within the limit of ``row``, where ``bound`` holds."""
     if plan is not row:
         plan = replace(
@@ -158,9 +157,15 @@ def _within(plan: Plan, row: Plan, bound: Bound | None) -> Plan:
     if bound is None or plan.offset is None or plan.cost is None:
         return plan
     # Sums of floating-point costs may be rounded differently at another limit.
-    least = min(bound[0], plan.cost)
+    least = min(bound.cost, plan.cost)
     status: Status = "optimal" if plan.cost == least else "feasible"
-    return replace(plan, cost_bound=least, cost_bound_by=bound[1], status=status)
+    return replace(
+        plan,
+        cost_bound=least,
+        cost_bound_by=bound.name,
+        cost_certificate=bound.certificate,
+        status=status,
+    )
 
 
 def _row(plan: Plan) -> dict[str, Any]:

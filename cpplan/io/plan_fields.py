@@ -67,6 +67,7 @@ _OPTIONAL: dict[str, _Types] = {
     "time": _NUMBER_OR_NULL,
     "time_bound": _NUMBER_OR_NULL,
     "time_bound_by": _TEXT_OR_NULL,
+    "cost_certificate": (dict, type(None)),
 }
 # Fields that follow from others, written for readers of the file other than cpplan.
 _DERIVED: dict[str, _Types] = {

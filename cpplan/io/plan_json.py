@@ -19,6 +19,7 @@ from cpplan.model.certificates import (
     read_certificate,
     read_prices,
 )
+from cpplan.model.cut_duals import CutDuals, read_cut_duals
 from cpplan.model.errors import InputError, located
 from cpplan.model.moves import read_moves
 from cpplan.model.names import check_names
@@ -140,6 +141,8 @@ def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
         values["copied_bytes"] = plan.copied_bytes
     if plan.certificate is not None:
         values["certificate"] = plan.certificate.to_dict()
+    if plan.cost_certificate is not None:
+        values["cost_certificate"] = plan.cost_certificate.to_dict()
     if plan.spills:
         values["moved_bytes"] = plan.moved_bytes
         if plan.time_bound is not None:
@@ -297,6 +300,7 @@ def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = No
         time=values.get("time"),
         time_bound=values.get("time_bound"),
         time_bound_by=values.get("time_bound_by"),
+        cost_certificate=_duals(values.get("cost_certificate")),
     )
     check_derived(values, plan)
     return plan
@@ -308,6 +312,10 @@ def _certificate(values: Any) -> Certificate | None:
 
 def _prices(values: Any) -> RoomPrices | None:
     return None if values is None else read_prices(values)
+
+
+def _duals(values: Any) -> CutDuals | None:
+    return None if values is None else read_cut_duals(values, "cost_certificate")
 
 
 def _symbols(values: Any, number: Mapping[str, int]) -> SymbolicLayout | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cpplan.model.cut_duals import CutDuals, read_cut_duals
 from cpplan.model.errors import InputError
 
 
@@ -66,7 +67,7 @@ class ForcedAt(NamedTuple):
         return {"kind": "forced at", "op": self.op}
 
 
-Certificate = CutFlow | ForcedAt
+Certificate = CutFlow | ForcedAt | CutDuals
 
 
 class RoomPrices(NamedTuple):
@@ -152,13 +153,17 @@ def read_certificate(values: object) -> Certificate:
     Traceback (most recent call last):
     ...
     cpplan.model.errors.InputError: not a valid plan: certificate must be an object of kind 'cut \
-flow' or 'forced at'
+flow', 'forced at' or 'cut duals'
     """
     kind = values.get("kind") if isinstance(values, dict) else None
+    if kind == "cut duals":
+        return read_cut_duals(values, "certificate")
     keys = _KEYS.get(kind) if isinstance(kind, str) else None
     if not isinstance(values, dict) or keys is None:
-        kinds = " or ".join(map(repr, _KEYS))
-        raise InputError(f"not a valid plan: certificate must be an object of kind {kinds}")
+        kinds = ", ".join(map(repr, _KEYS))
+        raise InputError(
+            f"not a valid plan: certificate must be an object of kind {kinds} or 'cut duals'"
+        )
     if set(values) != {"kind", *keys} or not isinstance(values["op"], str):
         raise InputError(
             f"not a valid plan: certificate must hold kind, {', '.join(keys)} and nothing else"

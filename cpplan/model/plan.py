@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cpplan.explanation import Explanation, MovesExplanation
     from cpplan.model.certificates import Certificate, RoomPrices
+    from cpplan.model.cut_duals import CutDuals
     from cpplan.model.graph import Graph
     from cpplan.model.problem import Ints
     from cpplan.program.anf import Program
@@ -112,7 +113,8 @@ class Plan:
     first, last
         Names of the ops with which all orders had to begin and to end, as asked for.
     certificate
-        The flow that proves the bound, if that is a minimum cut.
+        Proof of the bound: the flow of a minimum cut, the op that has forced live bytes, or the
+        duals that show that less cannot hold any schedule.
     pieces
         Cuts of the ops that run in pieces. ``order`` then names pieces, and ``buffers`` has bands:
         the plan is one of the graph of pieces (:mod:`cpplan.splitting.piece_graph`).
@@ -127,6 +129,8 @@ class Plan:
     cost_bound, cost_bound_by
         Bound on the cost of every plan within the capacity, and its name; only if ops may run again
         to fit. The plan is then ``optimal`` if its cost meets the bound.
+    cost_certificate
+        The duals that prove that bound, if it is of a linear program.
     residency
         Residency of the model's inputs, outputs and constants in the arena.
     inputs, outputs
@@ -219,6 +223,7 @@ class Plan:
     time: int | float | None = None
     time_bound: int | float | None = None
     time_bound_by: str | None = None
+    cost_certificate: CutDuals | None = None
 
     def __post_init__(self) -> None:
         if self.pool is None:

@@ -8,12 +8,14 @@ path through the best, are cuts together: first by linear relaxation, then in in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cpplan.model.costs import sum_costs
+from cpplan.model.cut_duals import MOST_ROWS, MOST_TERMS, RULES, CutDuals, DualRow
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
@@ -23,6 +25,7 @@ from cpplan.runtime.cp_sat_run import run_model
 from cpplan.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
+    from formulations.integer_rows import Relaxed
     from formulations.retained_at_cuts import CutModel
 
 RUNS_ONCE, RELAXED, INTEGRAL = "every op once", "linear bound at cuts", "CP-SAT at cuts"
@@ -43,12 +46,19 @@ class CutBound:
     infeasible
         True if it is proved that no schedule is within the limit; ``cost`` is then the bound proved
         before. If false, there may still be none.
+    extra
+        The bound, exactly, beside the cost of every unit once.
+    certificate
+        Duals that prove the bound, or that no schedule is within the limit; ``None`` unless the
+        proof is linear.
     """
 
     cost: int | float
     name: str
     cuts: tuple[int, ...]
     infeasible: bool = False
+    extra: Fraction = field(default=Fraction(0), compare=False, repr=False)
+    certificate: CutDuals | None = field(default=None, compare=False, repr=False)
 
 
 def cut_bound(
@@ -97,7 +107,7 @@ def cut_bound(
     """
     search = _Search(problem, limit, budget, order, target)
     search.run()
-    return search.best
+    return search.certified()
 
 
 class _Search:
@@ -114,6 +124,8 @@ class _Search:
         self.problem, self.limit, self.budget, self.target = problem, limit, budget, target
         self.given = None if order is None else tuple(order)
         self.best = CutBound(sum_costs(problem.cost), RUNS_ONCE, ())
+        # The model and the duals of the best linear bound.
+        self._proof: tuple[CutModel, Relaxed] | None = None
 
     def run(self) -> None:
         """Single cuts, numbers of them that double, and the same in integers."""
@@ -189,12 +201,16 @@ class _Search:
             return None
         relaxed = model.rows.relaxed(deadline.remaining(), deterministic=deadline.deterministic)
         deadline.spend(relaxed.seconds)
+        if _too_long(model, relaxed):
+            return None
         if relaxed.infeasible:
             self.best = replace(self.best, name=RELAXED, cuts=cuts, infeasible=True)
+            self._proof = model, relaxed
         if relaxed.bound is None:
             return None
         cost = model.cost_of(relaxed.bound)
-        self._proved(cost, RELAXED, cuts)
+        if self._proved(model, relaxed.bound, RELAXED):
+            self._proof = model, relaxed
         return cost
 
     def _solve(self, cuts: tuple[int, ...], budget: Budget) -> None:
@@ -208,7 +224,7 @@ class _Search:
             model,
             budget,
             found=lambda solution: None,
-            proved=lambda bound: self._proved(model.cost_of(bound), INTEGRAL, cuts),
+            proved=lambda bound: self._proved(model, bound, INTEGRAL),
             linearization=2,
         )
 
@@ -220,13 +236,57 @@ class _Search:
             deadline,
         )
 
-    def _proved(self, cost: int | float, name: str, cuts: tuple[int, ...]) -> None:
-        if cost > self.best.cost:
-            self.best = CutBound(cost, name, cuts)
+    def _proved(self, model: CutModel, bound: int, name: str) -> bool:
+        """Keep a bound of some rows if it is better than the best, and say whether it is."""
+        cost = model.cost_of(bound)
+        better = cost > self.best.cost
+        if better:
+            self.best = CutBound(cost, name, model.cuts, extra=model.extra_of(bound))
+        return better
+
+    def certified(self) -> CutBound:
+        """The best bound, with its certificate if it is linear."""
+        if self._proof is None or self.best.name != RELAXED:
+            return self.best
+        return replace(self.best, certificate=_duals(*self._proof, given=self.given is not None))
 
     def _settled(self) -> bool:
         best = self.best
         return best.infeasible or (self.target is not None and best.cost >= self.target)
+
+
+def _too_long(model: CutModel, relaxed: Relaxed) -> bool:
+    """True if a certificate of a relaxation would be longer than a plan may carry."""
+    cited = zip(model.rows.rows, relaxed.duals, strict=False)
+    lengths = [len(row[0]) for row, dual in cited if dual > 0]
+    # The rows of the model leave out columns of a known value.
+    return len(lengths) > MOST_ROWS or 2 * sum(lengths) > MOST_TERMS
+
+
+def _duals(model: CutModel, relaxed: Relaxed, *, given: bool) -> CutDuals:
+    """The certificate of a linear bound."""
+    ordering = model.problem.ordering
+    places, multipliers = model.rows.multipliers(relaxed)
+    ops: dict[int, int] = {}
+    storages: dict[int, int] = {}
+    rows = []
+    for row, multiplier in multipliers.items():
+        rule, indices = model.rows.labels[row]
+        cited = []
+        for kind, index in zip(RULES[rule], indices, strict=True):
+            table = {"v": ops, "s": storages}.get(kind)
+            cited.append(index if table is None else table.setdefault(index, len(table)))
+        rows.append(DualRow(rule, tuple(cited), multiplier))
+    rows.sort()
+    return CutDuals(
+        cuts=tuple(ordering.names[unit] for unit in model.cuts),
+        given_order=given,
+        cost_unit=model.cost_unit.as_integer_ratio(),
+        places=places,
+        ops=tuple(ordering.names[unit] for unit in ops),
+        storages=tuple(ordering.storages[storage] for storage in storages),
+        rows=tuple(rows),
+    )
 
 
 def _heaviest(path: Sequence[int], weight: dict[int, float], count: int) -> tuple[int, ...]:

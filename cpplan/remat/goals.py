@@ -65,7 +65,7 @@ class LeastCost:
 
     def settled(self, best: Trial) -> bool:
         """True if it fits at a cost that meets the bound, or nothing fits."""
-        least, _ = self.known.cost_bound(self.limit)
+        least = self.known.cost_bound(self.limit).cost
         proved = self.fits(best) and best.outcome.cost <= least
         return proved or self.known.none_within(self.limit)
 

@@ -6,9 +6,13 @@ write to one record, whichever limit on bytes or cost they search within.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
+from cpplan.model.cut_duals import CutDuals
 from cpplan.remat.bound_names import FOOTPRINT
 from cpplan.remat.cut_bounds import RUNS_ONCE
 from cpplan.remat.footprint import Footprint, least_footprint, shared_footprint
@@ -16,6 +20,24 @@ from cpplan.remat.problem import RematProblem
 from cpplan.remat.search.outcome import RematOutcome
 
 GIVEN = "given order"
+
+
+class CostBound(NamedTuple):
+    """A lower bound on the cost of every schedule within a limit, and its proof.
+
+    Attributes
+    ----------
+    cost
+        The bound.
+    name
+        Name of the proof.
+    certificate
+        Duals that prove it, if the proof is a linear program.
+    """
+
+    cost: int | float
+    name: str
+    certificate: CutDuals | None = None
 
 
 class KnownSchedules:
@@ -40,8 +62,8 @@ class KnownSchedules:
         Cost of running every unit once.
     exact
         True if no bytes are shared, so that a packing needs at least the bytes that are live.
-    least, least_by
-        Bytes that every schedule needs, and the name of the proof.
+    least, least_by, least_certificate
+        Bytes that every schedule needs, the name of the proof, and its certificate if it has one.
     """
 
     def __init__(
@@ -59,8 +81,9 @@ class KnownSchedules:
             shared_footprint(problem, candidates) if candidates else least_footprint(problem)
         )
         self.least_by = FOOTPRINT
+        self.least_certificate: CutDuals | None = None
         # Limit -> the least cost of a schedule within it.
-        self._bounds: dict[int, tuple[int | float, str]] = {}
+        self._bounds: dict[int, CostBound] = {}
         self.outcomes = [self.measure(given, GIVEN)]
 
     def measure(self, schedule: Sequence[int], name: str) -> RematOutcome:
@@ -83,8 +106,8 @@ class KnownSchedules:
     def best(self, limit: int) -> RematOutcome:
         """The cheapest schedule within a limit, with its bound; of least peak if none is."""
         found = min(self.outcomes, key=better(limit))
-        bound, name = self.cost_bound(limit)
-        return found._replace(bound=bound, bound_by=name)
+        bound = self.cost_bound(limit)
+        return found._replace(bound=bound.cost, bound_by=bound.name)
 
     def smallest(self, most: float) -> RematOutcome:
         """Outcome of least peak among those that cost at most ``most``."""
@@ -103,27 +126,35 @@ class KnownSchedules:
         """True if every schedule is proved to have more than ``limit`` live bytes."""
         return self.least.bytes > limit and self.exact
 
-    def cost_bound(self, limit: int) -> tuple[int | float, str]:
-        """Lower bound on the cost of every schedule within the limit, and the name of its proof.
+    def cost_bound(self, limit: int) -> CostBound:
+        """Lower bound on the cost of every schedule within the limit, and its proof.
 
         A bound proved for a larger limit holds for a smaller one.
         """
         proofs = [proof for proved, proof in self._bounds.items() if proved >= limit]
-        return max(proofs, key=lambda proof: proof[0], default=(self.base, RUNS_ONCE))
+        return max(proofs, key=lambda proof: proof.cost, default=CostBound(self.base, RUNS_ONCE))
 
     def is_bounded(self, limit: int) -> bool:
         """True if a bound was proved for just this limit."""
         return limit in self._bounds
 
-    def prove_bytes(self, least: Footprint, name: str) -> None:
+    def prove_bytes(self, least: Footprint, name: str, certificate: CutDuals | None = None) -> None:
         """Take a bound on the live bytes of every schedule, if it is larger."""
         if least.bytes > self.least.bytes:
-            self.least, self.least_by = least, name
+            self.least, self.least_by, self.least_certificate = least, name, certificate
 
-    def prove_cost(self, limit: int, bound: int | float, name: str) -> None:
+    def prove_cost(
+        self, limit: int, bound: int | float, name: str, certificate: CutDuals | None = None
+    ) -> None:
         """Take a bound on the cost of every schedule within a limit, if it is larger."""
-        if bound > self.cost_bound(limit)[0] or limit not in self._bounds:
-            self._bounds[limit] = (bound, name)
+        if bound > self.cost_bound(limit).cost or limit not in self._bounds:
+            self._bounds[limit] = CostBound(bound, name, certificate)
+
+    def cost_with(self, extra: Fraction) -> int | float:
+        """Cost of every op once and some extra cost, rounded as costs of schedules are."""
+        costs = [op.cost for op in self.problem.graph.ops]
+        exact = sum(map(Fraction, costs), extra)
+        return float(exact) if any(isinstance(c, float) for c in costs) else math.ceil(exact)
 
 
 def better(limit: int) -> Callable[[RematOutcome], tuple[int, int | float]]:

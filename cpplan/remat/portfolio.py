@@ -232,9 +232,10 @@ class ScheduleSearch:
         )
         if proof.infeasible:
             unit = known.least.unit if known.least.bytes > limit else None
-            known.prove_bytes(Footprint(limit + 1, unit), CUTS)
+            known.prove_bytes(Footprint(limit + 1, unit), CUTS, proof.certificate)
         else:
-            known.prove_cost(limit, proof.cost + once, proof.name)
+            cost = known.cost_with(proof.extra) if proof.extra else known.base
+            known.prove_cost(limit, cost, proof.name, proof.certificate)
 
     def _look_for_reach(self, target: int | None, budget: Budget) -> None:
         """Raise the bound on every schedule's bytes by the reach of its units, up to ``target``."""

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from cpplan.aliasing.alias_candidates import AliasCandidate
 from cpplan.aliasing.packed import Packed
+from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import InputError
 from cpplan.model.problem import Ints
 from cpplan.model.residency import Residency
@@ -84,6 +85,8 @@ class Rematerialized:
         Lower bound on the bytes of every schedule, its proof, and the op that needs them.
     joint
         False if first runs keep the given order.
+    least_certificate, cost_certificate
+        Duals that prove the bounds on the bytes and on the cost, if linear programs do.
     """
 
     packed: Packed
@@ -93,6 +96,8 @@ class Rematerialized:
     least_by: str
     least_op: str | None
     joint: bool = True
+    least_certificate: CutDuals | None = None
+    cost_certificate: CutDuals | None = None
 
 
 class RematSearch:
@@ -383,9 +388,9 @@ class RematSearch:
     def _judged(self, best: BestTrial, limit: int | None) -> Rematerialized:
         """Result for the best trial, with the bounds proved so far."""
         assert best.trial is not None
-        known, outcome = self.known, best.trial.outcome
+        known, outcome, duals = self.known, best.trial.outcome, None
         if limit is not None:
-            bound, name = known.cost_bound(limit)
+            bound, name, duals = known.cost_bound(limit)
             if isinstance(outcome.cost, float):
                 # A sum of rounded numbers may come out below what is exact.
                 bound = min(bound, outcome.cost)
@@ -393,8 +398,9 @@ class RematSearch:
         unit = known.least.unit
         op = None if unit is None else self.problem.ordering.names[unit]
         return Rematerialized(
-            best.trial.packed, outcome, limit, known.least.bytes, known.least_by, op, self._joint
-        )
+            best.trial.packed, outcome, limit, known.least.bytes, known.least_by, op, self._joint,
+            known.least_certificate, duals,
+        )  # fmt: skip
 
     def _line(self, outcome: RematOutcome) -> str:
         extra = self._extra(outcome.cost)

@@ -144,6 +144,7 @@ def make_remat_plan(
             capacity=limit,
             found_by=packed.found_by if fits else None,
             bound_by=found.least_by,
+            certificate=found.least_certificate,
             residency=residency,
             sharing=tuple(sorted(packed.sharing.kinds)) if packed.sharing is not None else (),
             relations=packed.relations if fits else (),
@@ -164,6 +165,7 @@ def make_remat_plan(
         status="optimal" if plan.cost == bound else "feasible",
         cost_bound=bound,
         cost_bound_by=outcome.bound_by,
+        cost_certificate=found.cost_certificate,
     )
 
 

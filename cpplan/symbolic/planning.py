@@ -101,6 +101,7 @@ def _unproved(plan: Plan) -> Plan:
         objective_bound=(),
         cost_bound=None,
         cost_bound_by=None,
+        cost_certificate=None,
     )
 
 

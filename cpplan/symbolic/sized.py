@@ -125,7 +125,7 @@ class SizedPlan:
             plan, size=size, offset=offset, views=views, relations=relations,
             peak=int(tops.sum()), status="feasible",
             lower_bound=None, bound_by=None, certificate=None,
-            cost_bound=None, cost_bound_by=None, symbols=None,
+            cost_bound=None, cost_bound_by=None, cost_certificate=None, symbols=None,
             objective_value=(), objective_bound=(), history=(),
         )  # fmt: skip
 

@@ -4,9 +4,8 @@ A plan names its bounds in ``bound_by``, ``cost_bound_by`` and ``moved_bytes_bou
 is not in one of these tables, or that proves nothing about the plan that cites it, is refused.
 
 The bounds at cuts that rest on a linear program (``linear bound at cuts`` and ``live bytes at
-cuts``) have exact duals. Their rows are not those of the graph but of a relaxed problem, in which
-views are merged into units, and what may run again only in part does so at the least it may cost.
-Until a plan carries duals, and the checker derives that problem itself, both count as searched.
+cuts``) are proved again from its duals, which the plan carries; the checker derives the rows from
+the graph by itself (:mod:`cpplan.verification.cut_rows`).
 
 Where tensors may share bytes by choice, orders are bounded on a relaxed problem, which the checker
 derives itself (:func:`~cpplan.verification.storages.relaxed_storages`). Aliases that hold in every
@@ -32,6 +31,8 @@ OUTSIDE = "live bytes beyond the preferred pools"
 SHARED, FOOTPRINT = "live bytes, shared", "least footprint"
 FORCED, MINIMUM_CUT = "forced live bytes", "minimum cut"
 EVERY_OP_ONCE, LEAST_PIECE = "every op once", "least piece"
+# On the cost and the live bytes of schedules that run ops again.
+LINEAR_AT_CUTS, LIVE_AT_CUTS = "linear bound at cuts", "live bytes at cuts"
 # On the bytes moved between two pools.
 NOTHING, ROOM_PRICES, FORCED_MOVES = "nothing moves", "room prices", "forced operands"
 
@@ -138,7 +139,11 @@ PEAK_BOUNDS = (
         "no schedule of a chain has less",
     ),
     ProvedBound(
-        "live bytes at cuts", "every schedule", "no", "searched", "no schedule has fewer live bytes"
+        LIVE_AT_CUTS,
+        "every schedule",
+        "no",
+        "certificate",
+        "no schedule has fewer live bytes, as duals prove",
     ),
 )
 
@@ -162,11 +167,17 @@ COST_BOUNDS = (
     ProvedBound(
         EVERY_OP_ONCE, "every schedule", "yes", "recomputed", "every op runs at least once"
     ),
+    ProvedBound(
+        LINEAR_AT_CUTS,
+        "every schedule",
+        "no",
+        "certificate",
+        "no schedule that fits costs less, as duals prove",
+    ),
     *(
         ProvedBound(name, "every schedule", "no", "searched", "no schedule that fits costs less")
         for name in (
             "chain program",
-            "linear bound at cuts",
             "CP-SAT at cuts",
             "CP-SAT rematerialization",
         )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cpplan.model.certificates import CutFlow, ForcedAt
+from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import VerificationError
 from cpplan.model.plan import Plan
 from cpplan.model.problem import Ints, Problem
@@ -21,7 +22,9 @@ from cpplan.verification.bound_table import (
     FORCED,
     LARGEST,
     LEAST_PIECE,
+    LINEAR_AT_CUTS,
     LIVE,
+    LIVE_AT_CUTS,
     MINIMUM_CUT,
     MOVED_BOUNDS,
     PEAK_BOUNDS,
@@ -53,6 +56,8 @@ class Floors(NamedTuple):
         Needed by every order that runs each op once, as the plan's certificate proves.
     piece
         Needed however ops are split.
+    cuts
+        Needed by every schedule, as the plan's duals prove.
     """
 
     shared: int | None = None
@@ -60,6 +65,7 @@ class Floors(NamedTuple):
     footprint: int | None = None
     cut: int | None = None
     piece: int | None = None
+    cuts: int | None = None
 
 
 class Proofs(NamedTuple):
@@ -72,7 +78,7 @@ class Proofs(NamedTuple):
 
 _NO_FLOORS = Floors()
 # Certificates by the bounds that they prove.
-_CARRIED: Mapping[str, type] = {MINIMUM_CUT: CutFlow, FORCED: ForcedAt}
+_CARRIED: Mapping[str, type] = {MINIMUM_CUT: CutFlow, FORCED: ForcedAt, LIVE_AT_CUTS: CutDuals}
 
 
 def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
@@ -107,9 +113,15 @@ def check_peak(needed: Problem, plan: Plan, pool: Ints, offset: Ints) -> None:
 
 
 def check_claims(
-    needed: Problem, plan: Plan, rectangles: Rectangles, floors: Floors = _NO_FLOORS
+    needed: Problem,
+    plan: Plan,
+    rectangles: Rectangles,
+    floors: Floors = _NO_FLOORS,
+    least_cost: int | float | None = None,
 ) -> Proofs:
     """Check bound and status of a plan for one pool, and say how.
+
+    ``least_cost`` is what the plan's duals prove of the cost.
 
     Raises
     ------
@@ -135,7 +147,7 @@ def check_claims(
     if plan.objective_value or plan.objective_bound:
         raise VerificationError("the plan has an objective, which only several pools have")
     if plan.cost_bound is not None:
-        return Proofs(proof, _check_cost(plan))
+        return Proofs(proof, _check_cost(plan, least_cost))
     _check_no_cost_proof(plan)
     _check_status(plan, (plan.peak,), None if bound is None else (bound,))
     return Proofs(proof)
@@ -148,6 +160,7 @@ def check_pooled_claims(
     offset: Ints,
     least: int | None = None,
     apart: Problem | None = None,
+    least_cost: int | float | None = None,
 ) -> Proofs:
     """Check objective, bounds and status of a plan for several pools, and say how.
 
@@ -156,6 +169,8 @@ def check_pooled_claims(
     least, apart
         Bytes that are needed whatever is shared, and the buffers with gaps wherever they may share
         bytes; if the plan could choose to share.
+    least_cost
+        Cost of every schedule that fits, as the plan's duals prove.
 
     Raises
     ------
@@ -208,7 +223,7 @@ def check_pooled_claims(
             )
         proof = proof or "recomputed"
     if plan.cost_bound is not None:
-        return Proofs(proof, _check_cost(plan))
+        return Proofs(proof, _check_cost(plan, least_cost))
     _check_no_cost_proof(plan)
     _check_status(plan, value, bound or None)
     return Proofs(proof)
@@ -286,7 +301,10 @@ def check_moved_claims(
         raise VerificationError(f"the bound on the {what} up to {value}, not {bound!r}")
     if timed and (plan.moved_bytes_bound, plan.moved_bytes_bound_by) != (None, None):
         raise VerificationError("a plan of least time has no bound on the bytes moved")
-    others = plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate
+    others = (
+        plan.lower_bound, plan.bound_by, plan.cost_bound, plan.cost_bound_by, plan.certificate,
+        plan.cost_certificate,
+    )  # fmt: skip
     if any(other is not None for other in others) or plan.objective_value or plan.objective_bound:
         raise VerificationError("a plan with moves has no other bound than that on its moves")
     found = _applying(MOVED_BOUNDS, name, plan)
@@ -333,7 +351,7 @@ def _applying(table: Iterable[ProvedBound], name: object, plan: Plan) -> ProvedB
     return found
 
 
-def _check_cost(plan: Plan) -> Proof:
+def _check_cost(plan: Plan, proved: int | float | None) -> Proof:
     """Check the bound on a cost: a plan that runs ops again to fit is optimal if it meets that."""
     cost, bound = plan.cost, plan.cost_bound
     limited = plan.capacity is not None or all(pool.capacity is not None for pool in plan.pools)
@@ -347,6 +365,12 @@ def _check_cost(plan: Plan) -> Proof:
     if found.proof == "recomputed" and bound != plan.base_cost:
         raise VerificationError(
             f"every op once costs {plan.base_cost}, but the plan's bound on the cost is {bound}"
+        )
+    if (plan.cost_certificate is not None) != (found.name == LINEAR_AT_CUTS):
+        raise VerificationError(f"bound {found.name!r} and the plan's duals do not go together")
+    if found.proof == "certificate" and (proved is None or not bound <= proved):
+        raise VerificationError(
+            f"the duals prove a cost of {proved}, but the plan's bound on the cost is {bound}"
         )
     if bound > cost:
         raise VerificationError(f"the bound on the cost, {bound}, is above the cost of {cost}")
@@ -362,6 +386,8 @@ def _check_no_cost_proof(plan: Plan) -> None:
         raise VerificationError(
             f"{plan.cost_bound_by!r} bounds the cost, but the plan claims no bound on it"
         )
+    if plan.cost_certificate is not None:
+        raise VerificationError("the plan has duals of a bound on the cost, but claims none")
 
 
 def _check_integer_bound(plan: Plan) -> None:
@@ -397,6 +423,10 @@ def _check_proof(needed: Problem, plan: Plan, rectangles: Rectangles, floors: Fl
         if plan.certificate is None:
             raise VerificationError("the lower bound is a minimum cut, but the plan has no flow")
         _compare("the flow proves a lower bound", floors.cut, bound)
+    elif found.name == LIVE_AT_CUTS:
+        if plan.certificate is None:
+            raise VerificationError("the lower bound is at cuts, but the plan has no duals")
+        _compare("the duals prove a lower bound", floors.cuts, bound)
     elif found.name == FOOTPRINT:
         _compare("the ops prove a least footprint", floors.footprint, bound)
     elif found.name == LEAST_PIECE:

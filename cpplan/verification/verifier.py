@@ -11,6 +11,7 @@ import numpy as np
 
 from cpplan.model.certificates import CutFlow, ForcedAt
 from cpplan.model.costs import sum_costs
+from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.plan import Plan
@@ -26,6 +27,8 @@ from cpplan.verification.bound_table import (
     FORCED,
     FORCED_MOVES,
     LEAST_PIECE,
+    LINEAR_AT_CUTS,
+    LIVE_AT_CUTS,
     MINIMUM_CUT,
     ROOM_PRICES,
     SHARED,
@@ -39,6 +42,7 @@ from cpplan.verification.claims import (
     check_pooled_claims,
     check_time,
 )
+from cpplan.verification.cut_bound import holds_no_schedule, least_cost
 from cpplan.verification.cut_flow import minimum_cut_bytes
 from cpplan.verification.final_values import check_ends
 from cpplan.verification.footprint import forced_live_bytes, least_footprint
@@ -166,9 +170,10 @@ def check_plan(
         check_all_apart(needed, rectangles, pool, offset, needs.unions)
     check_peak(needed, plan, pool, offset)
     if not is_peak(needed, plan.objective):
-        return check_pooled_claims(needed, plan, pool, offset, needs.floors.shared, needs.apart)
+        shared, cost = needs.floors.shared, needs.least_cost
+        return check_pooled_claims(needed, plan, pool, offset, shared, needs.apart, cost)
     padded = needed.aligned_to(needed.pools[0].alignment)
-    return check_claims(padded, plan, rectangles, needs.floors)
+    return check_claims(padded, plan, rectangles, needs.floors, needs.least_cost)
 
 
 def _check_plan_with_moves(
@@ -259,7 +264,8 @@ class _Needs(NamedTuple):
     """Buffers that a plan must have, unions of related buffers, and bounds proved.
 
     ``apart`` has the bytes that are apart in any plan, if bytes may be shared by choice;
-    ``disjoint`` says that no byte belongs to two buffers but where the one takes it over.
+    ``disjoint`` says that no byte belongs to two buffers but where the one takes it over;
+    ``least_cost`` is what duals prove of the cost.
     """
 
     buffers: Problem
@@ -267,6 +273,7 @@ class _Needs(NamedTuple):
     apart: Problem | None = None
     floors: Floors = Floors()
     disjoint: bool = False
+    least_cost: int | float | None = None
 
 
 def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
@@ -283,10 +290,12 @@ def _check_program_plan(source: Graph | Program, plan: Plan) -> _Needs:
     check_ends(program.graph, plan, runs)
     check_relations(runs, plan)
     unions = shared_unions(plan, accesses, runs)
+    cost = _least_cost(program, plan, accesses, runs)
     if is_peak(needed, plan.objective):
-        return _Needs(needed, unions, floors=_floors(program, plan, accesses, runs, graph))
+        floors = _floors(program, plan, accesses, runs, graph)
+        return _Needs(needed, unions, floors=floors, least_cost=cost)
     if not plan.sharing:
-        return _Needs(needed, unions)
+        return _Needs(needed, unions, least_cost=cost)
     apart = never_shared(needed, plan.sharing, accesses, runs)
     floors = Floors(shared=least_bytes(plan.sharing, accesses, runs))
     return _Needs(needed, unions, apart, floors)
@@ -304,7 +313,8 @@ def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
         check_ends(program.graph, plan, None)
         peak = is_peak(needed, plan.objective)
         floors = _floors(program, plan, (), (), program.graph) if peak else Floors()
-        return _Needs(needed, floors=floors)
+        least = _least_cost(program, plan, (), ())
+        return _Needs(needed, floors=floors, least_cost=least)
     if not is_peak(needed, plan.objective) or plan.bound_by in (FOOTPRINT, FORCED, MINIMUM_CUT):
         return None
     allowed = find_hand_overs(program, plan.residency, needed, plan.sharing)
@@ -325,7 +335,8 @@ def _check_single_runs(program: Program, plan: Plan) -> _Needs | None:
     check_costs(program, plan)
     check_first_last(plan)
     check_ends(program.graph, plan, None)
-    return _Needs(needed, floors=floors, disjoint=True)
+    least = _least_cost(program, plan, (), ())
+    return _Needs(needed, floors=floors, disjoint=True, least_cost=least)
 
 
 def _floors(
@@ -354,7 +365,34 @@ def _floors(
             program.graph, plan.residency, flow, accesses, runs, ends, plan.sharing
         )
         return Floors(cut=found)
+    if plan.bound_by == LIVE_AT_CUTS and isinstance(flow, CutDuals):
+        bound = plan.lower_bound
+        covered = _of_schedules(plan) and (plan.scope == "given order" or not flow.given_order)
+        if type(bound) is int and covered:
+            none = holds_no_schedule(
+                program.graph, plan.residency, flow, bound - 1, plan.order, accesses, runs
+            )
+            return Floors(cuts=bound if none else None)
     return Floors()
+
+
+def _least_cost(
+    program: Program, plan: Plan, accesses: Sequence[Access], runs: Sequence[Run]
+) -> int | float | None:
+    """The cost of every schedule that fits, as the duals that the plan carries prove."""
+    duals, limit = plan.cost_certificate, plan.capacity
+    if plan.cost_bound_by != LINEAR_AT_CUTS or not isinstance(duals, CutDuals):
+        return None
+    if limit is None and all(pool.capacity is not None for pool in plan.pools):
+        limit = sum(pool.capacity or 0 for pool in plan.pools)
+    if type(limit) is not int or not _of_schedules(plan):
+        return None
+    return least_cost(program.graph, plan.residency, duals, limit, plan.order, accesses, runs)
+
+
+def _of_schedules(plan: Plan) -> bool:
+    """True if a plan is of whole ops that share no bytes by choice, as bounds at cuts need it."""
+    return not plan.sharing and not plan.pieces and plan.scope != "every splitting"
 
 
 def _check_copied(graph: Graph, program: Program, plan: Plan, accesses: Sequence[Access]) -> None:

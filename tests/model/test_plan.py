@@ -14,6 +14,7 @@ from support.oracles import plan_for, programs
 from cpplan import Plan, Problem, Program
 from cpplan.io.plan_json import plan_from_dict, plan_text, plan_to_dict
 from cpplan.model.certificates import CutFlow
+from cpplan.model.cut_duals import CutDuals
 from cpplan.model.errors import InputError
 from cpplan.model.plan import Progress, Relation
 from cpplan.model.pool import Pool
@@ -129,6 +130,7 @@ def test_plans_are_equal_if_all_but_the_clock_readings_are(plan: Plan) -> None:
         "objective_bound": (1,),
         "symbols": SymbolicLayout({}, {}),
         "certificate": CutFlow("u", (), (), ()),
+        "cost_certificate": CutDuals(("u",), False, (1, 1), 0, (), (), ()),
         **dict.fromkeys(("order", "inputs", "outputs", "first", "last"), ("op",)),
         **dict.fromkeys(("found_by", "bound_by", "cost_bound_by", "message"), "something else"),
         **dict.fromkeys(("peak", "lower_bound", "capacity"), 7),

@@ -16,6 +16,7 @@ import cpplan
 from cpplan import Gap, Graph, Op, Plan, Pool, Problem, Tensor, verify
 from cpplan.model.axes import Axis, Window
 from cpplan.model.certificates import CutFlow
+from cpplan.model.cut_duals import CutDuals, DualRow
 from cpplan.model.errors import VerificationError
 from cpplan.packing.heuristics.in_pools import run_in_pools
 from cpplan.packing.pools.bounds import objective_bound
@@ -136,6 +137,22 @@ def least_piece() -> Case:
     return graph, plan
 
 
+def live_at_cuts() -> Case:
+    """a may not run again, and stays for h while g takes 8 B of 11."""
+    tensors = Tensor("a", 3), Tensor("b", 1), Tensor("w", 6, kind="workspace"), Tensor("c", 1)
+    ops = (
+        Op("f", outputs=("a",), recomputable=False),
+        Op("e", inputs=("a",), outputs=("b",)),
+        Op("g", inputs=("b",), outputs=("c",), workspaces=("w",)),
+        Op("h", inputs=("a", "c"), outputs=("y",)),
+    )
+    graph = Graph("held", (*tensors, Tensor("y", 1, kind="output")), ops)
+    plan = cpplan.solve(graph, order="search")
+    rows = DualRow("at cut", (1,), 1), DualRow("read", (1, 0, 0), 3)
+    duals = CutDuals(("g",), False, (1, 1), 0, ("h",), ("a",), rows)
+    return graph, replace(plan, bound_by="live bytes at cuts", certificate=duals)
+
+
 PEAK_CASES: dict[str, Callable[[], Case]] = {
     "live bytes": live_bytes,
     "fixed offset": fixed_offset,
@@ -145,6 +162,7 @@ PEAK_CASES: dict[str, Callable[[], Case]] = {
     "least footprint": least_footprint,
     "minimum cut": minimum_cut,
     "least piece": least_piece,
+    "live bytes at cuts": live_at_cuts,
 }
 
 
@@ -159,8 +177,24 @@ def peak_case(name: str, shift: int) -> Case:
     )
 
 
-def without_a_row(flow: CutFlow, rng: random.Random) -> CutFlow:
-    """A flow that is not kept: a row left out, doubled, or with another amount."""
+def without_a_row(flow: CutFlow | CutDuals, rng: random.Random) -> CutFlow | CutDuals:
+    """A flow that is not kept: a row left out, doubled, or with another amount.
+
+    Of duals: a row left out, or with another rule, index or multiplier.
+    """
+    if isinstance(flow, CutDuals):
+        rows = list(flow.rows)
+        k = rng.randrange(len(rows))
+        rule, indices, _ = rows[k]
+        rows[k : k + 1] = rng.choice(
+            [
+                [],
+                [rows[k]._replace(multiplier=rng.choice([0, -1, 9 if rule == "at cut" else 1]))],
+                [rows[k]._replace(indices=(0, *indices[1:]))],
+                [rows[k]._replace(rule="held" if rule == "at cut" else "waits")],
+            ]
+        )
+        return flow._replace(rows=tuple(rows))
     key = rng.choice(("begun", "ended"))
     rows = list(getattr(flow, key))
     k = rng.randrange(len(rows))
@@ -324,8 +358,10 @@ def every_op_once(memory_limit: int) -> Case:
     return graph, replace(plan, **once, status="optimal" if plan.cost == 9 else "feasible")
 
 
-@pytest.mark.parametrize("name", proved_again(COST_BOUNDS))
-def test_a_mutated_bound_on_the_cost_is_refused(name: str) -> None:
+def test_a_mutated_bound_on_the_cost_is_refused() -> None:
+    """Of every op once; for that from duals see ``test_cut_bound``."""
+    name = "every op once"
+    assert proved_again(COST_BOUNDS) == [name, "linear bound at cuts"]
     for memory_limit in (4, 100):
         source, plan = every_op_once(memory_limit)
         assert (plan.cost > plan.base_cost) == (memory_limit == 4)

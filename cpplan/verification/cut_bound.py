@@ -1,0 +1,134 @@
+"""The bounds "linear bound at cuts" and "live bytes at cuts", proved again from duals.
+
+The rows that a certificate cites are derived from the graph (:mod:`cpplan.verification.cut_rows`),
+multiplied and added up in integers. With what the columns can make of the rest, that is at most the
+cost of every schedule within the limit (weak duality). If it is positive where nothing costs
+anything, no schedule is within the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+
+from cpplan.model.cut_duals import MOST_PLACES, MOST_TERMS, CutDuals
+from cpplan.model.errors import VerificationError
+from cpplan.model.graph import Graph
+from cpplan.model.residency import Residency
+from cpplan.verification.access_trace import Access
+from cpplan.verification.cut_rows import Column, CutRows
+from cpplan.verification.footprint import bytes_in_bodies
+from cpplan.verification.groups import Groups
+from cpplan.verification.runs import Run
+
+
+def least_cost(
+    graph: Graph,
+    residency: Residency,
+    duals: CutDuals,
+    limit: int,
+    order: Sequence[str],
+    accesses: Sequence[Access],
+    runs: Sequence[Run],
+) -> int | float:
+    """Cost of the cheapest schedule within a limit on live bytes, at least, as duals prove.
+
+    Parameters
+    ----------
+    graph, residency
+        What is planned.
+    duals
+        The certificate.
+    limit
+        Bytes.
+    order
+        Of the plan, for a certificate of schedules whose first runs come in this order.
+    accesses, runs
+        Of any program of the graph.
+
+    Raises
+    ------
+    VerificationError
+        If the certificate cites a row that there is not, or too many terms.
+
+    Examples
+    --------
+    >>> duals = CutDuals((), False, (1, 1), 0, (), (), ())
+    >>> least_cost(Graph("g", (), ()), Residency(), duals, 8, (), (), ())
+    0
+    """
+    _check_scale(duals)
+    inside = bytes_in_bodies(graph, accesses, runs)
+    groups = Groups(graph, residency, inside, order if duals.given_order else None)
+    unit = Fraction(*duals.cost_unit)
+    costs = [math.floor(cost / unit) for cost in groups.cost]
+    total = _added_up(CutRows(groups, duals, limit), duals, costs)
+    # Whole multiples of the unit: so is the sum of costs that are rounded down to it.
+    more = -(-total >> duals.places)
+    exact = sum((Fraction(op.cost) for op in graph.ops), max(0, more) * unit)
+    if any(isinstance(op.cost, float) for op in graph.ops):
+        return float(exact)  # the nearest, as a cost is of its own exact sum
+    return math.ceil(exact)
+
+
+def holds_no_schedule(
+    graph: Graph,
+    residency: Residency,
+    duals: CutDuals,
+    limit: int,
+    order: Sequence[str],
+    accesses: Sequence[Access],
+    runs: Sequence[Run],
+) -> bool:
+    """True if duals prove that no schedule is within a limit on live bytes.
+
+    Parameters and errors are those of :func:`least_cost`.
+
+    Examples
+    --------
+    >>> duals = CutDuals((), False, (1, 1), 0, (), (), ())
+    >>> holds_no_schedule(Graph("g", (), ()), Residency(), duals, 8, (), (), ())
+    False
+    """
+    _check_scale(duals)
+    inside = bytes_in_bodies(graph, accesses, runs)
+    groups = Groups(graph, residency, inside, order if duals.given_order else None)
+    return _added_up(CutRows(groups, duals, limit), duals, [0] * len(groups)) > 0
+
+
+def _check_scale(duals: CutDuals) -> None:
+    """Raise unless the unit of costs is positive, and the binary places are a small number."""
+    places = duals.places
+    whole = all(type(number) is int and number > 0 for number in duals.cost_unit)
+    if len(duals.cost_unit) != 2 or not whole:
+        raise VerificationError(f"the certificate has no unit of costs: {duals.cost_unit!r:.120}")
+    if type(places) is not int or not 0 <= places <= MOST_PLACES:
+        raise VerificationError(f"the certificate has no number of binary places: {places!r:.120}")
+
+
+def _added_up(rows: CutRows, duals: CutDuals, costs: Sequence[int]) -> int:
+    """The least cost beside that of every group once, in units of ``2**-places``."""
+    left: defaultdict[Column, int] = defaultdict(int)
+    total, terms = 0, 0
+    for cited in duals.rows:
+        row, at_least = rows.row(cited)
+        terms += len(row)
+        if terms > MOST_TERMS:
+            raise VerificationError(f"the certificate has more than {MOST_TERMS} terms")
+        total += cited.multiplier * at_least
+        for coefficient, column in row:
+            left[column] -= cited.multiplier * coefficient
+    for group, cost in enumerate(costs):
+        # Every group runs once; the sum below counts each of its runs that is cited.
+        if not rows.fixed(group):
+            total -= cost << duals.places
+    for column, rest in left.items():
+        least, most = rows.domain(column)
+        if column.letter == "r":
+            cost = costs[int(column.of)] << duals.places
+            rest += cost
+            total -= least * cost
+        total += min(least * rest, most * rest)
+    return total

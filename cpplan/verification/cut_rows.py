@@ -1,0 +1,304 @@
+"""Rows that every schedule within a limit satisfies, from the storages retained at cuts.
+
+A *cut* is the moment of the first run of a group (:mod:`cpplan.verification.groups`); interval j
+lies after cut j, up to cut j + 1. A program is described by numbers, all 0 or 1 but G:
+
+* r_jv: v runs in interval j; d_jv: it has run by the end of j; t_jv: it runs in j or later;
+* k_js: storage s is live at cut j, k_0s at the start and k_{m+1,s} at the end; g_js: s is live
+  throughout j, and no op begins it there; G_j: bytes of all storages with g_js = 1.
+
+Each rule makes a row, a sum that is at least some number, which holds of every program whose live
+bytes are within the limit. ``domain`` has the values that a number can take.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from cpplan.model.cut_duals import RULES, CutDuals, DualRow
+from cpplan.model.errors import VerificationError
+from cpplan.verification.around import Surroundings
+from cpplan.verification.groups import Groups
+
+
+class Column(NamedTuple):
+    """A number of the description: its letter, its interval, its group or storage."""
+
+    letter: str
+    interval: int
+    of: int | str = 0
+
+
+Term = tuple[int, Column]
+Row = tuple[list[Term], int]
+
+
+class CutRows:
+    """The rows of some groups at some cuts.
+
+    Parameters
+    ----------
+    groups
+        Groups of the graph's ops.
+    duals
+        The certificate: its cuts, and the names that its rows cite.
+    limit
+        Live bytes that no schedule exceeds.
+
+    Raises
+    ------
+    VerificationError
+        If a cut is no op that could be one, or need not run before the next.
+    """
+
+    def __init__(self, groups: Groups, duals: CutDuals, limit: int):
+        self.groups = groups
+        self.capacity = (limit - groups.base) // groups.unit
+        self._size = {name: size // groups.unit for name, size in groups.size.items()}
+        self._extra = [extra // groups.unit for extra in groups.extra]
+        self._cuts = [self._group(name) for name in duals.cuts]
+        self._ops, self._storages = duals.ops, duals.storages
+        self.last = len(self._cuts)
+        self._set_windows(duals.given_order)
+        self._throughout: dict[tuple[int, str], Column | None] = {}
+
+    def row(self, cited: DualRow) -> Row:
+        """Terms of a row, and what their sum is at least.
+
+        Raises
+        ------
+        VerificationError
+            If there is no such row.
+        """
+        rule, indices, multiplier = cited
+        kinds = RULES.get(rule, "")
+        whole = all(type(number) is int and number >= 0 for number in (*indices, multiplier))
+        if not kinds or len(indices) != len(kinds) or not whole:
+            raise VerificationError(f"the certificate has a row that is none: {cited!r:.120}")
+        values: list[int | str] = []
+        j = 0
+        for kind, index in zip(kinds, indices, strict=True):
+            if kind == "j":
+                j = index
+            elif kind == "v":
+                values.append(self._group(_named(self._ops, index)))
+            else:
+                values.append(_named(self._storages, index))
+                if values[-1] not in self._size:
+                    raise VerificationError(
+                        f"the certificate cites {values[-1]!r}, no storage here"
+                    )
+        past_start = int(rule == "at cut")
+        if not past_start <= j <= self.last + past_start:
+            raise VerificationError(f"the certificate has no row {rule!r} of interval {j}")
+        return _ROWS[rule](self, j, *values)
+
+    def domain(self, column: Column) -> tuple[int, int]:
+        """Least and greatest value of a number."""
+        letter, j, of = column
+        if letter == "G":
+            sizes = (size for name, size in self._size.items() if self._held(j, name))
+            return 0, max(0, min(sum(sizes), self.capacity))
+        if letter in "kg":
+            return self._live(j, str(of)) if letter == "k" else (0, 1)
+        v = int(of)
+        first, end = self._window[v]
+        if letter == "d":
+            return int(j >= end), int(j >= first)
+        if letter == "t":
+            return int(first >= j), int(first >= j or end >= j or self.groups.again[v])
+        may = first <= j and (j <= end or self.groups.again[v])
+        return int(first == j == end), int(may)
+
+    def fixed(self, group: int) -> bool:
+        """True if a group can run first in one interval only, and so surely runs there."""
+        first, end = self._window[group]
+        return first == end
+
+    def _group(self, name: str) -> int:
+        if name not in self.groups.number:
+            raise VerificationError(f"the certificate cites {name!r}, no op that counts by itself")
+        return self.groups.number[name]
+
+    def _set_windows(self, given_order: bool) -> None:
+        """Set the first and the last interval in which each group may run first."""
+        groups, last = self.groups, self.last
+        if given_order:
+            at = [groups.rank[cut] for cut in self._cuts]
+            if any(one >= other for one, other in pairwise(at)):
+                raise VerificationError("the cuts of the certificate are not in the plan's order")
+            places = [bisect_left(at, rank) for rank in groups.rank]
+            self._window = list(zip(places, places, strict=True))
+            return
+        around = Surroundings(groups.predecessors)
+        earlier, later = around.at_or_before(self._cuts), around.at_or_after(self._cuts)
+        for place, (one, other) in enumerate(pairwise(self._cuts)):
+            if one == other or not earlier[other] >> place & 1:
+                raise VerificationError("a cut of the certificate need not run before the next")
+        place_of = {cut: place for place, cut in enumerate(self._cuts)}
+        self._window = []
+        for group in range(len(groups)):
+            own = 1 << place_of[group] if group in place_of else 0
+            # As each cut runs before the next, the last cut before a group comes after the others.
+            begins = (earlier[group] & ~own).bit_length()
+            following = later[group]
+            ends = (following & -following).bit_length() - 1 if following else last
+            self._window.append((begins, ends))
+
+    def _live(self, j: int, name: str) -> tuple[int, int]:
+        """Values of k: 0 or 1 where that is known."""
+        if j == 0:
+            return (int(name in self.groups.brought),) * 2
+        if j > self.last:
+            return (int(name in self.groups.kept),) * 2
+        if name in self.groups.accesses[self._cuts[j - 1]]:
+            return 1, 1
+        begun = any(self._window[w][0] < j for w in self.groups.writers.get(name, ()))
+        return 0, int(begun or name in self.groups.brought)
+
+    def _held(self, j: int, name: str) -> Column | None:
+        """The column of g: that of k at the end if nothing can begin it, none if something does."""
+        key = (j, name)
+        if key not in self._throughout:
+            column: Column | None = Column("g", j, name)
+            runs = [self.domain(run) for _, run in self._written(name, "r", j)]
+            if not self._live(j + 1, name)[1] or (1, 1) in runs:
+                column = None
+            elif not any(most for _, most in runs):
+                column = Column("k", j + 1, name)
+            self._throughout[key] = column
+        return self._throughout[key]
+
+    def _later(self, j: int, v: int) -> Column:
+        """The column of t, which is r in the last interval."""
+        return Column("r" if j == self.last else "t", j, v)
+
+    def _written(self, name: str, letter: str, j: int, until: int | None = None) -> Iterator[Term]:
+        """Yield the runs of the groups that begin a storage, in interval j or up to another."""
+        for w in self.groups.writers.get(name, ()):
+            if letter == "t":
+                yield 1, self._later(j, w)
+            else:
+                yield from self._runs(w, j, j if until is None else until)
+
+    def _runs(self, v: int, j: int, until: int) -> Iterator[Term]:
+        """Yield the intervals, in a range of them, in which a group may run."""
+        first, end = self._window[v]
+        stop = until if self.groups.again[v] else min(end, until)
+        for i in range(max(first, j), stop + 1):
+            yield 1, Column("r", i, v)
+
+    def _stays_done(self, j: int, v: int) -> Row:
+        return [(1, Column("d", j, v)), (-1, Column("d", j - 1, v))], 0
+
+    def _waits(self, j: int, v: int, p: int) -> Row:
+        if p not in self.groups.predecessors[v]:
+            raise VerificationError("the certificate lets an op wait for one that it need not")
+        return [(1, Column("d", j, p)), (-1, Column("d", j, v))], 0
+
+    def _run_done(self, j: int, v: int) -> Row:
+        return [(1, Column("d", j, v)), (-1, Column("r", j, v))], 0
+
+    def _first_run(self, j: int, v: int) -> Row:
+        done = (1, Column("d", j - 1, v)), (-1, Column("d", j, v))
+        return [(1, Column("r", j, v)), *done], 0
+
+    def _once(self, _: int, v: int) -> Row:
+        if self.groups.again[v]:
+            raise VerificationError("the certificate lets an op run once that may run again")
+        return [(-1, run) for _, run in self._runs(v, 0, self.last)], -1
+
+    def _read(self, j: int, v: int, s: str) -> Row:
+        self._check_read(v, s)
+        return [(1, Column("k", j, s)), *self._written(s, "r", j), (-1, Column("r", j, v))], 0
+
+    def _read_by_then(self, j: int, v: int, s: str) -> Row:
+        self._check_read(v, s)
+        written = self._written(s, "r", j, self._window[v][1])
+        return [(1, Column("k", j, s)), *written, (1, Column("d", j - 1, v))], 1
+
+    def _retained(self, j: int, s: str) -> Row:
+        live = (1, Column("k", j, s)), (-1, Column("k", j + 1, s))
+        return [*live, *self._written(s, "r", j)], 0
+
+    def _run_later(self, j: int, v: int) -> Row:
+        return [(1, self._later(j, v)), (-1, Column("r", j, v))], 0
+
+    def _still_later(self, j: int, v: int) -> Row:
+        if j == self.last:
+            raise VerificationError("the certificate cites an interval after the last")
+        return [(1, self._later(j, v)), (-1, self._later(j + 1, v))], 0
+
+    def _not_yet(self, j: int, v: int) -> Row:
+        return [(1, self._later(j, v)), (1, Column("d", j - 1, v))], 1
+
+    def _some_time(self, j: int, v: int) -> Row:
+        return [*self._runs(v, j, self.last), (-1, self._later(j, v))], 0
+
+    def _read_later(self, j: int, v: int, s: str) -> Row:
+        self._check_read(v, s)
+        return [(1, Column("k", j, s)), *self._written(s, "t", j), (-1, self._later(j, v))], 0
+
+    def _kept_later(self, j: int, s: str) -> Row:
+        if s not in self.groups.kept:
+            raise VerificationError(f"the certificate keeps {s!r}, which nobody asked for")
+        return [(1, Column("k", j, s)), *self._written(s, "t", j)], 1
+
+    def _at_cut(self, j: int) -> Row:
+        extra = self._extra[self._cuts[j - 1]] if j <= self.last else 0
+        live = [(-size, Column("k", j, name)) for name, size in self._size.items() if size]
+        return live, extra - self.capacity
+
+    def _kept_throughout(self, j: int, s: str) -> Row:
+        held, live = self._held(j, s), (-1, Column("k", j + 1, s))
+        through = [(1, held)] if held is not None else []
+        return [*through, *self._written(s, "r", j), live], 0
+
+    def _sum_held(self, j: int) -> Row:
+        return [(1, Column("G", j)), *self._held_terms(j, self._size, -1)], 0
+
+    def _between(self, j: int, v: int) -> Row:
+        during = self.groups.accesses[v]
+        own = self._extra[v] + sum(self._size[name] for name in during)
+        beside = self._held_terms(j, sorted(during), 1)
+        return [(-1, Column("G", j)), *beside, (-own, Column("r", j, v))], -self.capacity
+
+    def _held_terms(self, j: int, names: Iterable[str], sign: int) -> list[Term]:
+        columns = ((self._size[name], self._held(j, name)) for name in names)
+        return [(sign * size, held) for size, held in columns if size and held is not None]
+
+    def _check_read(self, v: int, s: str) -> None:
+        if s not in self.groups.reads[v]:
+            raise VerificationError(f"the certificate lets an op read {s!r}, which it does not")
+
+
+def _named(names: Sequence[str], index: int) -> str:
+    if index >= len(names):
+        raise VerificationError(f"the certificate has no name number {index}")
+    return names[index]
+
+
+# Rule -> method that makes its row.
+_ROWS: Mapping[str, Callable[..., Row]] = {
+    "stays done": CutRows._stays_done,
+    "waits": CutRows._waits,
+    "run done": CutRows._run_done,
+    "first run": CutRows._first_run,
+    "once": CutRows._once,
+    "read": CutRows._read,
+    "read by then": CutRows._read_by_then,
+    "retained": CutRows._retained,
+    "run later": CutRows._run_later,
+    "later": CutRows._still_later,
+    "not yet": CutRows._not_yet,
+    "some time": CutRows._some_time,
+    "read later": CutRows._read_later,
+    "kept later": CutRows._kept_later,
+    "at cut": CutRows._at_cut,
+    "throughout": CutRows._kept_throughout,
+    "held": CutRows._sum_held,
+    "between": CutRows._between,
+}

@@ -1,0 +1,219 @@
+"""Groups of ops that run again together, and a lower bound on the cost of each repetition.
+
+A *group* is an op and the ops that only make views of its results. A program may run the op again
+without its views, and may run it first only for ops that wait for it without reading. What counts
+as a run here is therefore:
+
+* for an op all of whose waiting ops need some of its views: a run whose result one of them reads,
+  or the caller; each such run makes these views as well, and so costs that much more;
+* for all others: every run.
+
+Ops that begin no storage count once: running them again frees nothing. A storage that may be in
+memory twice in ways that its writers do not tell counts only while an op accesses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from cpplan.model.graph import Graph
+from cpplan.model.residency import Residency
+from cpplan.program.anf import to_anf
+from cpplan.verification.footprint import InBodies
+from cpplan.verification.storages import Storages
+
+
+class Groups:
+    """Groups of a graph's ops by their first op, in the order of the graph.
+
+    Parameters
+    ----------
+    graph, residency
+        What is planned.
+    inside
+        Bytes that bodies hold.
+    order
+        Ops in the order of their first runs if only such programs count; views then cost nothing.
+
+    Attributes
+    ----------
+    number
+        Name of a first op -> its group.
+    predecessors
+        Groups that each group waits for.
+    again
+        True for a group that may run more than once.
+    cost
+        What each further run of a group costs at least.
+    reads, accesses
+        Names of the storages that each group reads, or accesses.
+    writers
+        Storage -> groups that begin it.
+    size
+        Storage -> bytes.
+    extra
+        Bytes live only while each group runs.
+    base
+        Bytes live throughout.
+    brought, kept
+        Storages that are there from the start, and those that are there at the end.
+    rank
+        Place of each group's first run in ``order``.
+
+    Examples
+    --------
+    >>> from cpplan.model.graph import Op, Tensor
+    >>> tensors = Tensor("t", 8), Tensor("v", 8, view_of=("t", 0)), Tensor("y", 1)
+    >>> ops = (
+    ...     Op("f", outputs=("t",), cost=4),
+    ...     Op("view", inputs=("t",), outputs=("v",)),
+    ...     Op("g", inputs=("v",), outputs=("y",)),
+    ... )
+    >>> groups = Groups(Graph("g", tensors, ops), Residency(), InBodies((0, 0, 0), 0))
+    >>> groups.number, groups.cost, groups.writers
+    ({'f': 0, 'g': 1}, [Fraction(5, 1), Fraction(1, 1)], {'t': [0], 'y': [1]})
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        residency: Residency,
+        inside: InBodies,
+        order: Sequence[str] | None = None,
+    ):
+        self._graph = graph
+        self._op = {op.name: k for k, op in enumerate(graph.ops)}
+        self._storages = storages = Storages(graph, residency)
+        first_of = _first_ops(graph)
+        heads = [k for k, first in enumerate(first_of) if k == first]
+        row = {head: group for group, head in enumerate(heads)}
+        self._group_of = [row[first] for first in first_of]
+        self._heads = heads
+        self._members: list[list[int]] = [[] for _ in heads]
+        for op, group in enumerate(self._group_of):
+            self._members[group].append(op)
+        self.number = {graph.ops[head].name: group for head, group in row.items()}
+        self.predecessors = [
+            sorted({self._group_of[p] for op in ops for p in graph.predecessors[op]} - {group})
+            for group, ops in enumerate(self._members)
+        ]
+        self.size = {
+            name: size for name, size in storages.size.items() if size and storages.accessors[name]
+        }
+        self.brought, self.kept = storages.brought, set(storages.kept)
+        self.base = inside.constants + storages.untouched(kept=True)
+        self._set_accesses()
+        self.extra = [int(inside.most[head]) for head in heads]
+        self._set_retentions()
+        self._set_costs(views=order is None)
+        place: dict[str, int] = {}
+        for name in order or ():
+            place.setdefault(name, len(place))
+        self.rank = [place.get(graph.ops[head].name, 0) for head in heads]
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    @property
+    def unit(self) -> int:
+        """Greatest common divisor of all bytes that groups hold."""
+        return math.gcd(*self.size.values(), *self.extra) or 1
+
+    def _set_accesses(self) -> None:
+        """Set the storages that groups access, those they begin, and those they read."""
+        graph = self._graph
+        self.accesses: list[set[str]] = []
+        self.reads: list[set[str]] = []
+        self.writers: dict[str, list[int]] = {}
+        for group, ops in enumerate(self._members):
+            first = graph.ops[ops[0]]
+            written = {
+                graph.root[name][0]
+                for op in ops
+                for name in graph.ops[op].outputs + graph.ops[op].workspaces
+            }
+            begun = written - {graph.root[name][0] for name in first.inputs} - self.brought
+            begun &= self.size.keys()
+            for name in sorted(begun):
+                self.writers.setdefault(name, []).append(group)
+            accessed = {name for op in ops for name in self._storages.accessed[op]}
+            self.accesses.append(accessed & self.size.keys())
+            self.reads.append(self.accesses[-1] - begun)
+
+    def _set_retentions(self) -> None:
+        """Count storages whose retentions their writers do not tell only while accessed."""
+        unclear = {
+            name
+            for name in self._storages.again & self.size.keys()
+            if name in self.brought or len(self.writers.get(name, ())) > 1
+        }
+        for group, names in enumerate(self.accesses):
+            self.extra[group] += sum(self.size[name] for name in names & unclear)
+        for name in unclear:
+            self.size[name] = 0
+
+    def _set_costs(self, *, views: bool) -> None:
+        """Set which groups run again, and what that costs at least."""
+        graph, begins = self._graph, {group for found in self.writers.values() for group in found}
+        needed = self._needed()
+        self.again: list[bool] = []
+        self.cost: list[Fraction] = []
+        for group, ops in enumerate(self._members):
+            first = graph.ops[ops[0]]
+            may = first.recomputable and first.sequence is None
+            self.again.append(may and group in begins)
+            counted = set(ops)
+            if may and group in needed:
+                counted = needed[group] if views else {ops[0]}
+            self.cost.append(sum((Fraction(graph.ops[op].cost) for op in counted), Fraction(0)))
+
+    def _needed(self) -> dict[int, set[int]]:
+        """Group -> the ops of it that all ops which wait for it need, and the caller."""
+        graph, needed = self._graph, dict[int, set[int]]()
+        waiting = [(self._group_of[k], op.inputs, k) for k, op in enumerate(graph.ops)]
+        outputs = [(-1, (t.name,), -1) for t in graph.tensors if t.kind == "output"]
+        for waiter, names, op in waiting + outputs:
+            before = graph.predecessors[op] if op >= 0 else ()
+            made = {self._group_of[k]: {self._heads[self._group_of[k]]} for k in before}
+            for name in names:
+                for k in self._makers(name):
+                    made.setdefault(self._group_of[k], set()).add(k)
+            for group, ops in made.items():
+                if group != waiter:
+                    ops.add(self._heads[group])
+                    needed[group] = needed.get(group, ops) & ops
+        return needed
+
+    def _makers(self, name: str) -> list[int]:
+        """The op that makes a tensor, and those that made the tensors it is a view of."""
+        graph, found = self._graph, list[int]()
+        root = graph.root[name][0]
+        source = graph.source(name)
+        while source is not None and self._op[source.name] not in found:
+            found.append(self._op[source.name])
+            inner = next((n for n in source.inputs if graph.root[n][0] == root), None)
+            source = None if inner is None else graph.source(inner)
+        return found
+
+
+def _first_ops(graph: Graph) -> list[int]:
+    """For every op, the first op of its group.
+
+    An op joins the group of the op that made its input if it does nothing but make views of that,
+    reads constants besides at most, and waits for no other op.
+    """
+    number = {op.name: k for k, op in enumerate(graph.ops)}
+    first = list(range(len(graph.ops)))
+    for k in to_anf(graph).order:
+        op = graph.ops[k]
+        if op.workspaces or op.bodies or op.sequence or op.after:
+            continue
+        read = [n for n in op.inputs if graph.tensor[graph.root[n][0]].kind != "constant"]
+        roots = {graph.root[name][0] for name in read}
+        if len(roots) == 1 == len(graph.predecessors[k]):
+            source = graph.source(read[0])
+            if source is not None and {graph.root[name][0] for name in op.outputs} == roots:
+                first[k] = first[number[source.name]]
+    return first
