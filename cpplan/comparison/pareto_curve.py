@@ -122,10 +122,12 @@ def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
     """
     bounds: list[CostBound | None] = []
     bound = None if first.base_cost is None else CostBound(first.base_cost, RUNS_ONCE)
+    ordered = False
     for plan in plans:
         if plan.cost_bound is not None and (bound is None or plan.cost_bound > bound.cost):
             name, duals = str(plan.cost_bound_by), plan.cost_certificate
             bound = CostBound(plan.cost_bound, name, duals)
+            ordered |= plan.scope == "given order"
         # With symbolic shapes, costs are known only at the bounds: no bound on them is proved.
         bounds.append(bound if plan.symbols is None else None)
     rows: list[Plan] = []
@@ -134,6 +136,9 @@ def _consistent(first: Plan, plans: list[Plan]) -> list[Plan]:
         rows.append(_within(better[0] if better else plan, plan, bound))
     if rows and rows[-1].symbols is None and _costs_less(first, rows[-1]):
         rows[-1] = _within(first, rows[-1], bounds[0])
+    if ordered:
+        # Some bounds hold only for first runs in the given order, which all rows keep then.
+        rows = [replace(row, scope="given order") for row in rows]
     return rows[::-1]
 
 

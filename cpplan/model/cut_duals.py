@@ -33,8 +33,9 @@ RULES: Mapping[str, str] = {
     "held": "j",
     "between": "jv",
 }
-# A certificate has at most so many rows, terms in them, digits of a number and binary places.
-MOST_ROWS, MOST_TERMS, MOST_DIGITS, MOST_PLACES = 1 << 20, 1 << 26, 80, 128
+# A certificate has at most so many rows, terms in them, digits of a number, and binary places; the
+# unit of costs, which may be tiny fractions, has at most so many bits above and below the line.
+MOST_ROWS, MOST_TERMS, MOST_DIGITS, MOST_PLACES, MOST_BITS = 1 << 20, 1 << 26, 80, 128, 2200
 _KEYS = ("kind", "cuts", "given_order", "cost_unit", "places", "ops", "storages", "rows")
 
 
@@ -144,7 +145,7 @@ def read_cut_duals(values: object, field: str) -> CutDuals:
     if type(given) is not bool:
         raise InputError(f"{here}: given_order must be true or false")
     whole = isinstance(unit, list) and len(unit) == 2 and all(type(n) is int for n in unit)
-    if not whole or not all(0 < n < 10**MOST_DIGITS for n in unit):
+    if not whole or not all(0 < n < 1 << MOST_BITS for n in unit):
         raise InputError(f"{here}: cost_unit must be two positive numbers, above and below a line")
     if type(places) is not int or not 0 <= places <= MOST_PLACES:
         raise InputError(f"{here}: places must be a number of binary places up to {MOST_PLACES}")

@@ -25,7 +25,7 @@ from cpplan.packing.shortfall import explain_shortfall
 from cpplan.program.anf import Program
 from cpplan.program.liveness import last_places
 from cpplan.remat.bound_names import CHAIN, CUTS, REACH
-from cpplan.remat.cut_bounds import RUNS_ONCE
+from cpplan.remat.cut_bounds import RELAXED, RUNS_ONCE
 from cpplan.splitting.bounds import NAME as LEAST_PIECE
 from cpplan.splitting.copies import count_copied_bytes
 
@@ -139,8 +139,7 @@ def make_remat_plan(
             offset=packed.offsets if fits else None,
             peak=packed.peak if fits else None,
             lower_bound=found.least,
-            # Cuts are looked at within the order that first runs keep.
-            scope="every order" if found.joint or found.least_by != CUTS else "given order",
+            scope=_remat_scope(found),
             capacity=limit,
             found_by=packed.found_by if fits else None,
             bound_by=found.least_by,
@@ -169,13 +168,22 @@ def make_remat_plan(
     )
 
 
+def _remat_scope(found: Rematerialized) -> Scope:
+    """Schedules that the bounds cover: all, unless one holds for first runs in their order only."""
+    once = found.limit is None or found.outcome.bound_by == RUNS_ONCE
+    every = found.joint or (once and found.least_by != CUTS)
+    return "every order" if every else "given order"
+
+
 def _cost_bound(outcome: RematOutcome, plan: Plan) -> int | float:
     """Lower bound on the cost of every plan, made to agree with the plan's rounding of sums."""
     assert plan.cost is not None
     assert plan.base_cost is not None
     if outcome.bound_by == RUNS_ONCE:
         return plan.base_cost
-    return plan.cost if outcome.cost <= outcome.bound else min(outcome.bound, plan.cost)
+    if outcome.bound_by != RELAXED and outcome.cost <= outcome.bound:
+        return plan.cost
+    return min(outcome.bound, plan.cost)
 
 
 def _remat_shortfall(found: Rematerialized, limit: int) -> str:

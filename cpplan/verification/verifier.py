@@ -367,8 +367,7 @@ def _floors(
         return Floors(cut=found)
     if plan.bound_by == LIVE_AT_CUTS and isinstance(flow, CutDuals):
         bound = plan.lower_bound
-        covered = _of_schedules(plan) and (plan.scope == "given order" or not flow.given_order)
-        if type(bound) is int and covered:
+        if type(bound) is int and _covers(flow, plan):
             none = holds_no_schedule(
                 program.graph, plan.residency, flow, bound - 1, plan.order, accesses, runs
             )
@@ -385,14 +384,15 @@ def _least_cost(
         return None
     if limit is None and all(pool.capacity is not None for pool in plan.pools):
         limit = sum(pool.capacity or 0 for pool in plan.pools)
-    if type(limit) is not int or not _of_schedules(plan):
+    if type(limit) is not int or not _covers(duals, plan):
         return None
     return least_cost(program.graph, plan.residency, duals, limit, plan.order, accesses, runs)
 
 
-def _of_schedules(plan: Plan) -> bool:
-    """True if a plan is of whole ops that share no bytes by choice, as bounds at cuts need it."""
-    return not plan.sharing and not plan.pieces and plan.scope != "every splitting"
+def _covers(duals: CutDuals, plan: Plan) -> bool:
+    """True if duals prove something of a plan: of whole ops, which share no bytes by choice."""
+    whole = not plan.sharing and not plan.pieces and plan.scope != "every splitting"
+    return whole and (plan.scope == "given order" or not duals.given_order)
 
 
 def _check_copied(graph: Graph, program: Program, plan: Plan, accesses: Sequence[Access]) -> None:
