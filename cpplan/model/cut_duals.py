@@ -33,9 +33,10 @@ RULES: Mapping[str, str] = {
     "held": "j",
     "between": "jv",
 }
-# A certificate has at most so many rows, terms in them, digits of a number, and binary places; the
-# unit of costs, which may be tiny fractions, has at most so many bits above and below the line.
-MOST_ROWS, MOST_TERMS, MOST_DIGITS, MOST_PLACES, MOST_BITS = 1 << 20, 1 << 26, 80, 128, 2200
+# A certificate has at most so many rows, terms in them, and columns that these are of; so many
+# digits of a number and binary places; and bits of a unit of costs, which may be a tiny fraction.
+MOST_ROWS, MOST_TERMS, MOST_COLUMNS = 1 << 20, 1 << 24, 1 << 21
+MOST_DIGITS, MOST_PLACES, MOST_BITS = 80, 128, 2200
 _KEYS = ("kind", "cuts", "given_order", "cost_unit", "places", "ops", "storages", "rows")
 
 

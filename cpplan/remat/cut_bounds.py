@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cpplan.model.costs import sum_costs
-from cpplan.model.cut_duals import MOST_ROWS, MOST_TERMS, RULES, CutDuals, DualRow
+from cpplan.model.cut_duals import (
+    MOST_COLUMNS,
+    MOST_ROWS,
+    MOST_TERMS,
+    RULES,
+    CutDuals,
+    DualRow,
+)
 from cpplan.ordering.bounds import order_bounds, topological_order
 from cpplan.remat.problem import RematProblem
 from cpplan.remat.tuning import active
@@ -260,7 +267,8 @@ def _too_long(model: CutModel, relaxed: Relaxed) -> bool:
     cited = zip(model.rows.rows, relaxed.duals, strict=False)
     lengths = [len(row[0]) for row, dual in cited if dual > 0]
     # The rows of the model leave out columns of a known value.
-    return len(lengths) > MOST_ROWS or 2 * sum(lengths) > MOST_TERMS
+    terms, columns = 2 * sum(lengths), 2 * len(model.rows.upper)
+    return len(lengths) > MOST_ROWS or terms > MOST_TERMS or columns > MOST_COLUMNS
 
 
 def _duals(model: CutModel, relaxed: Relaxed, *, given: bool) -> CutDuals:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 
-from cpplan.model.cut_duals import MOST_PLACES, MOST_TERMS, CutDuals
+from cpplan.model.cut_duals import MOST_COLUMNS, MOST_PLACES, MOST_TERMS, CutDuals
 from cpplan.model.errors import VerificationError
 from cpplan.model.graph import Graph
 from cpplan.model.residency import Residency
@@ -110,13 +110,17 @@ def _check_scale(duals: CutDuals) -> None:
 
 def _added_up(rows: CutRows, duals: CutDuals, costs: Sequence[int]) -> int:
     """The least cost beside that of every group once, in units of ``2**-places``."""
+    if len({(rule, indices) for rule, indices, _ in duals.rows}) < len(duals.rows):
+        raise VerificationError("the certificate has a row twice")
     left: defaultdict[Column, int] = defaultdict(int)
     total, terms = 0, 0
     for cited in duals.rows:
         row, at_least = rows.row(cited)
         terms += len(row)
-        if terms > MOST_TERMS:
-            raise VerificationError(f"the certificate has more than {MOST_TERMS} terms")
+        if terms > MOST_TERMS or len(left) > MOST_COLUMNS:
+            raise VerificationError(
+                f"the certificate has more than {MOST_TERMS} terms or {MOST_COLUMNS} columns"
+            )
         total += cited.multiplier * at_least
         for coefficient, column in row:
             left[column] -= cited.multiplier * coefficient

@@ -23,6 +23,9 @@ from cpplan.model.errors import VerificationError
 from cpplan.verification.around import Surroundings
 from cpplan.verification.groups import Groups
 
+# Of the sets of cuts before and after all groups together.
+MOST_BITS = 1 << 31
+
 
 class Column(NamedTuple):
     """A number of the description: its letter, its interval, its group or storage."""
@@ -59,6 +62,9 @@ class CutRows:
         self.capacity = (limit - groups.base) // groups.unit
         self._size = {name: size // groups.unit for name, size in groups.size.items()}
         self._extra = [extra // groups.unit for extra in groups.extra]
+        many = len(duals.cuts) * len(groups) > MOST_BITS
+        if many or len(set(duals.cuts)) < len(duals.cuts):
+            raise VerificationError("the certificate has too many cuts, or one of them twice")
         self._cuts = [self._group(name) for name in duals.cuts]
         self._ops, self._storages = duals.ops, duals.storages
         self.last = len(self._cuts)
@@ -135,8 +141,8 @@ class CutRows:
             return
         around = Surroundings(groups.predecessors)
         earlier, later = around.at_or_before(self._cuts), around.at_or_after(self._cuts)
-        for place, (one, other) in enumerate(pairwise(self._cuts)):
-            if one == other or not earlier[other] >> place & 1:
+        for place, (_, other) in enumerate(pairwise(self._cuts)):
+            if not earlier[other] >> place & 1:
                 raise VerificationError("a cut of the certificate need not run before the next")
         place_of = {cut: place for place, cut in enumerate(self._cuts)}
         self._window = []

@@ -188,14 +188,14 @@ class Groups:
 
     def _makers(self, name: str) -> list[int]:
         """The op that makes a tensor, and those that made the tensors it is a view of."""
-        graph, found = self._graph, list[int]()
+        graph, found = self._graph, dict[int, None]()
         root = graph.root[name][0]
         source = graph.source(name)
         while source is not None and self._op[source.name] not in found:
-            found.append(self._op[source.name])
+            found[self._op[source.name]] = None
             inner = next((n for n in source.inputs if graph.root[n][0] == root), None)
             source = None if inner is None else graph.source(inner)
-        return found
+        return list(found)
 
 
 def _first_ops(graph: Graph) -> list[int]:

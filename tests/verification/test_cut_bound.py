@@ -57,7 +57,7 @@ def linear_bound(
     return None if found.certificate is None else found
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_duals_prove_what_the_planner_claims_and_no_more_than_the_optimum(seed):
     problem = random_remat_problem(seed, 5)
     graph = problem.graph
@@ -72,12 +72,12 @@ def test_duals_prove_what_the_planner_claims_and_no_more_than_the_optimum(seed):
         assert (best is None) if least is None else (best is None or least <= best)
 
 
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_no_program_costs_less_than_duals_prove(seed):
     """Programs op by op: views that run again by themselves, or not at all."""
     graph = graph_with_views(seed, 5)
     problem = remat_problem(graph)
-    found = programs(graph, 2, 1000)
+    found = programs(graph, 2, 300)
     unit_of = {graph.ops[op].name: u for u, ops in enumerate(problem.units) for op in ops}
     for live, cost, names in random.Random(seed).sample(found, min(len(found), 5)):
         cost = min(other for peak, other, _ in found if peak <= live)
@@ -225,7 +225,7 @@ def changed(duals: CutDuals, rng: random.Random) -> CutDuals:
     }[choice]
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
 def test_changed_duals_prove_no_more_than_the_optimum(count: int):
     """Each proves a bound that is true, or nothing; a larger claim is refused."""
     cases = [within(n, limit) for n, limit in ((3, 3), (4, 4), (6, 4), (6, 5))]
@@ -253,7 +253,7 @@ def test_changed_duals_prove_no_more_than_the_optimum(count: int):
     assert refused > 0.6 * count
 
 
-@pytest.mark.parametrize("k", range(12))
+@pytest.mark.parametrize("k", range(14))
 def test_claims_that_contradict_the_duals_are_refused(k):
     graph, plan = within(6, 4)
     assert (plan.cost_bound, plan.cost) == (17, 18)
@@ -270,6 +270,8 @@ def test_claims_that_contradict_the_duals_are_refused(k):
         {"cost_bound_by": "every op once", "cost_bound": plan.base_cost},
         {"cost_bound": None, "cost_bound_by": None},
         {"cost_certificate": CutDuals((), False, (1, 1), 0, (), (), ())},
+        {"cost_certificate": plan.cost_certificate._replace(cuts=("n7",) * 10**6)},
+        {"cost_certificate": plan.cost_certificate._replace(rows=plan.cost_certificate.rows * 2)},
         {"certificate": plan.cost_certificate},
     ][k]
     with pytest.raises(VerificationError):
