@@ -43,7 +43,7 @@ _SAID = {
 @with_options(KINDS)
 @with_options(WORKSPACES)
 @click.option("--simulate/--no-simulate", default=True, help="Also run patterns through an arena.")
-@click.option("--execute", "run", is_flag=True, help="Also run an ONNX or TFLite model.")
+@click.option("--execute", "run", is_flag=True, help="Also run an ONNX, TFLite or torch model.")
 def verify(
     model: str, plan_file: str | None, dims: tuple[str, ...], kinds: tuple[str, ...],
     workspaces: tuple[str, ...], kernels: str | None, simulate: bool, run: bool,
@@ -57,8 +57,8 @@ def verify(
     from cpplan.verification.arena import simulate as simulate_plan
     from cpplan.verification.verifier import check_plan
 
-    if run and not model.lower().endswith((".onnx", ".tflite")):
-        raise InputError(f"{model}: --execute needs an ONNX or TFLite model")
+    if run and not model.lower().endswith((".onnx", ".tflite", ".pt2")):
+        raise InputError(f"{model}: --execute needs an ONNX, TFLite or torch model")
     if run and plan_file is None:
         raise InputError("--execute needs PLAN")
     if (workspaces or kernels) and plan_file is None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cpplan.io.pieces_run import PiecesRun
-from cpplan.model.errors import InputError
+from cpplan.model.errors import InputError, MissingExtraError
 from cpplan.model.plan import Plan
 from cpplan.verification.execution import Execution, execute_in_arena
 from cpplan.verification.moved_run import execute_with_moves
 
 if TYPE_CHECKING:
     import onnx
+    from torch.export import ExportedProgram
+    from torch.fx import GraphModule
 
     from cpplan.verification.tensor_bytes import Array
 
@@ -33,7 +36,8 @@ class Runner(NamedTuple):
     home
         Module and class, separated by a colon, that is called with the model, ``dims`` and
         ``inputs``, with ``seed`` and ``weights`` by name, and gives a
-        :class:`~cpplan.verification.execution.ModelRun`.
+        :class:`~cpplan.verification.execution.ModelRun`; its ``output`` makes the array that the
+        caller gets of an output's value.
     takes
         Further keywords of :func:`execute` that it takes.
     """
@@ -47,11 +51,12 @@ class Runner(NamedTuple):
 RUNNERS = (
     Runner(".onnx", "onnx", "cpplan.io.onnx.run:OnnxRun"),
     Runner(".tflite", None, "cpplan.io.tflite.run:TfliteRun", ("kernels",)),
+    Runner(".pt2", "torch", "cpplan.io.torch.run:TorchRun"),
 )
 
 
 def execute(
-    model: str | PathLike[str] | onnx.ModelProto,
+    model: str | PathLike[str] | onnx.ModelProto | ExportedProgram | GraphModule,
     plan: Plan,
     *,
     inputs: Mapping[str, Array] | None = None,
@@ -62,16 +67,20 @@ def execute(
 ) -> Execution:
     """Run a model inside the planned arena; every byte must be that of the unplanned run.
 
-    An ONNX model runs with onnx's reference kernels, a TFLite model with LiteRT's. Of a plan in
-    pieces, every band must be that part of the unsplit run's tensor. In ONNX models, convolutions
-    and matrix products of 32 and 64 bit floats then add up in one order, in the unsplit run too;
-    where other kernels round by shape, they run on whole tensors of which the piece's part is
-    filled in.
+    An ONNX model runs with onnx's reference kernels, a TFLite model with LiteRT's, one of torch
+    with torch's own on the CPU, in any schedule of the plan: ops may run again. A random op draws
+    once.
+
+    Of a plan in pieces, every band must be that part of the unsplit run's tensor. In ONNX models,
+    convolutions and matrix products of 32 and 64 bit floats then add up in one order, in the
+    unsplit run too; where other kernels round by shape, they run on whole tensors of which the
+    piece's part is filled in.
 
     Parameters
     ----------
     model
-        A file, or a loaded ONNX model.
+        An ``.onnx``, ``.tflite`` or ``.pt2`` file, a loaded ONNX model, an exported program of
+        torch, or a graph module, also one of :func:`cpplan.io.torch.training_module`.
     plan
         Offsets and order for this model.
     inputs
@@ -124,6 +133,8 @@ def execute(
     if not isinstance(plan, Plan):
         raise InputError(f"expected a Plan of the model, not {type(plan).__name__}")
     runner = _runner_of(model)
+    if runner.package is not None and find_spec(runner.package) is None:
+        raise MissingExtraError(runner.package, runner.package, f"executing {runner.suffix} models")
     module, _, name = runner.home.partition(":")
     if kernels is not None and "kernels" not in runner.takes:
         raise InputError(f"kernels={kernels!r} is for TFLite models only")
@@ -136,7 +147,8 @@ def execute(
     make = getattr(import_module(module), name)
     if not plan.pieces:
         run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, **more)
-        return execute_with_moves(run, plan) if plan.spills else execute_in_arena(run, plan)
+        done = execute_with_moves(run, plan) if plan.spills else execute_in_arena(run, plan)
+        return replace(done, outputs={n: run.output(n, a) for n, a in done.outputs.items()})
     run = make(model, dims or {}, inputs or {}, seed=seed, weights=weights, ordered=True, **more)
     pieces = PiecesRun(run, plan.pieces)
     return pieces.whole_outputs(execute_in_arena(pieces, replace(plan, pieces=())))

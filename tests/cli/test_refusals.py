@@ -229,7 +229,8 @@ def test_only_models_with_kernels_can_be_executed(tiny, tmp_path, capsys):
     plan = str(tmp_path / "none.json")
     assert main(["verify", tiny, plan, "--execute"]) == 2
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"cpplan: {tiny}: --execute needs an ONNX or TFLite model\n")
+    message = "--execute needs an ONNX, TFLite or torch model"
+    assert (out, err) == ("", f"cpplan: {tiny}: {message}\n")
 
 
 @pytest.mark.parametrize("field", ["peak", "lower_bound", "capacity", "cost", "gap", "runtime"])

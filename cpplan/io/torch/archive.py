@@ -2,9 +2,9 @@
 
 An archive keeps weights and sample inputs as pickles or raw bytes, and the program as JSON.
 Planning needs the JSON alone: weights become tensors without data, of the sizes that the archive
-lists, and sample inputs are not read. Since torch evaluates some strings of the JSON, it is checked
-first (see :mod:`cpplan.io.torch.archive_check`). What only unpickling could read is refused by
-name.
+lists, and sample inputs are not read. Running a model reads the raw bytes of weights too. Since
+torch evaluates some strings of the JSON, it is checked first (see
+:mod:`cpplan.io.torch.archive_check`). What only unpickling could read is refused by name.
 """
 
 from __future__ import annotations
@@ -37,8 +37,13 @@ _PAYLOADS = {
 }
 
 
-def read_archive(path: str | PathLike[str]) -> ExportedProgram:
-    """The exported program of a ``.pt2`` archive; its weights have no data, its inputs no samples.
+def read_archive(path: str | PathLike[str], *, data: bool = False) -> ExportedProgram:
+    """The exported program of a ``.pt2`` archive, without samples of its inputs.
+
+    Parameters
+    ----------
+    data
+        Read the values of weights and constants too, which else have no data.
 
     Raises
     ------
@@ -50,7 +55,7 @@ def read_archive(path: str | PathLike[str]) -> ExportedProgram:
         raise InputError("not an exported program, or cut short: expected a .pt2 archive")
     try:
         with zipfile.ZipFile(path) as archive:
-            members = _Members(archive)
+            members = _Members(archive, data)
             values = members.read_json(_PROGRAM)
             program = _dict_to_dataclass(schema.ExportedProgram, values)
             check_program(program)
@@ -64,8 +69,8 @@ def read_archive(path: str | PathLike[str]) -> ExportedProgram:
 class _Members:
     """The members of an archive, by their names within its one folder."""
 
-    def __init__(self, archive: zipfile.ZipFile):
-        self._archive = archive
+    def __init__(self, archive: zipfile.ZipFile, data: bool):
+        self._archive, self._data = archive, data
         self._infos: dict[str, zipfile.ZipInfo] = {}
         names = archive.namelist()
         if _OLDER in names:
@@ -132,7 +137,12 @@ class _Members:
                 self._size(f"{folder}/{path}"),
             )
             count = nbytes // dtype.itemsize if nbytes else reach
-            storages[path] = torch.empty((count,), dtype=dtype, device="meta")
+            if self._data and nbytes:
+                raw = bytearray(self._read(f"{folder}/{path}"))
+                storages[path] = torch.frombuffer(raw, dtype=dtype, count=count)
+            else:
+                device = "cpu" if self._data else "meta"
+                storages[path] = torch.empty((count,), dtype=dtype, device=device)
         storage = storages[path]
         if reach > storage.numel():
             raise InputError(f"{where} ends after element {reach} of {storage.numel()} in {path}")

@@ -1,0 +1,115 @@
+"""Torch models run by torch's kernels inside the planned arena, training graphs too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="cpplan[torch] is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:copyreg")
+
+from torch import nn  # noqa: E402
+from torch.export import export, save  # noqa: E402
+from torch.export.experimental import _export_forward_backward  # noqa: E402
+from torch.fx import symbolic_trace  # noqa: E402
+
+import cpplan  # noqa: E402
+from cpplan.cli.main import main  # noqa: E402
+from cpplan.io.torch import read_torch, training_module  # noqa: E402
+from cpplan.model.errors import InputError, VerificationError  # noqa: E402
+from cpplan.program.anf import to_anf  # noqa: E402
+
+
+class Loss(nn.Module):
+    """Views, dropout, a batch norm, transposed values, and a loss that adds up its terms."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.conv = nn.Linear(16, 16), nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        y = nn.functional.dropout(torch.relu(self.first(x)), 0.5, self.training)
+        y = self.norm(self.conv(y.view(-1, 1, 4, 4)))
+        return nn.functional.mse_loss(y.relu().transpose(1, 2).flatten(1), x.repeat(1, 4))
+
+
+@pytest.fixture(scope="module")
+def joint():
+    torch.manual_seed(0)
+    return training_module(Loss(), (torch.randn(8, 16),))
+
+
+def test_schedule_with_repeated_ops_gives_every_byte_of_the_training_step(joint):
+    graph = read_torch(joint)
+    ops = [op.name for op in graph.ops]
+    relu = next(name for name in ops if name.startswith("relu"))
+    last = max(k for k, op in enumerate(graph.ops) if relu in op.inputs)
+    plan = cpplan.solve(to_anf(graph, [*ops[:last], relu, *ops[last:]]))
+    done = cpplan.execute(joint, plan)
+    assert done.steps == len(ops) + 1
+    assert len(done.outputs) == len([t for t in graph.tensors if t.kind == "output"])
+
+
+def test_searched_order_in_place_gives_every_byte_of_the_training_step(joint):
+    graph = read_torch(joint)
+    plan = cpplan.solve(graph, order="search", in_place=True, time_limit=2)
+    assert plan.relations
+    assert cpplan.execute(joint, plan).arena_bytes == plan.peak
+
+
+def test_overlapping_buffers_of_a_training_step_are_caught(joint):
+    graph = read_torch(joint)
+    plan = cpplan.solve(graph, time_limit=2)
+    broken = replace(plan, offset=np.zeros_like(plan.offset))
+    with pytest.raises(VerificationError, match="is not that of the unplanned run"):
+        cpplan.execute(joint, broken)
+
+
+def test_exported_program_computes_what_it_does_unplanned():
+    torch.manual_seed(0)
+    model, x = Loss().eval(), torch.randn(8, 16)
+    program = export(model, (x,))
+    plan = cpplan.solve(read_torch(program), time_limit=2)
+    done = cpplan.execute(program, plan, inputs={"x": x.numpy()})
+    [value] = done.outputs.values()
+    assert torch.allclose(torch.from_numpy(value), model(x).detach())
+
+
+def test_command_executes_an_exported_training_step(tmp_path, capsys):
+    path, plan = tmp_path / "step.pt2", tmp_path / "plan.json"
+    save(_export_forward_backward(export(Loss(), (torch.randn(8, 16),))), path)
+    page = tmp_path / "page.html"
+    assert main(["plan", str(path), "-o", str(plan), "--report", str(page)]) == 0
+    assert main(["verify", str(path), str(plan), "--execute"]) == 0
+    assert "execution  ok: " in capsys.readouterr().out
+    assert "<html" in page.read_text(encoding="utf-8")
+
+
+def test_ops_that_write_over_their_arguments_are_refused():
+    module = symbolic_trace(lambda x: torch.ops.aten.add_.Tensor(torch.relu(x), x))
+    inputs = (torch.ones(4),)
+    plan = cpplan.solve(read_torch(module, example_inputs=inputs))
+    for node in module.graph.nodes:
+        node.meta["val"] = torch.ones(4)
+    with pytest.raises(InputError, match="op 'add__tensor' writes over its arguments"):
+        cpplan.execute(module, plan)
+
+
+def test_weights_of_an_archive_are_used(tmp_path):
+    torch.manual_seed(0)
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    save(export(model, (x,)), tmp_path / "linear.pt2")
+    plan = cpplan.solve(cpplan.load(tmp_path / "linear.pt2"))
+    done = cpplan.execute(tmp_path / "linear.pt2", plan, inputs={"input": x.numpy()})
+    assert torch.equal(torch.from_numpy(done.outputs["linear"]), model(x).detach())
+
+
+def test_random_weights_are_drawn_for_an_exported_program():
+    program = export(nn.Linear(3, 2), (torch.ones(4, 3),))
+    plan = cpplan.solve(read_torch(program))
+    model, drawn = (cpplan.execute(program, plan, weights=w) for w in ("model", "random"))
+    [one], [other] = model.outputs.values(), drawn.outputs.values()
+    assert not np.array_equal(one, other)
