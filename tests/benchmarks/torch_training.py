@@ -3,20 +3,20 @@
 Each way of training runs once in this process, on the CPU, and the bytes that torch's allocator
 hands out are counted by its own events. The first step compiles and plans; the second is measured.
 Operations are those that ``torch.utils.flop_counter`` knows, in both graphs of a compiled step.
-Gradients are compared with those of eager torch.
+Gradients are compared with those of eager torch. Rows are added to a CSV file one by one, and those
+that are there are not measured again.
 
-    python tests/benchmarks/torch_training.py --model gpt2 --time-limit 60
+    python tests/benchmarks/torch_training.py --model gpt2 --csv training.csv
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
+import csv
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
 from torch import nn
-from torch.nn import functional
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
@@ -38,170 +37,20 @@ from cpplan.io.torch.training.backend import cpplan
 from cpplan.io.torch.training.work import WORKS
 from cpplan.io.torch.workspaces import count_allocated
 from cpplan.model.errors import CpplanError
+from tests.benchmarks.training_models import MODELS
 
-BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.5, 0.7, 0.9)
-PARTS = [0.9, 0.7, 0.5, 0.3]
+BUDGETS = (0.1, 0.3, 0.5, 1.0)
+# Those of the llama in pytorch/pytorch#197838.
+LLAMA_BUDGETS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.5, 1.0)
+PARTS = (0.9, 0.7, 0.5, 0.3)
+LLAMA_PARTS = (0.9, 0.7, 0.5, 0.3, 0.2, 0.15, 0.1)
+COLUMNS = (
+    "model", "way", "cost", "peak", "unplanned", "predicted", "extra_flops", "extra_work", "bound",
+    "least", "gradients", "loss", "seconds",
+)  # fmt: skip
+# Peaks below those of PyTorch's planner that ours is asked for.
+BESIDE = 0.995
 MIB = 1 << 20
-
-
-class Norm(nn.Module):
-    """Root mean square normalisation."""
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.weight
-
-
-class LlamaLayer(nn.Module):
-    """Attention with rotary positions and a gated feed-forward net."""
-
-    def __init__(self, width: int, heads: int, inner: int):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = Norm(width), Norm(width)
-        self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
-        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
-        self.down = nn.Linear(inner, width, bias=False)
-
-    def forward(self, x, cos, sin):
-        batch, length, width = x.shape
-        y = self.norm1(x)
-        q, k, v = (
-            part(y).view(batch, length, self.heads, -1).transpose(1, 2)
-            for part in (self.q, self.k, self.v)
-        )
-        q, k = self.turned(q, cos, sin), self.turned(k, cos, sin)
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.o(y.transpose(1, 2).reshape(batch, length, width))
-        y = self.norm2(x)
-        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
-
-    @staticmethod
-    def turned(x, cos, sin):
-        half = x.shape[-1] // 2
-        return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
-
-
-class Llama(nn.Module):
-    """A thin llama: next-token cross-entropy."""
-
-    def __init__(self, layers=32, width=128, heads=4, inner=344, words=1024, length=256):
-        super().__init__()
-        self.embedding = nn.Embedding(words, width)
-        self.blocks = nn.ModuleList(LlamaLayer(width, heads, inner) for _ in range(layers))
-        self.norm, self.head = Norm(width), nn.Linear(width, words, bias=False)
-        size = width // heads
-        turns = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, size, 2) / size)
-        self.register_buffer("cos", torch.cat([turns, turns], -1).cos())
-        self.register_buffer("sin", torch.cat([turns, turns], -1).sin())
-        self.run: Callable[..., Any] = lambda block, *given: block(*given)
-
-    def forward(self, tokens):
-        x = self.embedding(tokens)
-        for block in self.blocks:
-            x = self.run(block, x, self.cos, self.sin)
-        found = self.head(self.norm(x))
-        return functional.cross_entropy(found[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-
-
-class Gpt2(nn.Module):
-    """GPT-2 small from plain layers, with dropout; next-token cross-entropy."""
-
-    def __init__(self, layers=12, width=768, heads=12, words=50257, length=128):
-        super().__init__()
-        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                width, heads, 4 * width, 0.1, "gelu", batch_first=True, norm_first=True
-            )
-            for _ in range(layers)
-        )
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
-        self.head.weight = self.words.weight
-        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(length))
-        self.run: Callable[..., Any] = lambda block, *given: block(*given)
-
-    def forward(self, tokens):
-        x = self.words(tokens) + self.places.weight
-        for block in self.blocks:
-            x = self.run(block, x, self.mask)
-        found = self.head(self.norm(x))
-        return functional.cross_entropy(found[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-
-
-class Images(nn.Module):
-    """A classifier of images with cross-entropy."""
-
-    def __init__(self, inner: nn.Module):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, images, labels):
-        return functional.cross_entropy(self.inner(images), labels)
-
-
-class UNet(nn.Module):
-    """Three scales with skips; the mean square."""
-
-    def __init__(self, width=32):
-        super().__init__()
-        sizes = [width, 2 * width, 4 * width, 8 * width]
-
-        def twice(a, b):
-            return nn.Sequential(
-                nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(),
-                nn.Conv2d(b, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(),
-            )  # fmt: skip
-
-        pairs = list(zip([3, *sizes], sizes, strict=False))
-        self.down = nn.ModuleList(twice(a, b) for a, b in pairs)
-        self.widen = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in pairwise(sizes))
-        self.up = nn.ModuleList(twice(2 * a, a) for a in sizes[:-1])
-        self.last = nn.Conv2d(width, 3, 1)
-
-    def forward(self, x):
-        skips, y = [], x
-        for k, stage in enumerate(self.down):
-            y = stage(functional.max_pool2d(y, 2) if k else y)
-            skips.append(y)
-        for k in reversed(range(len(self.up))):
-            y = self.up[k](torch.cat([skips[k], self.widen[k](y)], 1))
-        return (self.last(y) - x).square().mean()
-
-
-class Recurrent(nn.Module):
-    """Two layers of LSTM on words; next-token cross-entropy."""
-
-    def __init__(self, words=2000, width=256):
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(words, width), nn.Linear(width, words)
-        self.inner = nn.LSTM(width, width, 2, batch_first=True)
-
-    def forward(self, tokens):
-        found = self.head(self.inner(self.embedding(tokens))[0])
-        return functional.cross_entropy(found[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
-
-
-def images(name: str, batch: int):
-    import torchvision
-
-    inner = getattr(torchvision.models, name)(weights=None)
-    return Images(inner), (torch.randn(batch, 3, 224, 224), torch.randint(0, 1000, (batch,)))
-
-
-MODELS: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
-    "llama8": lambda: (Llama(8), (torch.randint(0, 1024, (4, 256)),)),
-    "llama32": lambda: (Llama(32), (torch.randint(0, 1024, (4, 256)),)),
-    "gpt2": lambda: (Gpt2(), (torch.randint(0, 50257, (4, 128)),)),
-    "vit_b_16": lambda: images("vit_b_16", 4),
-    "resnet50": lambda: images("resnet50", 8),
-    "convnext_tiny": lambda: images("convnext_tiny", 4),
-    "lstm": lambda: (Recurrent(), (torch.randint(0, 2000, (16, 32)),)),
-    "unet": lambda: (UNet(), (torch.randn(4, 3, 128, 128),)),
-}
 
 
 def step(module: nn.Module, called: Callable[..., Any], inputs: tuple) -> torch.Tensor:
@@ -268,115 +117,167 @@ def policy(context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy
     return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
 
 
+def budgeted(part: float, solver: str) -> Callable[[nn.Module], Any]:
+    """PyTorch's planner at a budget of saved bytes."""
+
+    def compiled(module: nn.Module) -> Any:
+        from torch._dynamo.backends.common import aot_autograd
+        from torch._functorch import config
+        from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+        def partition(*args: Any, **kwargs: Any) -> Any:
+            changed = {
+                "activation_memory_budget": part,
+                "activation_memory_budget_solver": solver,
+            }
+            with config.patch(changed):
+                return min_cut_rematerialization_partition(*args, **kwargs)
+
+        run = aot_autograd(
+            fw_compiler=lambda graph, inputs: recorded(graph),
+            partition_fn=partition,
+            # Else it saves statistics of batch norms that the forward pass then overwrites.
+            keep_inference_input_mutations=True,
+        )
+        return torch.compile(module, backend=run)
+
+    return compiled
+
+
+def limited(limit: int, settings: dict[str, Any]) -> Callable[[nn.Module], Any]:
+    """Our planner within a limit on the bytes that the step allocates."""
+    options = {"resident": "outside", "memory_limit": limit, **settings}
+    return lambda module: torch.compile(module, backend=cpplan, options=options)
+
+
+def full(module: Any) -> Any:
+    """Every layer is a checkpoint region."""
+    module.run = lambda *given: checkpoint(*given, use_reentrant=False)
+    return module
+
+
+def selective(module: Any) -> Any:
+    """Every layer is a checkpoint region that saves matrix products."""
+
+    def contexts() -> Any:
+        return create_selective_checkpoint_contexts(policy)
+
+    module.run = lambda *given: checkpoint(*given, use_reentrant=False, context_fn=contexts)
+    return module
+
+
+class Table:
+    """The rows of a CSV file, to which new ones are added at once."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.rows: list[dict[str, str]] = []
+        if path.exists():
+            with path.open(newline="", encoding="utf-8") as file:
+                self.rows = list(csv.DictReader(file))
+        else:
+            path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+
+    def has(self, model: str, way: str, cost: str) -> bool:
+        return any((r["model"], r["way"], r["cost"]) == (model, way, cost) for r in self.rows)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows.append({key: str(row.get(key, "")) for key in COLUMNS})
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(self.rows[-1])
+
+    def beside(self, model: str, part: float, cost: str) -> int | None:
+        """PyTorch's least peak at the operations of our plan, if it is below that of the plan."""
+        rows = [row for row in self.rows if row["model"] == model and row["peak"]]
+        ours = [r for r in rows if (r["way"], r["cost"]) == (f"cpplan {part}", cost)]
+        if not ours:
+            return None
+        theirs = [
+            int(row["peak"])
+            for row in rows
+            if row["way"].startswith(("dp", "ilp"))
+            and float(row["extra_flops"]) <= float(ours[0]["extra_flops"])
+        ]
+        least = min(theirs, default=None)
+        return least if least is not None and least <= int(ours[0]["peak"]) else None
+
+
 def ways(
-    name: str, unplanned: int, settings: dict[str, Any]
-) -> Iterator[tuple[str, Callable[[nn.Module], Any]]]:
-    """Ways to train by name; each compiles a module."""
-
-    def budget(part: float, solver: str) -> Callable[[nn.Module], Any]:
-        def compiled(module: nn.Module) -> Any:
-            from torch._dynamo.backends.common import aot_autograd
-            from torch._functorch import config
-            from torch._functorch.partitioners import min_cut_rematerialization_partition
-
-            def partition(*args: Any, **kwargs: Any) -> Any:
-                changed = {
-                    "activation_memory_budget": part,
-                    "activation_memory_budget_solver": solver,
-                }
-                with config.patch(changed):
-                    return min_cut_rematerialization_partition(*args, **kwargs)
-
-            # Of networks with batch norms, most of its plans fail here: they save statistics that
-            # the forward pass then overwrites.
-            run = aot_autograd(fw_compiler=lambda g, i: recorded(g), partition_fn=partition)
-            return torch.compile(module, backend=run)
-
-        return compiled
-
-    def limited(limit: int) -> Callable[[nn.Module], Any]:
-        options = {"resident": "outside", "memory_limit": limit, **settings}
-        del options["parts"]
-        return lambda module: torch.compile(module, backend=cpplan, options=options)
-
-    for part in (1.0, *BUDGETS):
+    name: str, unplanned: int, table: Table, cost: str, settings: dict[str, Any]
+) -> Iterator[tuple[str, str, Callable[[nn.Module], Any]]]:
+    """Ways to train, each by name and by what its plan makes least; each compiles a module."""
+    llama = name.startswith("llama")
+    for part in LLAMA_BUDGETS if llama else BUDGETS:
         for solver in ("dp", "ilp"):
-            yield f"{solver} {part}", budget(part, solver)
-    if name in ("llama8", "llama32", "gpt2"):
+            yield f"{solver} {part}", "", budgeted(part, solver)
+    if llama or name == "gpt2":
+        yield "full checkpointing", "", full
+        yield "selective checkpointing", "", selective
+    for part in LLAMA_PARTS if llama else PARTS:
+        yield f"cpplan {part}", cost, limited(int(part * unplanned), settings)
+        below = table.beside(name, part, cost)
+        if below is not None:
+            yield f"cpplan beside {part}", cost, limited(int(BESIDE * below), settings)
 
-        def full(module: Any) -> Any:
-            module.run = lambda *given: checkpoint(*given, use_reentrant=False)
-            return module
 
-        def selective(module: Any) -> Any:
-            def contexts() -> Any:
-                return create_selective_checkpoint_contexts(policy)
-
-            module.run = lambda *given: checkpoint(*given, use_reentrant=False, context_fn=contexts)
-            return module
-
-        yield "full checkpointing", full
-        yield "selective checkpointing", selective
-    for part in settings["parts"]:
-        yield f"cpplan {part}", limited(int(part * unplanned))
+def measure(name: str, table: Table, args: argparse.Namespace) -> None:
+    """Measure the ways to train a model that are not in the table."""
+    torch.manual_seed(0)
+    module, inputs = MODELS[name]()
+    torch.backends.mkldnn.set_flags(name != "lstm")
+    torch._dynamo.config.allow_rnn = True
+    settings = {
+        "time_limit": args.time_limit, "deterministic": not args.clock, "cache": False,
+        "on_infeasible": "best", "cost": args.cost,
+    }  # fmt: skip
+    eager = Counted(module, inputs, lambda module: module)
+    print(f"{name}: eager {eager.peak / MIB:.1f} MiB, {eager.operations / 1e9:.2f} Gflop")
+    for way, cost, compile_ in ways(name, eager.peak, table, args.cost, settings):
+        if table.has(name, way, cost) or not way.startswith(tuple(args.ways)):
+            continue
+        row: dict[str, Any] = {"model": name, "way": way, "cost": cost, "unplanned": eager.peak}
+        try:
+            found = Counted(module, inputs, compile_)
+        except (CpplanError, RuntimeError) as error:
+            said = str(error).strip().splitlines()[-1][:120]
+            print(f"  {way:24} failed: {said}", flush=True)
+            table.add({**row, "gradients": f"failed: {said}"})
+            continue
+        pairs = list(zip(eager.gradients, found.gradients, strict=True))
+        equal = torch.equal(eager.loss, found.loss) and all(torch.equal(a, b) for a, b in pairs)
+        close = all(torch.allclose(a, b, 1e-3, 1e-5) for a, b in pairs)
+        row |= {
+            "peak": found.peak,
+            "extra_flops": round(found.operations / eager.operations - 1, 6),
+            "gradients": "equal" if equal else "close" if close else "differ",
+            "loss": float(found.loss),
+            "seconds": round(found.seconds, 1),
+        }
+        if way.startswith("cpplan"):
+            report = last_report()
+            row |= {
+                "predicted": report.predicted_peak,
+                "extra_work": round(report.schedule.extra_work, 6),
+                "bound": round(report.schedule.extra_bound, 6),
+                "least": report.schedule.least,
+            }
+        table.add(row)
+        print("  " + " ".join(f"{k}={v}" for k, v in row.items() if k != "model"), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", choices=MODELS, action="append")
-    parser.add_argument("--time-limit", type=float, default=60)
-    parser.add_argument("--ways", nargs="*", help="only ways whose names begin so")
-    parser.add_argument("--parts", type=float, nargs="*", default=PARTS, help="of eager's peak")
+    parser.add_argument("--time-limit", type=float, default=20, help="for each plan")
+    parser.add_argument("--clock", action="store_true", help="seconds by the clock, not by work")
+    parser.add_argument("--ways", nargs="*", default=[""], help="only names that begin so")
     parser.add_argument("--cost", choices=WORKS, default="operations", help="what is to be least")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--csv", type=Path, default=Path("training.csv"))
     args = parser.parse_args()
     torch.set_num_threads(1)
-    settings = {"time_limit": args.time_limit, "cache": False, "on_infeasible": "best"}
-    settings |= {"parts": args.parts, "cost": args.cost}
-    rows = []
+    table = Table(args.csv)
     for name in args.model or MODELS:
-        torch.manual_seed(0)
-        module, inputs = MODELS[name]()
-        torch.backends.mkldnn.set_flags(name != "lstm")
-        torch._dynamo.config.allow_rnn = True
-        eager = Counted(module, inputs, lambda module: module)
-        print(f"{name}: eager {eager.peak / MIB:.1f} MiB, {eager.operations / 1e9:.2f} Gflop")
-        for way, compile_ in ways(name, eager.peak, settings):
-            if args.ways and not way.startswith(tuple(args.ways)):
-                continue
-            try:
-                found = Counted(module, inputs, compile_)
-            except (CpplanError, RuntimeError) as error:
-                print(f"  {way:24} failed: {str(error).strip().splitlines()[-1][:120]}")
-                continue
-            pairs = list(zip(eager.gradients, found.gradients, strict=True))
-            equal = torch.equal(eager.loss, found.loss) and all(torch.equal(a, b) for a, b in pairs)
-            close = all(torch.allclose(a, b, 1e-3, 1e-5) for a, b in pairs)
-            row: dict[str, Any] = {
-                "model": name, "way": way, "peak": found.peak, "part": found.peak / eager.peak,
-                "extra": found.operations / eager.operations - 1,
-                "gradients": "equal" if equal else "close" if close else "differ",
-                "seconds": found.seconds,
-            }  # fmt: skip
-            if way.startswith("cpplan"):
-                report = last_report()
-                row["predicted"] = report.predicted_peak
-                row["work"], row["bound"] = report.schedule.extra_work, report.schedule.extra_bound
-                row["least"] = report.schedule.least
-            rows.append(row)
-            more = ""
-            if "predicted" in row:
-                more = (
-                    f" predicted {row['predicted'] / MIB:.1f} work +{row['work']:.2%} "
-                    f"(bound {row['bound']:.2%}) least {row['least'] / MIB:.1f}"
-                )
-            print(
-                f"  {way:24} {found.peak / MIB:8.1f} MiB {row['part']:6.1%} "
-                f"flops +{row['extra']:6.2%} {row['gradients']} {found.seconds:.0f} s{more}",
-                flush=True,
-            )
-    if args.json:
-        args.json.write_text(json.dumps(rows, indent=1))
+        measure(name, table, args)
 
 
 if __name__ == "__main__":

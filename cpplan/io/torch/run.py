@@ -280,8 +280,7 @@ class TorchRun:
         raw: Array = whole[begin : begin + nbytes].numpy().copy()
         plain = tensor.is_contiguous() and tensor.numel() * tensor.element_size() == nbytes
         if plain and tensor.dtype in _NUMPY:
-            shown: Array = raw.view(_NUMPY[tensor.dtype]).reshape(tuple(tensor.shape))
-            return shown
+            raw = raw.view(_NUMPY[tensor.dtype]).reshape(tuple(tensor.shape))
         return raw
 
     def _tensor(self, name: str, array: Array) -> torch.Tensor:

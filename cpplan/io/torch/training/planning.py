@@ -145,7 +145,8 @@ def _given(problem: RematProblem, joint: JointGraph) -> list[int]:
 def _search(
     problem: RematProblem, joint: JointGraph, limit: int | None, settings: Settings
 ) -> dict[str, Any]:
-    budget = Budget(Deadline(settings.time_limit), settings.workers, settings.seed)
+    deadline = Deadline(settings.time_limit, deterministic=settings.deterministic)
+    budget = Budget(deadline, settings.workers, settings.seed)
     known = KnownSchedules(problem, _given(problem, joint))
     search = ScheduleSearch(known)
     most = None if settings.cost_limit is None else settings.cost_limit * known.base
@@ -155,7 +156,8 @@ def _search(
             _treat_parts_alike(search, limit, budget.share(0.5))
             found = search.within(limit, budget)
         if found.peak > limit:
-            found = _least(search, math.inf, budget.until(Deadline(settings.time_limit / 2)))
+            more = Deadline(settings.time_limit / 2, deterministic=settings.deterministic)
+            found = _least(search, math.inf, budget.until(more))
     else:
         found = _least(search, known.base if most is None else most, budget)
     return {

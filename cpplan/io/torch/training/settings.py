@@ -33,6 +33,8 @@ class Settings:
         within it. Without any limit it is 1: nothing runs again, and the order alone is chosen.
     time_limit
         Seconds for the search, for each graph.
+    deterministic
+        Count these seconds in work done: the plan does not depend on how busy the machine is.
     resident
         ``"count"``: parameters, buffers and inputs, which are there before and after the step,
         count towards the limit; ``"outside"``: only what the step allocates does, gradients
@@ -65,6 +67,7 @@ class Settings:
     memory_limit: int | None = None
     cost_limit: float | None = None
     time_limit: float = 30
+    deterministic: bool = False
     resident: str = "count"
     cost: Work | str = "time"
     workspaces: bool | None = None

@@ -327,6 +327,20 @@ def test_kept_plan_is_used_again_after_a_restart(tmp_path):
         assert again.measured_peak == first.measured_peak
 
 
+def test_deterministic_time_gives_equal_plans():
+    module, inputs = transformer()
+    orders = []
+    for _ in range(2):
+        forget_plans()
+        torch._dynamo.reset()
+        planned = copy.deepcopy(module)
+        options = {"deterministic": True, "time_limit": 0.3, "cache": False, "cost_limit": 1.2}
+        run_steps(compile_for(planned, **options), planned, inputs, count=1)
+        assert not last_report().schedule.cached
+        orders.append(last_report().schedule.order)
+    assert orders[0] == orders[1]
+
+
 @pytest.mark.parametrize("text", ["{", '{"format": "cpplan.training_plan", "sequence": [0]}', "[]"])
 def test_damaged_kept_plan_is_planned_anew(tmp_path, text):
     module, inputs = MODELS["unet"]()
