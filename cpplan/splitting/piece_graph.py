@@ -41,7 +41,7 @@ correspond. Ops with bodies, and those of a sequence, have no pieces.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import NamedTuple
@@ -118,6 +118,19 @@ def split_graph(graph: Graph, pieces: Iterable[Pieces]) -> PieceGraph:
     return _Splitter(graph, tuple(pieces)).build()
 
 
+def cut_positions(
+    graph: Graph, pieces: Iterable[Pieces]
+) -> Mapping[str, Sequence[Collection[int]]]:
+    """Interior positions at which each tensor that may be cut is, along each of its axes.
+
+    Raises
+    ------
+    InputError
+        As :func:`split_graph`.
+    """
+    return _Splitter(graph, tuple(pieces)).cuts
+
+
 def as_pieces(plan: Plan, source: Graph | Program) -> tuple[Plan, Graph]:
     """The plan as one of its graph of pieces, in which every op runs whole, and that graph.
 
@@ -151,12 +164,12 @@ class _Splitter:
         self._intervals: dict[str, list[tuple[Interval, ...]]] = {}
         for cut in pieces:
             self._read(cut)
-        self._cuts = self._tensor_cuts()
+        self.cuts = self._tensor_cuts()
         self._bands: dict[str, dict[Box, str]] = {}
         self._parts: dict[str, list[list[Interval]]] = {}
         self._box: dict[str, Box] = {}
         self._sums: dict[str, str] = {}
-        for name, axes in self._cuts.items():
+        for name, axes in self.cuts.items():
             if any(axes):
                 self._make_bands(name, axes)
             else:

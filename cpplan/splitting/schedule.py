@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise, product
 
+from cpplan.model.axes import Axis
+from cpplan.model.graph import Op
 from cpplan.model.pieces import Pieces
 from cpplan.program.anf import Program
 from cpplan.splitting.frontier import Choice
-from cpplan.splitting.piece_graph import Interval, PieceGraph, split_graph
+from cpplan.splitting.piece_graph import (
+    Interval,
+    PieceGraph,
+    cut_positions,
+    is_identity,
+    split_graph,
+)
 from cpplan.splitting.problem import SplitProblem
 from cpplan.splitting.region import Region, Run
 
@@ -36,12 +44,11 @@ def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGra
         both = ends.setdefault(run.step, (set(), set()))
         for found, interval in zip(both, (run.outer, run.inner), strict=True):
             found.update(interval or ())
-    pieces: list[Pieces] = []
+    cuts: dict[str, dict[str, tuple[int, ...]]] = {}
     places: dict[int, list[list[int] | None]] = {}
     for step, both in ends.items():
         op, names = problem.ops[step], styles[step]
         extents = {axis.name: axis.extent for axis in op.axes}
-        axes, cuts = [], []
         places[step] = []
         for name, found in zip(names, both, strict=True):
             extent = 0 if name is None else extents[name]
@@ -49,11 +56,14 @@ def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGra
             if name is None or not interior:
                 places[step].append(None)
                 continue
-            axes.append(name)
-            cuts.append(tuple(interior))
+            cuts.setdefault(op.name, {})[name] = tuple(interior)
             places[step].append([0, *interior, extent])
-        if axes:
-            pieces.append(Pieces(op.name, tuple(axes), tuple(cuts)))
+    more = _cut_in_place(problem, cuts)
+    pieces = [
+        Pieces(name, tuple(along), tuple(along.values()))
+        for name, along in ((op.name, cuts.get(op.name, {})) for op in problem.ops)
+        if along
+    ]
     graph = split_graph(problem.graph, pieces)
     number = {op.name: k for k, op in enumerate(graph.graph.ops)}
     order: list[int] = []
@@ -61,7 +71,7 @@ def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGra
     for run in runs:
         op = problem.ops[run.step]
         known = graph.pieces[op.name]
-        for intervals in _tiles(run, places[run.step]):
+        for intervals in _tiles(run, places[run.step], more.get(op.name, ())):
             k = number[known[intervals]]
             if k in done and (kept[run.step] or not graph.graph.ops[k].outputs):
                 continue
@@ -70,11 +80,60 @@ def schedule(problem: SplitProblem, choices: Iterable[Choice]) -> tuple[PieceGra
     return graph, Program(graph.graph, tuple(order))
 
 
-def _tiles(run: Run, places: Sequence[Sequence[int] | None]) -> Iterable[tuple[Interval, ...]]:
+def _cut_in_place(
+    problem: SplitProblem, cuts: dict[str, dict[str, tuple[int, ...]]]
+) -> dict[str, list[list[Interval]]]:
+    """Cut ops that may write over what they read wherever that is cut; else they could not.
+
+    ``cuts`` are those of the ops, by axis, and receive more; returns the intervals along the axes
+    that are added, by op.
+    """
+    added: dict[str, list[list[Interval]]] = {}
+    if "in place" not in problem.sharing:
+        return added
+    while True:
+        given = [Pieces(name, tuple(by), tuple(by.values())) for name, by in cuts.items() if by]
+        at = cut_positions(problem.graph, given)
+        changed = False
+        for op in problem.ops:
+            for axis in problem.axes(op).values():
+                own = cuts.get(op.name, {})
+                interior = _shared_cuts(op, axis, at)
+                if axis.name in own or not interior or _overlaps(op, axis, own):
+                    continue
+                cuts.setdefault(op.name, {})[axis.name] = tuple(interior)
+                along = list(pairwise([0, *interior, axis.extent]))
+                added.setdefault(op.name, []).append(along)
+                changed = True
+        if not changed:
+            return added
+
+
+def _shared_cuts(op: Op, axis: Axis, at: Mapping[str, Sequence[Collection[int]]]) -> list[int]:
+    """Positions at which an op's in-place pairs are cut along an axis, if they have it alike."""
+    found: set[int] = set()
+    for pair in op.in_place:
+        windows = [axis.window.get(name) for name in pair]
+        for name, window in zip(pair, windows, strict=True):
+            if name in at and all(w is not None and is_identity(w) for w in windows):
+                assert window is not None
+                found.update(at[name][window.axis])
+    return sorted(found)
+
+
+def _overlaps(op: Op, axis: Axis, own: Collection[str]) -> bool:
+    """True if one of the axes cut and another one cut one axis of a tensor."""
+    places = {(w.tensor, w.axis) for other in op.axes if other.name in own for w in other.windows}
+    return any((w.tensor, w.axis) in places for w in axis.windows)
+
+
+def _tiles(
+    run: Run, places: Sequence[Sequence[int] | None], more: Iterable[list[Interval]]
+) -> Iterable[tuple[Interval, ...]]:
     """Intervals of the pieces that one run covers, along the axes that are cut."""
     along: list[list[Interval]] = []
     for interval, ends in zip((run.outer, run.inner), places, strict=True):
         if ends is not None and interval is not None:
             first, last = bisect_left(ends, interval[0]), bisect_left(ends, interval[1])
             along.append(list(pairwise(ends[first : last + 1])))
-    return product(*along)
+    return product(*along, *more)
