@@ -190,13 +190,26 @@ def _indented(value: Any) -> str:
     if isinstance(value, list) and value:
         if set(map(type, value)) == {str}:
             return "[\n  " + ",\n  ".join(_quoted(value)) + "\n ]"
-        if set(map(type, value)) == {list} and len(lengths := set(map(len, value))) == 1:
-            (length,) = lengths
-            flat = list(chain.from_iterable(value))
-            if length and set(map(type, flat)) <= {str, int}:
-                row = "[\n   " + ",\n   ".join(["%s"] * length) + "\n  ]"
-                return "[\n  " + ",\n  ".join([row] * len(value)) % tuple(_quoted(flat)) + "\n ]"
+        if (rows := _indented_rows(value, [""] * len(value))) is not None:
+            return f"[\n{rows}\n ]"
+    if isinstance(value, dict) and set(map(type, value)) == {str}:
+        keys = [f"{key}: " for key in _quoted([*value])]
+        if (rows := _indented_rows([*value.values()], keys)) is not None:
+            return f"{{\n{rows}\n }}"
     return json.dumps(value, indent=1).replace("\n", "\n ")
+
+
+def _indented_rows(rows: Sequence[Any], keys: Sequence[str]) -> str | None:
+    """Text of lists of names and integers, as many in each; ``None`` if they are not such."""
+    if set(map(type, rows)) != {list}:
+        return None
+    flat, length = list(chain.from_iterable(rows)), len(rows[0])
+    if set(map(len, rows)) != {length} or not length or not set(map(type, flat)) <= {str, int}:
+        return None
+    row = "  %s[\n   " + ",\n   ".join(["%s"] * length) + "\n  ]"
+    columns = [iter(_quoted(flat))] * length
+    values = zip(keys, *columns, strict=True)
+    return ",\n".join([row] * len(rows)) % tuple(chain.from_iterable(values))
 
 
 def _format_columns(

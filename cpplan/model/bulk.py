@@ -139,6 +139,8 @@ def column_of(rows: Sequence[Mapping[str, Any]], key: str, default: Any = None) 
     >>> column_of([{"name": "x", "size": 8}, {"name": "y"}], "size", 0)
     [8, 0]
     """
+    if rows and key not in rows[0] and not any(key in row for row in rows):
+        return [default] * len(rows)
     try:
         return list(map(itemgetter(key), rows))
     except KeyError:
