@@ -25,19 +25,7 @@ def format_comparison(rows: Iterable[Baseline]) -> str:
     bump          24  24 B  2.0000    0.001  feasible
     <BLANKLINE>
     """
-    header = ("algorithm", "bytes", "", "ratio", "seconds", "status")
-    cells = [
-        (
-            printable(row.algorithm),
-            "" if row.bytes is None else str(row.bytes),
-            format_bytes(row.bytes),
-            "" if row.ratio is None else f"{row.ratio:.4f}",
-            "" if row.seconds is None else f"{row.seconds:.3f}",
-            row.status,
-        )
-        for row in rows
-    ]
-    return format_table(header, cells, left=(0, 2, 5))
+    return _ratio_table("bytes", ((row, row.bytes) for row in rows))
 
 
 def format_remat_comparison(rows: Iterable[RematBaseline]) -> str:
@@ -76,17 +64,22 @@ def format_spill_comparison(rows: Iterable[SpillBaseline]) -> str:
     belady        24  24 B  2.0000    0.001  feasible
     <BLANKLINE>
     """
-    header = ("algorithm", "moved", "", "ratio", "seconds", "status")
+    return _ratio_table("moved", ((row, row.moved) for row in rows))
+
+
+def _ratio_table(name: str, rows: Iterable[tuple[Baseline | SpillBaseline, int | None]]) -> str:
+    """Table of baselines, each with a number of bytes under this name, and its ratio to a bound."""
+    header = ("algorithm", name, "", "ratio", "seconds", "status")
     cells = [
         (
             printable(row.algorithm),
-            "" if row.moved is None else str(row.moved),
-            "" if row.moved is None else format_bytes(row.moved),
+            "" if number is None else str(number),
+            "" if number is None else format_bytes(number),
             "" if row.ratio is None else f"{row.ratio:.4f}",
-            f"{row.seconds:.3f}",
+            "" if row.seconds is None else f"{row.seconds:.3f}",
             row.status,
         )
-        for row in rows
+        for row, number in rows
     ]
     return format_table(header, cells, left=(0, 2, 5))
 
