@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from typing import Any
 
+from cpplan.io.codec import Form, forms
+from cpplan.model.axes import Window
 from cpplan.model.errors import InputError
+from cpplan.model.graph import Op
+from cpplan.model.tensor import Tensor
 
 
 def _is_count(value: Any) -> bool:
@@ -78,48 +83,42 @@ GRAPH_FIELDS: dict[str, Field] = {
     "ops": _LIST,
     "dims": (_is_ranges, "an object of extents or [lower, upper] pairs"),
 }
-TENSOR_FIELDS: dict[str, Field] = {
-    "name": _TEXT,
-    "size": _COUNT,
-    "shape": (
+# Fields whose JSON form their type does not tell: expressions as text, names alone for pairs.
+_OWN: dict[tuple[type, str], Field] = {
+    (Tensor, "shape"): (
         lambda value: _is_list(value) and all(map(_is_extent, value)),
         "a list of non-negative integers, or of expressions as text",
     ),
-    "dtype": _TEXT,
-    "kind": _TEXT,
-    "alignment": _COUNT,
-    "view_of": (_is_view, 'a name or ["name", byte offset]'),
-    "pools": _NAMES,
+    (Tensor, "view_of"): (_is_view, 'a name or ["name", byte offset]'),
+    (Op, "in_place"): (_is_pairs, "a list of [output, input] pairs"),
+    (Op, "placements"): (_is_placements, 'a list of ["part", "whole", byte offset]'),
+    (Window, "offset"): (lambda value: type(value) is int, "an integer"),
+    (Window, "table"): (_is_table, "a list of [start, stop] pairs"),
 }
-OP_FIELDS: dict[str, Field] = {
-    "name": _TEXT,
-    "kind": _TEXT,
-    "inputs": _NAMES,
-    "outputs": _NAMES,
-    "workspaces": _NAMES,
-    "cost": (_is_number, "a number"),
-    "recomputable": (lambda value: isinstance(value, bool), "true or false"),
-    "in_place": (_is_pairs, "a list of [output, input] pairs"),
-    "placements": (_is_placements, 'a list of ["part", "whole", byte offset]'),
-    "bodies": _LIST,
-    "after": _NAMES,
-    "sequence": _TEXT,
-    "axes": _LIST,
+_SCALARS: dict[tuple[type, ...], Field] = {
+    (str,): _TEXT,
+    (int,): _COUNT,
+    (int, float): (_is_number, "a number"),
+    (bool,): (lambda value: isinstance(value, bool), "true or false"),
 }
-AXIS_FIELDS: dict[str, Field] = {
-    "name": _TEXT,
-    "extent": _COUNT,
-    "windows": _LIST,
-    "accumulates": (lambda value: isinstance(value, bool), "true or false"),
-}
-WINDOW_FIELDS: dict[str, Field] = {
-    "tensor": _TEXT,
-    "axis": _COUNT,
-    "stride": _COUNT,
-    "offset": (lambda value: type(value) is int, "an integer"),
-    "size": _COUNT,
-    "table": (_is_table, "a list of [start, stop] pairs"),
-}
+
+
+@cache
+def json_fields(kind: type) -> Mapping[str, Field]:
+    """The JSON type of every field of a tensor, op, axis or window, and its name in messages.
+
+    Examples
+    --------
+    >>> json_fields(Op)["cost"][1], json_fields(Op)["after"][1]
+    ('a number', 'a list of names')
+    """
+    return {name: _OWN.get((kind, name)) or _field(form) for name, form in forms(kind).items()}
+
+
+def _field(form: Form) -> Field:
+    if form.item is None:
+        return _SCALARS[form.types]
+    return _NAMES if form.item.types == (str,) else _LIST
 
 
 def check_fields(
@@ -134,7 +133,7 @@ def check_fields(
 
     Examples
     --------
-    >>> check_fields({"name": "x", "size": -1}, "tensor 'x'", TENSOR_FIELDS, ("name",))
+    >>> check_fields({"name": "x", "size": -1}, "tensor 'x'", json_fields(Tensor), ("name",))
     Traceback (most recent call last):
     ...
     cpplan.model.errors.InputError: tensor 'x': size must be a non-negative integer, not -1
@@ -161,7 +160,7 @@ def all_fit(rows: Sequence[Any], fields: Mapping[str, Field], required: str) -> 
 
     Examples
     --------
-    >>> all_fit([{"name": "x", "size": 8}, {"name": "y"}], TENSOR_FIELDS, "name")
+    >>> all_fit([{"name": "x", "size": 8}, {"name": "y"}], json_fields(Tensor), "name")
     True
     """
     if not set(map(type, rows)) <= {dict}:

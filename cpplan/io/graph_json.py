@@ -29,15 +29,8 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cpplan.io.graph_fields import (
-    AXIS_FIELDS,
-    GRAPH_FIELDS,
-    OP_FIELDS,
-    TENSOR_FIELDS,
-    WINDOW_FIELDS,
-    all_fit,
-    check_fields,
-)
+from cpplan.io.codec import Writer, changed_fields, read_fields
+from cpplan.io.graph_fields import GRAPH_FIELDS, all_fit, check_fields, json_fields
 from cpplan.model.axes import Axis, Window
 from cpplan.model.bulk import plain_ops, plain_tensors
 from cpplan.model.errors import InputError, located
@@ -143,6 +136,13 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+# Of ops, what holds more than names and numbers.
+_NESTED: dict[str, Writer] = {
+    "bodies": lambda bodies: list(map(_graph_values, bodies)),
+    "axes": lambda axes: list(map(_axis_values, axes)),
+}
+
+
 def _graph_values(graph: Graph) -> dict[str, Any]:
     values: dict[str, Any] = {"name": graph.name}
     if graph.symbols is not None:
@@ -154,79 +154,42 @@ def _graph_values(graph: Graph) -> dict[str, Any]:
     return values
 
 
+# Fields of tensors after those that are always written.
+_TENSOR = tuple(name for name in json_fields(Tensor) if name not in ("name", "size", "kind"))
+_UNSHAPED = tuple(name for name in _TENSOR if name != "shape")
+
+
 def _tensor_values(tensor: Tensor, symbols: Symbols | None) -> dict[str, Any]:
-    values: dict[str, Any] = {"name": tensor.name, "size": tensor.nbytes, "kind": tensor.kind}
+    values: dict[str, Any]
     if symbols is not None and tensor.name in symbols.shapes:
-        del values["size"]
-        values["shape"] = [e if isinstance(e, int) else str(e) for e in symbols.shapes[tensor.name]]
-    elif tensor.shape is not None:
-        values["shape"] = list(tensor.shape)
-    if tensor.dtype is not None:
-        values["dtype"] = tensor.dtype
-    if tensor.alignment != 1:
-        values["alignment"] = tensor.alignment
+        shape = [e if isinstance(e, int) else str(e) for e in symbols.shapes[tensor.name]]
+        values = {"name": tensor.name, "kind": tensor.kind, "shape": shape}
+        values |= changed_fields(tensor, _UNSHAPED)
+    else:
+        values = {"name": tensor.name, "size": tensor.nbytes, "kind": tensor.kind}
+        values |= changed_fields(tensor, _TENSOR)
     if tensor.view_of is not None:
         base, offset = tensor.view_of
         if symbols is not None and tensor.name in symbols.offsets:
             values["view_of"] = [base, str(symbols.offsets[tensor.name])]
         else:
             values["view_of"] = [base, offset] if offset else base
-    if tensor.pools is not None:
-        values["pools"] = list(tensor.pools)
     return values
 
 
 def _op_values(op: Op, symbols: Symbols | None) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "name": op.name,
-        "kind": op.kind,
-        "inputs": list(op.inputs),
-        "outputs": list(op.outputs),
-    }
-    if op.workspaces:
-        values["workspaces"] = list(op.workspaces)
-    if op.cost != 1:
-        values["cost"] = op.cost
-    if not op.recomputable:
-        values["recomputable"] = False
-    if op.in_place:
-        values["in_place"] = [list(pair) for pair in op.in_place]
-    if op.placements:
-        moving = {} if symbols is None else symbols.placements
-        values["placements"] = [
-            [part, whole, str(moving[key]) if (key := (op.name, part, whole)) in moving else offset]
-            for part, whole, offset in op.placements
-        ]
-    if op.bodies:
-        values["bodies"] = [_graph_values(body) for body in op.bodies]
-    if op.after:
-        values["after"] = list(op.after)
-    if op.sequence is not None:
-        values["sequence"] = op.sequence
-    if op.axes:
-        values["axes"] = list(map(_axis_values, op.axes))
+    values: dict[str, Any] = {"name": op.name, "kind": op.kind}
+    values |= {"inputs": list(op.inputs), "outputs": list(op.outputs)}
+    values |= changed_fields(op, own=_NESTED)
+    if symbols is not None:
+        for row in values.get("placements", ()):
+            moving = symbols.placements.get((op.name, row[0], row[1]))
+            row[2] = row[2] if moving is None else str(moving)
     return values
 
 
 def _axis_values(axis: Axis) -> dict[str, Any]:
-    values: dict[str, Any] = {"name": axis.name, "extent": axis.extent}
-    values["windows"] = list(map(_window_values, axis.windows))
-    if axis.accumulates:
-        values["accumulates"] = True
-    return values
-
-
-def _window_values(window: Window) -> dict[str, Any]:
-    values: dict[str, Any] = {"tensor": window.tensor, "axis": window.axis}
-    if window.stride != 1:
-        values["stride"] = window.stride
-    if window.offset:
-        values["offset"] = window.offset
-    if window.size != 1:
-        values["size"] = window.size
-    if window.table is not None:
-        values["table"] = [list(entry) for entry in window.table]
-    return values
+    return changed_fields(axis, own={"windows": lambda found: list(map(changed_fields, found))})
 
 
 def _graph(values: Any, outer: Symbols | None = None) -> Graph:
@@ -248,12 +211,12 @@ def _graph(values: Any, outer: Symbols | None = None) -> Graph:
         symbols = Symbols(values["dims"])
     tensors, ops = values["tensors"], values["ops"]
     # In bulk first; one by one only to say which is wrong.
-    if not all_fit(tensors, TENSOR_FIELDS, "name"):
+    if not all_fit(tensors, json_fields(Tensor), "name"):
         for k, row in enumerate(tensors):
-            check_fields(row, _place("tensor", row, k), TENSOR_FIELDS, ("name",))
+            check_fields(row, _place("tensor", row, k), json_fields(Tensor), ("name",))
     tensors = [_with_base(row) if "view_of" in row else row for row in tensors]
     made = plain_tensors(tensors) or [Tensor(**row) for row in tensors]
-    checked = all_fit(ops, OP_FIELDS, "name")
+    checked = all_fit(ops, json_fields(Op), "name")
     plain = plain_ops(ops) if checked else None
     return Graph(
         values["name"],
@@ -304,33 +267,27 @@ def _broadcast_base(view: Tensor, by_name: Mapping[str, Tensor]) -> Tensor | Non
 
 def _op(values: Any, position: int, symbols: Symbols | None, *, checked: bool) -> Op:
     if not checked:
-        check_fields(values, _place("op", values, position), OP_FIELDS, ("name",))
-    fields = dict(values)
-    for key in ("inputs", "outputs", "workspaces"):
-        if key in fields:
-            fields[key] = tuple(fields[key])
-    if "in_place" in fields:
-        fields["in_place"] = tuple(map(tuple, fields["in_place"]))
-    if "bodies" in fields:
+        check_fields(values, _place("op", values, position), json_fields(Op), ("name",))
+    nested: dict[str, list[Any]] = {}
+    if "bodies" in values or "axes" in values:
         place = _place("op", values, position)
-        fields["bodies"] = [
-            _body(body, f"{place}, body {k}", symbols) for k, body in enumerate(fields["bodies"])
-        ]
-    if "axes" in fields:
-        place = _place("op", values, position)
-        fields["axes"] = [_axis(axis, place, k) for k, axis in enumerate(fields["axes"])]
-    return Op(**fields)
+        bodies = enumerate(values.get("bodies", ()))
+        nested["bodies"] = [_body(body, f"{place}, body {k}", symbols) for k, body in bodies]
+        nested["axes"] = [_axis(axis, place, k) for k, axis in enumerate(values.get("axes", ()))]
+        values = {key: value for key, value in values.items() if key not in nested}
+    made: Op = read_fields(Op, values, **nested)
+    return made
 
 
 def _axis(values: Any, op: str, position: int) -> Axis:
     name = values.get("name") if isinstance(values, Mapping) else None
     place = f"{op}: axis {name!r}" if isinstance(name, str) else f"{op}: axes[{position}]"
-    check_fields(values, place, AXIS_FIELDS, ("name", "extent", "windows"))
+    check_fields(values, place, json_fields(Axis), ("name", "extent", "windows"))
     for k, window in enumerate(values["windows"]):
-        check_fields(window, f"{place}: windows[{k}]", WINDOW_FIELDS, ("tensor", "axis"))
+        check_fields(window, f"{place}: windows[{k}]", json_fields(Window), ("tensor", "axis"))
     with located(op):
-        windows = tuple(Window(**window) for window in values["windows"])
-        return Axis(**{**values, "windows": windows})
+        found: Axis = read_fields(Axis, values)
+        return found
 
 
 def _body(values: Any, place: str, symbols: Symbols | None) -> Graph:

@@ -5,101 +5,68 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from functools import cache
 from operator import add
+from types import NoneType
 from typing import Any, get_args
 
+from cpplan.io.codec import Form, form_of, forms
 from cpplan.model.errors import InputError
 from cpplan.model.names import check_names
-from cpplan.model.plan import Plan, RelationKind, Scope, Status
+from cpplan.model.plan import Plan, RelationKind
 from cpplan.model.printable import quote
+from cpplan.model.problem import Gap
 from cpplan.verification.pool_objective import OBJECTIVES
-
-_Types = tuple[type, ...]
 
 _LIMIT = 2**63  # columns are 64-bit integers
 
-_TEXT: _Types = (str,)
-_TEXT_OR_NULL: _Types = (str, type(None))
-_INTEGER: _Types = (int,)
-_INTEGER_OR_NULL: _Types = (int, type(None))
-_NUMBER: _Types = (int, float)
-_NUMBER_OR_NULL: _Types = (int, float, type(None))
-
-_PLAN: dict[str, _Types] = {
-    "name": _TEXT,
-    "status": _TEXT,
-    "peak": _INTEGER_OR_NULL,
-    "lower_bound": _INTEGER_OR_NULL,
-    "scope": _TEXT,
-    "capacity": _INTEGER_OR_NULL,
-    "found_by": _TEXT_OR_NULL,
-    "bound_by": _TEXT_OR_NULL,
-    "message": _TEXT_OR_NULL,
-    "residency": (dict,),
-    "order": (list,),
-    "cost": _NUMBER_OR_NULL,
-    "base_cost": _NUMBER_OR_NULL,
-    "cost_bound": _NUMBER_OR_NULL,
-    "cost_bound_by": _TEXT_OR_NULL,
-    "buffers": (list,),
-    "gaps": (dict,),
-    "views": (dict,),
-    "pools": (list,),
-    "objective": _TEXT,
-    "objective_value": (list,),
-    "objective_bound": (list,),
-    "inputs": (list,),
-    "outputs": (list,),
-    "sharing": (list,),
-    "relations": (list,),
+# In every file, in this order, with what follows from the fields and is written for other readers.
+# A field that is not among them is left out where it has its default value.
+ALWAYS = (
+    "name", "status", "peak", "lower_bound", "scope", "gap", "capacity", "method", "found_by",
+    "bound_by", "message", "residency", "order", "cost", "base_cost", "cost_bound", "cost_bound_by",
+    "pools", "objective", "objective_value", "objective_bound", "buffers", "gaps", "views",
+    "inputs", "outputs", "sharing", "relations",
+)  # fmt: skip
+# Left out of a pool where it is false.
+_LATER = ("direct", "engine")
+_DERIVED = {
+    "gap": form_of(float | None),
+    "method": form_of(str | None),
+    "moved_bytes": form_of(int | None),
 }
-# Left out where there is nothing to say.
-_OPTIONAL: dict[str, _Types] = {
-    "first": (list,),
-    "last": (list,),
-    "certificate": (dict, type(None)),
-    "pieces": (list,),
-    "copied_bytes": _INTEGER_OR_NULL,
-    "moves": (list,),
-    "moved_bytes_bound": _INTEGER_OR_NULL,
-    "moved_bytes_bound_by": _TEXT_OR_NULL,
-    "moved_certificate": (dict, type(None)),
-    "time": _NUMBER_OR_NULL,
-    "time_bound": _NUMBER_OR_NULL,
-    "time_bound_by": _TEXT_OR_NULL,
-    "cost_certificate": (dict, type(None)),
-}
-# Fields that follow from others, written for readers of the file other than cpplan.
-_DERIVED: dict[str, _Types] = {
-    "gap": _NUMBER_OR_NULL,
-    "method": _TEXT_OR_NULL,
-    "moved_bytes": _INTEGER_OR_NULL,
-}
-_CLOCK: dict[str, _Types] = {"runtime": _NUMBER_OR_NULL, "history": (list,)}
-_BUFFER: dict[str, _Types] = {
+_TEXT, _INTEGER = form_of(str), form_of(int)
+_BUFFER: dict[str, Form] = {
     "name": _TEXT,
     "size": _INTEGER,
     "lower": _INTEGER,
     "upper": _INTEGER,
-    "offset": _INTEGER_OR_NULL,
+    "offset": form_of(int | None),
     "pool": _TEXT,
 }
-_POOL: dict[str, _Types] = {
-    "name": _TEXT,
-    "capacity": _INTEGER_OR_NULL,
-    "alignment": _INTEGER,
-    "base": _INTEGER,
-    "kind": _TEXT,
-    "cost_per_byte": _NUMBER,
-    "read_bandwidth": _NUMBER_OR_NULL,
-    "write_bandwidth": _NUMBER_OR_NULL,
-    "read_latency": _NUMBER,
-    "write_latency": _NUMBER,
+# What messages call an item of a list.
+_ITEMS = {
+    "order": "order: an op",
+    "pools": "pool",
+    "relations": "relation",
+    "history": "history: event",
 }
-_RESIDENCY = {"inputs": _TEXT, "outputs": _TEXT, "constants": _TEXT}
-_PIECES: dict[str, _Types] = {"op": _TEXT, "axes": (list,), "cuts": (list,)}
-_EVENT = ((int, float), _INTEGER_OR_NULL, _INTEGER_OR_NULL, _TEXT)
-_WORDS = {str: "a string", int: "an integer", float: "a number", dict: "an object", list: "a list"}
+_WORDS = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+}
+
+
+@cache
+def plan_forms() -> Mapping[str, Form]:
+    """Form of every field of a plan that is one key of its JSON."""
+    columns = ("size", "lower", "upper", "offset", "pool", "symbols")
+    known = {name: form for name, form in forms(Plan).items() if name not in columns}
+    return {**known, "buffers": Form((list,)), "gaps": Form((dict,)), "views": Form((dict,))}
 
 
 def check_fields(values: Mapping[str, Any]) -> None:
@@ -117,53 +84,63 @@ def check_fields(values: Mapping[str, Any]) -> None:
     ...
     cpplan.model.errors.InputError: not a valid plan: name must be a string, not 12
     """
-    _check_object("", values, _PLAN)
-    optional = {**_CLOCK, **_DERIVED, **_OPTIONAL}
-    _check_object("", values, {key: optional[key] for key in optional if key in values})
-    for name in values["order"]:
-        _check("order: an op", name, _TEXT)
-    check_names("order: an op's name", values["order"])
-    for key in ("inputs", "outputs", "first", "last"):
-        for name in values.get(key, ()):
-            _check(key, name, _TEXT)
-        check_names(f"{key}: a name", values.get(key, ()))
-    known = {"status": get_args(Status), "scope": get_args(Scope), "objective": OBJECTIVES}
-    for key, names in known.items():
-        if values[key] not in names:
-            raise InputError(f"{key} {values[key]!r}: expected one of {', '.join(names)}")
-    for key in ("objective_value", "objective_bound"):
-        for value in values[key]:
-            _check(key, value, _NUMBER)
+    known = {**plan_forms(), **_DERIVED}
+    required = [key for key in ALWAYS if key not in _DERIVED]
+    _check_object("", values, {key: known[key] for key in required})
+    _check_object("", values, {key: form for key, form in known.items() if key in values})
+    known["objective"] = replace(known["objective"], words=tuple(OBJECTIVES))
+    for key, form in known.items():
+        if key in values:
+            _check_items(key, values[key], form)
     value, bound = values["objective_value"], values["objective_bound"]
     if (bound and len(bound) != len(value)) or bound > value or min([0, *value, *bound]) < 0:
         raise InputError(
             "not a valid plan: objective_bound must be as long as objective_value and no larger, "
             f"and both non-negative, not {bound} and {value}"
         )
-    for number, pool in enumerate(values["pools"]):
-        _check_object(f"pool {number}", pool, _POOL)
-        if len(pool) > len(_POOL) + ("direct" in pool) + ("engine" in pool):
-            raise InputError(f"pool {number}: expected {', '.join(_POOL)} and nothing else")
-    for number, relation in enumerate(values["relations"]):
-        _check_list(f"relation {number}", relation, (_TEXT, _TEXT, _TEXT, _INTEGER))
     for kind in (*values["sharing"], *(relation[0] for relation in values["relations"])):
         if kind not in get_args(RelationKind):
             kinds = ", ".join(get_args(RelationKind))
             raise InputError(f"a relation's kind is {kind!r}: expected one of {kinds}")
-    _check_object("residency", values["residency"], _RESIDENCY)
-    if len(values["residency"]) > len(_RESIDENCY):
-        raise InputError(f"residency: expected {', '.join(_RESIDENCY)} and nothing else")
-    for number, pieces in enumerate(values.get("pieces", ())):
-        _check_object(f"pieces {number}", pieces, _PIECES)
-        if len(pieces) > len(_PIECES):
-            raise InputError(f"pieces {number}: expected {', '.join(_PIECES)} and nothing else")
     for name, gaps in values["gaps"].items():
         for gap in gaps if isinstance(gaps, list) else [gaps]:
-            _check_list(f"gap of {name!r}", gap, (_INTEGER,) * 4)
+            _check_row(f"gap of {name!r}", gap, form_of(Gap))
     for name, place in values["views"].items():
-        _check_list(f"view {name!r}", place, (_TEXT, _INTEGER))
-    for number, event in enumerate(values.get("history", ())):
-        _check_list(f"history: event {number}", event, _EVENT)
+        _check_row(f"view {name!r}", place, form_of(tuple[str, int]))
+
+
+def _check_items(key: str, value: Any, form: Form) -> None:
+    """Check what a field holds, but for what has a reader of its own, which checks it."""
+    if value is None:
+        return
+    if form.words and value not in form.words:
+        raise InputError(f"{key} {value!r}: expected one of {', '.join(form.words)}")
+    if form.made is not None and is_dataclass(form.made):
+        _check_made(key, value, form.made)
+    item, what = form.item, _ITEMS.get(key, key)
+    if item is None or item.words:
+        return
+    if item.types == (str,):
+        for part in value:
+            if type(part) is not str:  # there may be a million
+                _check(what, part, item)
+        check_names("order: an op's name" if key == "order" else f"{key}: a name", value)
+        return
+    for number, part in enumerate(value):
+        if item.made is not None and is_dataclass(item.made):
+            _check_made(f"{what} {number}", part, item.made)
+        elif item.row:
+            _check_row(f"{what} {number}", part, item)
+        elif item.made is None:
+            _check(what, part, item)
+
+
+def _check_made(where: str, values: Any, kind: type) -> None:
+    """Check the object that a dataclass is made of."""
+    required = {key: form for key, form in forms(kind).items() if key not in _LATER}
+    _check_object(where, values, required)
+    if len(values) > len(required) + sum(key in values for key in _LATER):
+        raise InputError(f"{where}: expected {', '.join(required)} and nothing else")
 
 
 def buffer_columns(rows: list[Any]) -> dict[str, list[Any]]:
@@ -205,7 +182,7 @@ def right_columns(rows: list[Any]) -> dict[str, list[Any]] | None:
     if not all(_BUFFER.keys() <= set(keys) for keys in set(map(tuple, rows))):
         return None
     columns = {key: [row[key] for row in rows] for key in _BUFFER}
-    if not all(set(map(type, columns[key])) <= set(types) for key, types in _BUFFER.items()):
+    if not all(set(map(type, columns[key])) <= _types(form) for key, form in _BUFFER.items()):
         return None
     offsets = [offset or 0 for offset in columns["offset"]]
     numbers = [offsets, columns["size"], columns["lower"], columns["upper"]]
@@ -243,28 +220,37 @@ def check_derived(values: Mapping[str, Any], plan: Plan) -> None:
         )
 
 
-def _check_object(where: str, values: Any, fields: Mapping[str, _Types]) -> None:
+def _check_object(where: str, values: Any, fields: Mapping[str, Form]) -> None:
     if not isinstance(values, Mapping):
         raise InputError(f"not a valid plan: {where} must be an object, not {values!r}")
-    for key, types in fields.items():
+    for key, form in fields.items():
         what = f"{where}: {key}" if where else key
         if key not in values:
             raise InputError(f"not a valid plan: {what} is missing")
-        _check(what, values[key], types)
+        _check(what, values[key], form)
 
 
-def _check_list(what: str, values: Any, types: tuple[_Types, ...]) -> None:
-    if not isinstance(values, list) or len(values) != len(types):
-        raise InputError(f"not a valid plan: {what} must be a list of {len(types)}, not {values!r}")
-    for value, wanted in zip(values, types, strict=True):
-        _check(what, value, wanted)
+def _check_row(what: str, values: Any, form: Form) -> None:
+    wanted = form.row
+    if not isinstance(values, list) or len(values) != len(wanted):
+        raise InputError(
+            f"not a valid plan: {what} must be a list of {len(wanted)}, not {values!r}"
+        )
+    for value, item in zip(values, wanted, strict=True):
+        _check(what, value, item)
 
 
-def _check(what: str, value: Any, types: _Types) -> None:
-    if isinstance(value, bool) or not isinstance(value, types):
-        wanted = "a number" if float in types else _WORDS[types[0]]
-        null = " or null" if type(None) in types else ""
+def _types(form: Form) -> set[type]:
+    return {*form.types, NoneType} if form.null else {*form.types}
+
+
+def _check(what: str, value: Any, form: Form) -> None:
+    flag = isinstance(value, bool) and bool not in form.types
+    if flag or not isinstance(value, tuple(_types(form))):
+        wanted = "a number" if float in form.types else _WORDS[form.types[0]]
+        null = " or null" if form.null else ""
         raise InputError(f"not a valid plan: {what} must be {wanted}{null}, not {quote(value)}")
-    limit, text = (sys.float_info.max, "finite") if float in types else (_LIMIT, "below 2**63")
+    number = float in form.types
+    limit, text = (sys.float_info.max, "finite") if number else (_LIMIT, "below 2**63")
     if isinstance(value, (int, float)) and not abs(value) < limit:
         raise InputError(f"not a valid plan: {what} must be {text}, not {quote(value)}")

@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cpplan.io.plan_fields import buffer_columns, check_derived, check_fields
+from cpplan.io.codec import changed_fields, to_json
+from cpplan.io.plan_fields import ALWAYS, buffer_columns, check_derived, check_fields, plan_forms
 from cpplan.io.plan_rows import BufferColumns, columns_of, read_rows
-from cpplan.model.certificates import (
-    Certificate,
-    RoomPrices,
-    read_certificate,
-    read_prices,
-)
-from cpplan.model.cut_duals import CutDuals, read_cut_duals
+from cpplan.model.certificates import read_certificate, read_prices
+from cpplan.model.cut_duals import read_cut_duals
 from cpplan.model.errors import InputError, located
 from cpplan.model.moves import read_moves
 from cpplan.model.names import check_names
-from cpplan.model.pieces import Pieces
-from cpplan.model.plan import Plan, Progress, Relation
+from cpplan.model.plan import Plan
 from cpplan.model.pool import Pool
 from cpplan.model.problem import Gap
-from cpplan.model.residency import Residency
 from cpplan.runtime.atomic import write_pieces
 
 if TYPE_CHECKING:
     from cpplan.symbolic.layout import SymbolicLayout
 
 FORMAT, VERSION = "cpplan.plan", 1
+_CLOCK = ("runtime", "history")
+# Written together, where one of them says something; ``moved_bytes`` follows from the moves.
+_TOGETHER = (
+    ("pieces", "copied_bytes"),
+    ("moved_bytes", "moved_bytes_bound", "moved_bytes_bound_by", "moves"),
+    ("time", "time_bound", "time_bound_by"),
+)
+# Of fields whose JSON is not that of their type.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "certificate": lambda values: None if values is None else read_certificate(values),
+    "moves": read_moves,
+    "moved_certificate": lambda values: None if values is None else read_prices(values),
+    "cost_certificate": lambda values: (
+        None if values is None else read_cut_duals(values, "cost_certificate")
+    ),
+}
 # Rows of a text that are held in memory at once.
 _ROWS_A_PIECE = 1 << 14
 # Of a buffer, and how its line is made from them.
@@ -100,74 +109,32 @@ def _columns(plan: Plan, start: int, stop: int) -> list[Sequence[Any]]:
 
 def plan_head(plan: Plan, *, clock: bool) -> dict[str, Any]:
     """Everything but the buffers, which are an empty list."""
-    values: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": plan.name,
-        "status": plan.status,
-        "peak": plan.peak,
-        "lower_bound": plan.lower_bound,
-        "scope": plan.scope,
-        "gap": plan.gap,
-        "capacity": plan.capacity,
-        "method": plan.method,
-        "found_by": plan.found_by,
-        "bound_by": plan.bound_by,
-        "message": plan.message,
-        "residency": asdict(plan.residency),
-        "order": list(plan.order),
-        "cost": plan.cost,
-        "base_cost": plan.base_cost,
-        "cost_bound": plan.cost_bound,
-        "cost_bound_by": plan.cost_bound_by,
-        "pools": [_pool_fields(pool) for pool in plan.pools],
-        "objective": plan.objective,
-        "objective_value": list(plan.objective_value),
-        "objective_bound": list(plan.objective_bound),
+    values: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    own = {
+        "pools": list(map(_pool_fields, plan.pools)),
         "buffers": [],
-        "gaps": {plan.buffers[k]: [list(gap) for gap in gaps] for k, gaps in plan.gaps.items()},
-        "views": {name: list(place) for name, place in plan.views.items()},
-        "inputs": list(plan.inputs),
-        "outputs": list(plan.outputs),
-        "sharing": list(plan.sharing),
-        "relations": [list(relation) for relation in plan.relations],
+        "gaps": {plan.buffers[k]: to_json(gaps) for k, gaps in plan.gaps.items()},
     }
-    values |= {key: list(ops) for key in ("first", "last") if (ops := getattr(plan, key))}
-    if plan.copied_bytes is not None:
-        values["pieces"] = [
-            {"op": cut.op, "axes": list(cut.axes), "cuts": list(map(list, cut.cuts))}
-            for cut in plan.pieces
-        ]
-        values["copied_bytes"] = plan.copied_bytes
-    if plan.certificate is not None:
-        values["certificate"] = plan.certificate.to_dict()
-    if plan.cost_certificate is not None:
-        values["cost_certificate"] = plan.cost_certificate.to_dict()
-    if plan.spills:
-        values["moved_bytes"] = plan.moved_bytes
-        if plan.time_bound is not None:
-            values["time"] = plan.time
-            values["time_bound"] = plan.time_bound
-            values["time_bound_by"] = plan.time_bound_by
-        values["moved_bytes_bound"] = plan.moved_bytes_bound
-        values["moved_bytes_bound_by"] = plan.moved_bytes_bound_by
-        values["moves"] = [move.to_dict() for move in plan.moves]
-        if plan.moved_certificate is not None:
-            values["moved_certificate"] = plan.moved_certificate.to_dict()
+    for key in ALWAYS:
+        values[key] = own[key] if key in own else to_json(getattr(plan, key))
+    others = [name for name in plan_forms() if name not in (*ALWAYS, *_CLOCK)]
+    changed = {*changed_fields(plan, others), *(("moves",) if plan.spills else ())}
+    for name in others:
+        group = next((names for names in _TOGETHER if name in names), (name,))
+        if any(key in changed for key in group):
+            values |= {key: to_json(getattr(plan, key)) for key in group}
     if plan.symbols is not None:
         from cpplan.io.symbols_json import layout_values
 
         values["symbols"] = layout_values(plan.symbols)
     if clock:
-        values["runtime"] = plan.runtime
-        values["history"] = [list(event) for event in plan.history]
+        values |= {key: to_json(getattr(plan, key)) for key in _CLOCK}
     return values
 
 
 def _pool_fields(pool: Pool) -> dict[str, Any]:
     """Fields of a pool; ``direct`` and ``engine`` only where they are true."""
-    values = asdict(pool)
-    return {k: v for k, v in values.items() if v or k not in ("direct", "engine")}
+    return {k: v for k, v in to_json(pool).items() if v or k not in ("direct", "engine")}
 
 
 def format_plan(values: Mapping[str, Any]) -> str:
@@ -252,7 +219,11 @@ def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = No
     if columns is None:
         columns = columns_of([buffer_columns(values["buffers"])])
     check_names("a buffer's name", columns.name)
-    pools = tuple(Pool(**pool) for pool in values["pools"])
+    known = plan_forms()
+    fields = {
+        key: (_READERS.get(key) or known[key].read)(values[key]) for key in known if key in values
+    }
+    pools = fields["pools"]
     pool_number = {pool.name: k for k, pool in enumerate(pools)}
     if len(pool_number) < len(pools) or not pools:
         raise InputError("not a valid plan: pools must have different names, and be at least one")
@@ -266,69 +237,22 @@ def plan_from_dict(values: Mapping[str, Any], columns: BufferColumns | None = No
     if stray is not None:
         raise InputError(f"not a valid plan: gaps of unknown buffer {stray!r}")
     placed = bool(buffers) or values["status"] in ("optimal", "feasible")
-    plan = Plan(
-        name=values["name"],
-        status=values["status"],
-        buffers=buffers,
-        size=columns.size,
-        lower=columns.lower,
-        upper=columns.upper,
-        offset=columns.offset if placed else None,
-        pools=pools,
-        pool=np.array([pool_number[name] for name in columns.pools], np.int64)[columns.pool],
-        peak=values["peak"],
-        lower_bound=values["lower_bound"],
-        scope=values["scope"],
-        capacity=values["capacity"],
-        found_by=values["found_by"],
-        bound_by=values["bound_by"],
-        order=tuple(values["order"]),
-        cost=values["cost"],
-        base_cost=values["base_cost"],
-        cost_bound=values["cost_bound"],
-        cost_bound_by=values["cost_bound_by"],
-        residency=Residency(**values["residency"]),
-        gaps={number[name]: tuple(Gap(*g) for g in gaps) for name, gaps in values["gaps"].items()},
-        views={name: (base, at) for name, (base, at) in values["views"].items()},
-        inputs=tuple(values["inputs"]),
-        outputs=tuple(values["outputs"]),
-        sharing=tuple(values["sharing"]),
-        relations=tuple(Relation(*relation) for relation in values["relations"]),
-        objective=values["objective"],
-        objective_value=tuple(values["objective_value"]),
-        objective_bound=tuple(values["objective_bound"]),
-        runtime=values.get("runtime"),
-        history=tuple(Progress(*event) for event in values.get("history", ())),
-        message=values["message"],
-        symbols=_symbols(values.get("symbols"), number),
-        first=tuple(values.get("first", ())),
-        last=tuple(values.get("last", ())),
-        certificate=_certificate(values.get("certificate")),
-        pieces=tuple(Pieces(**pieces) for pieces in values.get("pieces", ())),
-        copied_bytes=values.get("copied_bytes"),
-        moves=read_moves(values.get("moves", [])),
-        moved_bytes_bound=values.get("moved_bytes_bound"),
-        moved_bytes_bound_by=values.get("moved_bytes_bound_by"),
-        moved_certificate=_prices(values.get("moved_certificate")),
-        time=values.get("time"),
-        time_bound=values.get("time_bound"),
-        time_bound_by=values.get("time_bound_by"),
-        cost_certificate=_duals(values.get("cost_certificate")),
-    )
+    fields |= {
+        "buffers": buffers,
+        "size": columns.size,
+        "lower": columns.lower,
+        "upper": columns.upper,
+        "offset": columns.offset if placed else None,
+        "pool": np.array([pool_number[name] for name in columns.pools], np.int64)[columns.pool],
+        "gaps": {
+            number[name]: tuple(Gap(*g) for g in gaps) for name, gaps in values["gaps"].items()
+        },
+        "views": {name: (base, at) for name, (base, at) in values["views"].items()},
+        "symbols": _symbols(values.get("symbols"), number),
+    }
+    plan = Plan(**fields)
     check_derived(values, plan)
     return plan
-
-
-def _certificate(values: Any) -> Certificate | None:
-    return None if values is None else read_certificate(values)
-
-
-def _prices(values: Any) -> RoomPrices | None:
-    return None if values is None else read_prices(values)
-
-
-def _duals(values: Any) -> CutDuals | None:
-    return None if values is None else read_cut_duals(values, "cost_certificate")
 
 
 def _symbols(values: Any, number: Mapping[str, int]) -> SymbolicLayout | None:

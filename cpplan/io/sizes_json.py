@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, get_args
 
+from cpplan.io.codec import forms
 from cpplan.io.plan_json import format_plan, plan_from_dict, plan_to_dict
 from cpplan.model.errors import InputError, located
 from cpplan.model.plan import Plan, Status
@@ -16,8 +17,12 @@ from cpplan.runtime.json_file import read_json
 from cpplan.solving.sizes.sizes_plan import PlannedLevel, PlannedSize, SizesPlan
 
 FORMAT, VERSION = "cpplan.sizes", 1
-_COUNTS = ("lower_bound", "alone", "alone_bound")
 _LIMIT = 2**63  # columns are 64-bit integers
+_WANTED: dict[tuple[type, ...], str] = {
+    (int,): "a count below 2**63",
+    (str,): "a string",
+    (dict,): "an object",
+}
 
 
 def save_sizes(sizes: SizesPlan, path: str | PathLike[str], *, clock: bool = False) -> None:
@@ -108,13 +113,7 @@ def _size(number: int, row: Mapping[str, Any], plan: Plan) -> PlannedSize:
     place = f"size {number}"
     _check_keys(place, row, (*PlannedSize._fields, "price"))
     given = row["values"]
-    if not isinstance(given, Mapping):
-        raise InputError(f"{place}: values must be an object, not {quote(given)}")
-    for key in _COUNTS:
-        _check_count(f"{place}: {key}", row[key])
-    for key in ("arena", "capacity"):
-        if row[key] is not None:
-            _check_count(f"{place}: {key}", row[key])
+    _check_values(place, row, PlannedSize)
     size = PlannedSize(**{key: row[key] for key in PlannedSize._fields})
     if (size.arena is None) != (plan.offset is None):
         raise InputError(f"{place}: arena is {size.arena!r}, which contradicts the plan")
@@ -130,10 +129,7 @@ def _size(number: int, row: Mapping[str, Any], plan: Plan) -> PlannedSize:
 def _level(number: int, row: Mapping[str, Any]) -> PlannedLevel:
     place = f"level {number}"
     _check_keys(place, row, PlannedLevel._fields)
-    if not isinstance(row["name"], str):
-        raise InputError(f"{place}: name must be a string, not {quote(row['name'])}")
-    _check_count(f"{place}: value", row["value"])
-    _check_count(f"{place}: bound", row["bound"])
+    _check_values(place, row, PlannedLevel)
     return PlannedLevel(**row)
 
 
@@ -148,6 +144,12 @@ def _check_keys(place: str, row: Any, keys: tuple[str, ...]) -> None:
         raise InputError(f"{place}: expected an object with {', '.join(keys)}")
 
 
-def _check_count(what: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMIT:
-        raise InputError(f"{what} must be a count below 2**63, not {quote(value)}")
+def _check_values(place: str, row: Mapping[str, Any], kind: type) -> None:
+    """Check the values of a row against the fields of the named tuple made of it."""
+    for key, form in forms(kind).items():
+        value = row[key]
+        if value is None and form.null:
+            continue
+        count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LIMIT
+        if not (count if form.types == (int,) else isinstance(value, form.types)):
+            raise InputError(f"{place}: {key} must be {_WANTED[form.types]}, not {quote(value)}")

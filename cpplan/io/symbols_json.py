@@ -61,9 +61,9 @@ def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
     for name, row in _object("tensors", values["tensors"]).items():
         place = f"symbols: tensor {name!r}"
         _check_keys(place, row, ("buffer", "offset", "bytes", "shape", "dtype"))
-        if row["buffer"] not in buffers:
+        if not _is_among(row["buffer"], buffers):
             raise InputError(f"{place}: unknown buffer {quote(row['buffer'])}")
-        if row["dtype"] is not None and row["dtype"] not in BITS:
+        if row["dtype"] is not None and not _is_among(row["dtype"], BITS):
             raise InputError(f"{place}: dtype {quote(row['dtype'])} is not understood")
         shape = row["shape"]
         if shape is not None and not isinstance(shape, list):
@@ -84,7 +84,8 @@ def read_layout(values: Any, buffers: Collection[str]) -> SymbolicLayout:
     if not all(type(v) is int and v > 0 and k in buffers for k, v in alignment.items()):
         raise InputError("symbols: alignment must give buffers positive integers")
     moving = values["moving"]
-    if not isinstance(moving, list) or not all(k in tensors and k in buffers for k in moving):
+    known = tensors.keys() & set(buffers)
+    if not isinstance(moving, list) or not all(_is_among(name, known) for name in moving):
         raise InputError("symbols: moving must be a list of buffers")
     lost = {str(k): str(v) for k, v in _object("lost", values["lost"]).items()}
     sizes = _sizes(values["sizes"], dims)
@@ -123,6 +124,11 @@ def _expression(place: str, value: Any, dims: Mapping[str, Range]) -> int | Dim:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
         raise InputError(f"{place}: expected a count or an expression, not {quote(value)}")
     return value
+
+
+def _is_among(value: Any, names: Collection[str]) -> bool:
+    """True if a JSON value, which may be a list or an object, is one of the names."""
+    return isinstance(value, str) and value in names
 
 
 def _object(what: str, value: Any) -> Mapping[str, Any]:

@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from cpplan.model.certificates import Certificate, RoomPrices
+from cpplan.model.cut_duals import CutDuals
 from cpplan.model.doors import open_door
 from cpplan.model.errors import InputError
 from cpplan.model.moves import Move, count_moved
 from cpplan.model.pieces import Pieces
 from cpplan.model.pool import Objective, Pool
-from cpplan.model.problem import Gap, Problem, Spans
+from cpplan.model.problem import Gap, Ints, Problem, Spans
 from cpplan.model.residency import Residency
 
 if TYPE_CHECKING:
     import pandas
 
     from cpplan.explanation import Explanation, MovesExplanation
-    from cpplan.model.certificates import Certificate, RoomPrices
-    from cpplan.model.cut_duals import CutDuals
     from cpplan.model.graph import Graph
-    from cpplan.model.problem import Ints
     from cpplan.program.anf import Program
     from cpplan.symbolic.layout import SymbolicLayout
     from cpplan.symbolic.sized import SizedPlan
@@ -210,12 +209,11 @@ class Plan:
     objective: Objective = "total"
     objective_value: tuple[int | float, ...] = ()
     objective_bound: tuple[int | float, ...] = ()
-    symbols: SymbolicLayout | None = None
     first: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
-    certificate: Certificate | None = None
     pieces: tuple[Pieces, ...] = ()
     copied_bytes: int | None = None
+    certificate: Certificate | None = None
     moves: tuple[Move, ...] = ()
     moved_bytes_bound: int | None = None
     moved_bytes_bound_by: str | None = None
@@ -224,6 +222,7 @@ class Plan:
     time_bound: int | float | None = None
     time_bound_by: str | None = None
     cost_certificate: CutDuals | None = None
+    symbols: SymbolicLayout | None = None
 
     def __post_init__(self) -> None:
         if self.pool is None:

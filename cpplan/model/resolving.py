@@ -211,7 +211,7 @@ def _never_negative(extent: Dim, dims: Mapping[str, Range]) -> bool:
         if lower is None or upper is None:
             return False
         ranges.append(range(lower, upper + 1))
-        count *= len(ranges[-1])
+        count *= upper + 1 - lower
     if count > MOST_TRIED:
         return False
     points = (dict(zip(extent.variables, p, strict=True)) for p in product(*ranges))
