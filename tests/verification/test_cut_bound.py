@@ -27,6 +27,7 @@ from cpplan.remat import cut_bounds
 from cpplan.remat.cut_bounds import RELAXED, CutBound
 from cpplan.remat.problem import RematProblem, remat_problem
 from cpplan.remat.relaxed import relax_repetition
+from cpplan.runtime.budget import Budget
 from cpplan.runtime.deadline import Deadline
 from cpplan.verification.access_trace import replay
 from cpplan.verification.cut_bound import holds_no_schedule, least_cost
@@ -52,7 +53,7 @@ def linear_bound(
 ) -> CutBound | None:
     """The best linear bound of all repetitions that the graph allows, if there is any."""
     relaxed = relax_repetition(problem, views=order is None)
-    found = cut_bounds.cut_bound(relaxed, limit, Deadline(60), order=order)
+    found = cut_bounds.cut_bound(relaxed, limit, Budget(Deadline(60)), order=order)
     assert (found.certificate is None) == (found.name != RELAXED)
     return None if found.certificate is None else found
 
@@ -117,7 +118,7 @@ def held() -> Graph:
 def least_bytes() -> tuple[Graph, Plan]:
     graph = held()
     plan = cpplan.solve(graph, order="search")
-    found = cut_bounds.cut_bound(remat_problem(graph), plan.peak - 1, Deadline(60))
+    found = cut_bounds.cut_bound(remat_problem(graph), plan.peak - 1, Budget(Deadline(60)))
     assert found.infeasible
     return graph, replace(plan, bound_by="live bytes at cuts", certificate=found.certificate)
 
